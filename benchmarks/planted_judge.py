@@ -2,26 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
 from planted_bank import BANKS, BASELINES, FOLDER, METHODS, Bank
-from reports.claims.chances import Sample, chances
-from reports.claims.fit import FAILS, NONE_FITS, Answer, answer
+from reports.claims.chances import Chance, Sample, chances
+from reports.claims.fit import weighted
 from reports.claims.metrics import Metric, metric
-from reports.claims.verdicts import AgreementRange, agreeing, printed
+from reports.claims.verdicts import AgreementRange
 from reports.claims.weights import Array, Bools, FittedRow, Ints, weigh
 
 SEEDS = 3
 """Of the judge."""
 TARGETS = (70, 80, 85, 90)
-LIES = ("honest", "+1", "+2", "+4", "other variant", "handicapped")
 OWN = range(BASELINES, len(METHODS))
 FEDAVG = 0
 BOUNDS = np.zeros(BASELINES, np.int64)
-KINDS = ("number", "order", "as good")
-UNKNOWN = Answer(NONE_FITS, None, 0, {})
+KINDS = ("order", "as good")
 
 
 @dataclass(frozen=True)
@@ -59,16 +56,13 @@ class Values:
 
 @dataclass(frozen=True)
 class Row:
-    """A printed row: its scenario and metric, the baselines' numbers, and the own method's. `honest`: whether that is one
-    of its runs' means. The row's statements compare with the baseline `other`: the own method is more (`above`) or
-    less, whatever is printed, or as good; `ordered` and `as_good`: whether they are true.
+    """A printed row: its scenario and metric, and the baselines' numbers. The row's statements compare the own method with
+    the baseline `other`: it is more (`above`) or less, or as good; `ordered` and `as_good`: whether they are true.
     """
 
     scenario: int
     wanted: Metric
     baselines: Array
-    own: float
-    honest: bool
     other: int
     above: bool
     ordered: bool
@@ -82,7 +76,7 @@ class Paper:
     truth: int
     inside: bool
     runs: int
-    lie: str
+    handicapped: bool
     variant: int | None
     rows: Sequence[Row]
     seeds: Sequence[int]
@@ -95,27 +89,26 @@ def draw(values: Values, rng: np.random.Generator) -> Paper:
     ends = (0, values.declared) if inside else (values.declared, readings)
     truth, order = int(rng.integers(*ends)), rng.permutation(seeds)
     runs = int(rng.choice([n for n in (1, 3, 5) if n + SEEDS <= seeds]))
-    lie = str(rng.choice(LIES[1:])) if rng.random() < 0.5 else LIES[0]
+    handicapped = bool(rng.random() < 0.1)
     variant, by_rounds = int(rng.choice(list(OWN))), bool(rng.random() < 0.5)
     named = variant if rng.random() < 0.5 else None
     rows = []
     for scenario in rng.permutation(scenarios)[: rng.integers(1, scenarios + 1)].tolist():
         wanted = metric(f"rounds_to({rng.choice(TARGETS)})" if by_rounds else "test_accuracy")
-        rows.append(_row(values, (scenario, truth, variant), wanted, lie, order[:runs]))
-    return Paper(truth, inside, runs, lie, named, rows, order[runs : runs + SEEDS].tolist())
+        rows.append(_row(values, (scenario, truth, variant), wanted, handicapped, order[:runs]))
+    return Paper(truth, inside, runs, handicapped, named, rows, order[runs : runs + SEEDS].tolist())
 
 
-def _row(values: Values, at: tuple[int, int, int], wanted: Metric, lie: str, seeds: Ints) -> Row:
+def _row(
+    values: Values, at: tuple[int, int, int], wanted: Metric, handicapped: bool, seeds: Ints
+) -> Row:
     scenario, truth, variant = at
     found = values.of(wanted)[scenario, truth]
     if wanted.arguments:
         found = np.where(np.isfinite(found), found, values.bank.rounds + 1.0)
     means, better = found.mean(1), 1 if wanted.kind.better == "more" else -1
-    printed_of = max(OWN, key=lambda m: better * means[m]) if lie == "other variant" else variant
-    shown, own = found[:BASELINES, seeds].mean(1), float(found[printed_of, seeds].mean())
-    if lie.startswith("+"):
-        own += better * float(lie) * wanted.tolerance(own)
-    if lie == "handicapped":
+    shown = found[:BASELINES, seeds].mean(1)
+    if handicapped:
         shown[FEDAVG] -= better * 4 * wanted.tolerance(shown[FEDAVG])
     other = int(seeds[0]) % BASELINES
     gap, above = means[variant] - means[other], bool(seeds[0] // BASELINES % 2)
@@ -123,8 +116,6 @@ def _row(values: Values, at: tuple[int, int, int], wanted: Metric, lie: str, see
         scenario,
         wanted,
         np.round(shown, 0 if wanted.arguments else 2),
-        round(own, 0 if wanted.arguments else 2),
-        not lie.startswith("+") and printed_of == variant,
         other,
         above,
         bool(gap > 0) == above,
@@ -134,22 +125,19 @@ def _row(values: Values, at: tuple[int, int, int], wanted: Metric, lie: str, see
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, whether it is true, and what the judge says. `fails`: whether that is, or of a number would be,
-    that it does not hold.
-    """
+    """A statement of a paper, whether it is true, and its chance as the judge has it; None where no reading is left."""
 
     kind: str
     true: bool
-    answer: Answer
-    fails: bool
+    chance: Chance | None
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What the judge makes of a paper: which of the declared readings fit it, and its claims."""
+    """What the judge makes of a paper: which of the declared readings it leaves, and its claims."""
 
     paper: Paper
-    fits: Bools
+    left: Bools
     claims: Sequence[Claim]
 
 
@@ -164,21 +152,16 @@ def judge(values: Values, paper: Paper) -> Judged:
         rows.append(FittedRow.of(row.baselines, never, tolerance, np.moveaxis(found, 2, 1)))
     taken = np.repeat(np.arange(values.declared)[:, None], len(rows), 1)
     weighed = weigh(rows, taken)
-    fitting = np.flatnonzero(weighed.fits).tolist()
+    left = np.flatnonzero(weighed.left).tolist()
     variants = list(OWN) if paper.variant is None else [paper.variant]
-    numbered = dict(enumerate((r, m) for r in fitting for m in variants))
+    numbered = dict(enumerate((r, m) for r in left for m in variants))
     weights = {n: float(weighed.weight[r]) for n, (r, _) in numbered.items()}
-    picks: dict[int, dict[str, int]] = {n: {} for n in numbered}
     claims = []
     for row in paper.rows:
-        for kind, true in zip(KINDS, (row.honest, row.ordered, row.as_good), strict=True):
+        for kind, true in zip(KINDS, (row.ordered, row.as_good), strict=True):
             samples = _samples(values, paper, row, kind, list(numbered.values()))
-            agrees = chances(samples, 1 if kind == "number" else inf)
-            given = [
-                answer(agrees, weights, picks, UNKNOWN, may) for may in (kind != "number", True)
-            ]
-            claims.append(Claim(kind, true, given[0], given[1].verdict == FAILS))
-    return Judged(paper, weighed.fits, claims)
+            claims.append(Claim(kind, true, weighted(chances(samples), weights)))
+    return Judged(paper, weighed.left, claims)
 
 
 def _samples(
@@ -190,15 +173,10 @@ def _samples(
     if wanted.arguments:
         found = np.where(np.isfinite(found), found, last + 1.0)
     readings, methods = np.array(at).T if at else np.zeros((2, 0), int)
-    runs = found[readings, methods]
-    if kind == "number":
-        claim = printed(None if wanted.arguments and row.own > last else row.own)
-        ranges = [agreeing(claim, wanted, last)] * len(at)
-    else:
-        other = found[readings, row.other]
-        runs = runs - other
-        relation = "~" if kind == "as good" else ">" if row.above else "<"
-        ranges = [AgreementRange.of(relation, 0.0, wanted.apart(size)) for size in other.mean(1)]
+    other = found[readings, row.other]
+    runs = found[readings, methods] - other
+    relation = "~" if kind == "as good" else ">" if row.above else "<"
+    ranges = [AgreementRange.of(relation, 0.0, wanted.apart(size)) for size in other.mean(1)]
     moments = zip(ranges, runs.mean(1).tolist(), runs.var(1, ddof=1).tolist(), strict=True)
     return {
         n: Sample(allowed, mean, spread, SEEDS) for n, (allowed, mean, spread) in enumerate(moments)

@@ -3,9 +3,9 @@
 python benchmarks/planted_papers.py --papers 2000 --output docs/results
 
 A paper prints what runs of a bank (`planted_bank.py`) gave under a reading that is drawn: one of the declared, or one that is
-not. It prints 1 to 3 rows, accuracies or rounds to a target, means of 1, 3 or 5 runs, rounded. Its own method's number is
-honest, or 1, 2 or 4 tolerances too high, or another variant's, or stands beside a handicapped FedAvg. The judge has three
-other seeds of every declared reading, and does not know how many runs the paper made.
+not. It prints 1 to 3 rows, accuracies or rounds to a target, means of 1, 3 or 5 runs, rounded; one in ten has a
+handicapped FedAvg. The judge has three other seeds of every declared reading, and does not know how many runs the paper
+made.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,27 +18,34 @@ import numpy as np
 from measuring import parser
 from planted_bank import BANKS, FOLDER
 from planted_judge import KINDS, Claim, Judged, Values, draw, judge
-from reports.claims.fit import FAILS, HOLDS, NONE_FITS
-from reports.document import Block, Heading, Text, markdown
+from reports.claims.fit import LEAST, LIKELY, UNDECIDED, UNLIKELY, word
+from reports.document import Block, Heading, Items, Text, markdown
 from reports.table import table
 
-FAILED_WORD = dict.fromkeys(KINDS, FAILS) | {"number": f"{FAILS} (not said)"}
 TINY = 1e-3
 """A share of which nothing was seen counts as this."""
+OTHERS = "some reading is left, the truth is not declared"
 ABOUT = (
     "A planted paper prints what runs gave under a reading that is known: one of those that its file declares, or another. "
-    "It prints one row or more, accuracies or rounds to a target, means of one run or several. Half of the papers are "
-    "honest. The others print their own number 1, 2 or 4 tolerances too high, or another variant's, or FedAvg's 4 "
-    "tolerances too low. The judge is the code of `suite reproduce --readings`; it has three other seeds of each "
+    "It prints one row or more, accuracies or rounds to a target, means of one run or several. One paper in ten prints "
+    "FedAvg's numbers 4 tolerances too low. The judge is the code of `suite reproduce --readings`; it has three other seeds of each "
     "declared reading, and takes each number for one run.",
-    "`number`: the own printed number is a mean of the method's runs. `order`: the own method is above, or below, a "
-    "baseline, by a coin, and true by all seeds of the bank. `as good`: it is within the tolerance of the baseline.",
-    "What was not reached, and what follows. *Some reading fits* most papers whose truth is not declared, for other values "
-    "give the same numbers (a rate of 0.01 with momentum is one of 0.1 without). So a page says that a reading *fits*, "
-    "never that it explains the table, or is what the paper did; and it prints how often shifted numbers would be fitted. *Holds* "
-    "is said of few true claims, since runs spread by more than the tolerance, so *undecided* says nothing against a "
-    "claim. Of a printed number *does not hold* is never said, since its likelihood ratio on one bank would be below 5 (the line `not "
-    "said`). *No reading fits* describes what was found; with one row and few readings it tells nothing of the truth. Both errors of each word, which are what a reader relies on, are in the tables.",
+    "`order`: the own method is above, or below, a baseline, by a coin, and true by all seeds of the bank. `as good`: it is "
+    "within the tolerance of the baseline.",
+    "Each word has two error rates, and has to be said five times as often where it is right as where it is wrong. "
+    "What was not reached, and which word is gone for it:",
+)
+GONE = (
+    "*Fits*, *explains*, *no reading fits*: most papers whose truth is not declared leave some reading, for other values "
+    "give the same numbers (a rate of 0.01 with momentum is one of 0.1 without). So a page says of a reading only that it is *ruled "
+    "out* or *left*. How many are left is counted, and nothing follows from it.",
+    "*Holds*, *does not hold*: from a chance of 0.95 on they were said of few statements. *Likely* and *unlikely* promise less, from 0.75 "
+    "on. On the bank digits that is the least step of 0.05 at which at most 5 % of false statements are likely and of true "
+    "ones unlikely; the bank mlp is the test. Of true statements a share below 0.6 is likely in some lines below, since runs spread by more than "
+    "the differences. So *undecided* says nothing against a statement.",
+    "Probabilities: the chance behind the words is off by more than 0.05 on one bank. No page or document states it.",
+    "Any word on a printed number of the own method: such numbers spread by more than their tolerance, so few true ones were told "
+    "from false ones. A page shows them beside what was measured.",
 )
 
 
@@ -92,99 +99,120 @@ class Figure:
 
 
 def figures(judged: Sequence[Judged]) -> list[Figure]:
-    """On which readings fit, and on each word for each kind of claim."""
-    inside = [one for one in judged if one.paper.inside and one.paper.lie != "handicapped"]
-    outside = [one for one in judged if not one.paper.inside and one.paper.lie != "handicapped"]
-    rows = {n: [one for one in outside if (len(one.paper.rows) > 1) == (n > 1)] for n in (1, 2)}
+    """On which readings are left, and on each word for each kind of statement."""
+    inside, outside = _sound(judged, True), _sound(judged, False)
+    several, one_row = (
+        [one for one in outside if (len(one.paper.rows) > 1) == many] for many in (True, False)
+    )
     found = [
-        Figure(
-            "the true reading fits",
-            Share.among(bool(one.fits[one.paper.truth]) for one in inside),
-            at_least=0.9,
-        ),
-        Figure(f"{NONE_FITS}, the truth is declared", _none(inside), at_most=0.1),
-        Figure(
-            "some reading fits, the truth is not declared, two rows or more",
-            _some(rows[2]),
-            at_most=0.1,
-        ),
-        Figure("some reading fits, the truth is not declared, one row", _some(rows[1])),
+        Figure("the true reading is left", _true(inside), at_least=0.9),
+        Figure("no reading is left, the truth is declared", _none(inside), at_most=0.1),
+        Figure(f"{OTHERS}, two rows or more", _some(several), at_most=0.1),
+        Figure(f"{OTHERS}, one row", _some(one_row)),
+        Figure("the true reading is ruled out", _out(inside, True), at_most=0.05),
+        Figure("another declared reading is ruled out", _out([*inside, *outside], False)),
     ]
     for kind in KINDS:
-        said = [(one, c) for one in judged for c in one.claims if c.kind == kind]
-        true, false = ([c for _, c in said if c.true == t] for t in (True, False))
-        named = [c for one, c in said if c.true and one.paper.variant is not None]
-        fails = f"{kind}: {FAILED_WORD[kind]}"
+        true, false = claims(judged, kind, True), claims(judged, kind, False)
+        named = claims([one for one in judged if one.paper.variant is not None], kind, True)
+        likely = [c for c in (*true, *false) if says(c) == LIKELY]
         found += [
-            Figure(f"{kind}: {HOLDS}, it is false", _holds(false), at_most=0.05),
-            Figure(f"{fails}, it is true", _fails(true), at_most=0.05),
+            Figure(f"{kind}: {LIKELY}, it is false", share(false, LIKELY), at_most=0.05),
+            Figure(f"{kind}: {UNLIKELY}, it is true", share(true, UNLIKELY), at_most=0.05),
             Figure(
-                f"{kind}: {HOLDS}, it is true, its variant is named", _holds(named), at_least=0.6
+                f"{kind}: {LIKELY}, it is true, its variant is named",
+                share(named, LIKELY),
+                at_least=0.6,
             ),
-            Figure(f"{kind}: {HOLDS}, it is true", _holds(true)),
-            Figure(f"{fails}, it is false", _fails(false)),
+            Figure(f"{kind}: {LIKELY}, it is true", share(true, LIKELY)),
+            Figure(f"{kind}: {UNLIKELY}, it is false", share(false, UNLIKELY)),
+            Figure(
+                f"{kind}: true, of those that are {LIKELY}", Share.among(c.true for c in likely)
+            ),
         ]
     return found
 
 
+def _sound(judged: Sequence[Judged], inside: bool) -> list[Judged]:
+    """The papers whose truth is declared, or is not, and whose baselines' numbers are honest."""
+    return [one for one in judged if one.paper.inside == inside and not one.paper.handicapped]
+
+
+def _true(judged: Sequence[Judged]) -> Share:
+    return Share.among(bool(one.left[one.paper.truth]) for one in judged)
+
+
 def _none(judged: Sequence[Judged]) -> Share:
-    return Share.among(not one.fits.any() for one in judged)
+    return Share.among(not one.left.any() for one in judged)
 
 
 def _some(judged: Sequence[Judged]) -> Share:
-    return Share.among(bool(one.fits.any()) for one in judged)
+    return Share.among(bool(one.left.any()) for one in judged)
 
 
-def _holds(claims: Sequence[Claim]) -> Share:
-    return Share.among(c.answer.verdict == HOLDS for c in claims)
+def _out(judged: Sequence[Judged], true: bool) -> Share:
+    """How often the true reading, or another declared one, is ruled out."""
+    return Share.among(
+        not left
+        for one in judged
+        for reading, left in enumerate(one.left.tolist())
+        if (reading == one.paper.truth) == true
+    )
 
 
-def _fails(claims: Sequence[Claim]) -> Share:
-    return Share.among(c.fails for c in claims)
+def claims(judged: Sequence[Judged], kind: str, true: bool) -> list[Claim]:
+    """The statements of a kind that are true, or are not."""
+    return [c for one in judged for c in one.claims if c.kind == kind and c.true == true]
+
+
+def says(claim: Claim, least: float = LEAST) -> str:
+    """The judge's word on a statement."""
+    return UNDECIDED if claim.chance is None else word(claim.chance, least)
+
+
+def share(of: Sequence[Claim], said: str, least: float = LEAST) -> Share:
+    """How often a word is said."""
+    return Share.among(says(claim, least) == said for claim in of)
 
 
 def likelihood_ratios(judged: Sequence[Judged]) -> list[tuple[str, float]]:
     """How many times as often each word is said where it is right as where it is wrong."""
-    sound = [one for one in judged if one.paper.lie != "handicapped"]
-    parts = [[one for one in sound if one.paper.inside == inside] for inside in (False, True)]
-    found = [(NONE_FITS, _none(parts[0]).value / max(_none(parts[1]).value, TINY))]
-    for kind in KINDS:
-        true, false = (
-            [c for one in judged for c in one.claims if c.kind == kind and c.true == t]
-            for t in (True, False)
-        )
-        ratio = _holds(true).value / max(_holds(false).value, TINY)
-        found.append((f"{kind}: {HOLDS}", ratio))
-        found.append(
-            (f"{kind}: {FAILED_WORD[kind]}", _fails(false).value / max(_fails(true).value, TINY))
-        )
-    return found
-
-
-def calibration(judged: Sequence[Judged], kinds: Sequence[str]) -> tuple[float, list[list[str]]]:
-    """The mean distance between stated probabilities and how often such claims are true, and both by tenths."""
-    said = [
-        (c.answer.probability, float(c.true))
-        for one in judged
-        for c in one.claims
-        if c.kind in kinds and c.answer.probability is not None
+    inside, outside = _sound(judged, True), _sound(judged, False)
+    pairs = [
+        ("no reading is left (not said)", _none(outside), _none(inside)),
+        ("ruled out", _out([*inside, *outside], False), _out(inside, True)),
     ]
-    p, true = np.array(said).T
+    for kind in KINDS:
+        for said, right in ((LIKELY, True), (UNLIKELY, False)):
+            shares = (share(claims(judged, kind, true), said) for true in (right, not right))
+            pairs.append((f"{kind}: {said}", *shares))
+    return [(said, right.value / max(wrong.value, TINY)) for said, right, wrong in pairs]
+
+
+def steps(judged: Sequence[Judged]) -> list[list[str]]:
+    """Of each least chance the larger error of both kinds of statements, and the smaller share of right words."""
+    lines = []
+    for least in np.arange(0.5, 1, 0.05):
+        by = {
+            (said, true): [share(claims(judged, kind, true), said, least).value for kind in KINDS]
+            for said in (LIKELY, UNLIKELY)
+            for true in (True, False)
+        }
+        wrong = max(by[LIKELY, False]), max(by[UNLIKELY, True])
+        right = min(by[LIKELY, True]), min(by[UNLIKELY, False])
+        lines.append([f"{least:.2f}", *(f"{value:.3f}" for value in (*wrong, *right))])
+    return lines
+
+
+def calibration(judged: Sequence[Judged]) -> float:
+    """The mean distance, over tenths, between the chances of statements and how often such statements are true."""
+    known = [
+        (c.chance.within, c.true) for one in judged for c in one.claims if c.chance is not None
+    ]
+    p, true = np.array(known, float).T
     tenth = np.minimum((10 * p).astype(int), 9)
-    lines, error = [], 0.0
-    for n in range(10):
-        here = tenth == n
-        if here.any():
-            error += abs(p[here].mean() - true[here].mean()) * here.mean()
-            lines.append(
-                [
-                    f"{n / 10:.1f} to {n / 10 + 0.1:.1f}",
-                    f"{p[here].mean():.2f}",
-                    f"{true[here].mean():.2f}",
-                    str(here.sum()),
-                ]
-            )
-    return error, lines
+    here = [tenth == n for n in range(10)]
+    return float(sum(abs(p[h].mean() - true[h].mean()) * h.mean() for h in here if h.any()))
 
 
 def bank_blocks(name: str, papers: int) -> list[Block]:
@@ -210,10 +238,10 @@ def bank_blocks(name: str, papers: int) -> list[Block]:
         if f.share.of
     ]
     ratios = [
-        [word, f"{ratio:.1f}", "5", "yes" if ratio >= 5 else "no"]
-        for word, ratio in likelihood_ratios(judged)
+        [said, f"{ratio:.1f}", "5", "yes" if ratio >= 5 else "no"]
+        for said, ratio in likelihood_ratios(judged)
     ]
-    error, tenths = calibration(judged, KINDS[1:])
+    error = calibration(judged)
     return [
         Heading(f"Bank {name}", level=2),
         Text(about),
@@ -221,10 +249,22 @@ def bank_blocks(name: str, papers: int) -> list[Block]:
         Text("How many times as often a word is said where it is right as where it is wrong:"),
         table(["word", "likelihood ratio", "at least", "reached"], ratios),
         Text(
-            f"Stated probabilities of statements are off by {error:.3f} in the mean (target: at most 0.05, "
-            f"{'reached' if error <= 0.05 else 'not reached'}):"
+            f"Chances of statements, taken for probabilities, are off by {error:.3f} in the mean (target: at most 0.05, "
+            f"{'reached' if error <= 0.05 else 'not reached'})."
         ),
-        table(["stated", "mean", "true", "statements"], tenths),
+        Text(
+            "Words from another least chance on; of both kinds of statements the larger share of errors, and the smaller of right words:"
+        ),
+        table(
+            [
+                "least chance",
+                f"{LIKELY}, false",
+                f"{UNLIKELY}, true",
+                f"{LIKELY}, true",
+                f"{UNLIKELY}, false",
+            ],
+            steps(judged),
+        ),
     ]
 
 
@@ -234,7 +274,7 @@ def page(papers: int, banks: Sequence[str]) -> str:
     parts: list[Block] = [
         Heading("Planted papers: how often the words on readings are right", level=1)
     ]
-    parts += [Text(text) for text in ABOUT]
+    parts += [*map(Text, ABOUT), Items(GONE)]
     parts.append(
         Text(
             f"`{command}` writes this page from the banks in `benchmarks/planted`, which `python benchmarks/planted_bank.py` makes."

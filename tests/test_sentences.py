@@ -45,25 +45,17 @@ def both(figure: str) -> list[float]:
 
 
 SAID = {
-    "**holds**, of a statement": (
-        both("holds, it is false"),
-        both("holds, it is true"),
+    "**ruled out**, of a reading": (
+        planted()["the true reading is ruled out"],
+        planted()["another declared reading is ruled out"],
     ),
-    "**does not hold**, of a statement": (
-        both("does not hold, it is true"),
-        both("does not hold, it is false"),
+    "**likely**, of a statement": (
+        both("likely, it is false"),
+        both("likely, it is true"),
     ),
-    "**holds**, of a printed number": (
-        planted()["number: holds, it is false"],
-        planted()["number: holds, it is true"],
-    ),
-    "**no reading fits**": (
-        planted()["no reading fits, the truth is declared"],
-        [
-            100 - share
-            for rows in ("two rows or more", "one row")
-            for share in planted()[f"some reading fits, the truth is not declared, {rows}"]
-        ],
+    "**unlikely**, of a statement": (
+        both("unlikely, it is true"),
+        both("unlikely, it is false"),
     ),
 }
 """By word: how often it is false, and how often it is said where it is right."""
@@ -81,11 +73,9 @@ def test_the_error_rates_of_readings_words_are_those_of_planted_papers(word):
             assert abs(float(end) - share) <= 0.5001 * 10**-digits, (cell, share)
 
 
-def test_how_often_another_reading_fits_is_that_of_planted_papers():
-    (share,) = re.findall(
-        r"declared, (\d+) % are fitted by another reading", " ".join(REPRODUCE.split())
-    )
-    (found,) = planted()["some reading fits, the truth is not declared, two rows or more"]
+def test_how_often_another_reading_is_left_is_that_of_planted_papers():
+    (share,) = re.findall(r"declared, (\d+) % leave another reading", " ".join(REPRODUCE.split()))
+    (found,) = planted()["some reading is left, the truth is not declared, two rows or more"]
     assert int(share) == round(found)
 
 

@@ -1,24 +1,17 @@
-"""How probable a claim is under a reading: Student's t on what our runs say of the mean that it is about."""
+"""How probable a statement is under a reading: Student's t on what our runs say of the difference that it is about."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import fmean, variance
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from reports.claims.metrics import Metric
 from reports.claims.verdicts import (
     FAILED,
     REPRODUCED,
     AgreementRange,
-    Printed,
-    Seeds,
     Verdict,
     VerdictSummary,
-    agreeing,
-    counted,
 )
 from reports.claims.weights import pooled, tails
 from reports.leaderboard.statistics import half_width
@@ -26,7 +19,7 @@ from reports.leaderboard.statistics import half_width
 
 @dataclass(frozen=True)
 class Sample:
-    """What runs under a reading say of a claim: the mean, the variance of a run, how many ran, and the means that agree.
+    """What runs under a reading say of a statement: the mean, the variance of a run, how many ran, and the means that agree.
     `certain`: the probability where runs have no mean, since they diverge or never get there.
     """
 
@@ -37,23 +30,8 @@ class Sample:
     certain: float | None = None
 
     @classmethod
-    def of_number(cls, claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Self:
-        """Of a printed number."""
-        if wanted.kind.unit == "rounds":
-            values = {seed: counted(value, rounds) for seed, value in values.items()}
-        elif not all(map(math.isfinite, values.values())):
-            missing = all(map(math.isinf, values.values()))
-            found = float(missing and claim.value is None)
-            return cls(AgreementRange(0, 0), 0.0, 0.0, len(values), found)
-        many = list(values.values())
-        spread = variance(many) if len(many) > 1 else 0.0
-        return cls(agreeing(claim, wanted, rounds), fmean(many), spread, len(many))
-
-    @classmethod
-    def of_statement(
-        cls, range_: AgreementRange, said: Verdict, gap: VerdictSummary | None
-    ) -> Self:
-        """Of a statement on a difference (`reports.claims.verdicts.compare`)."""
+    def of(cls, range_: AgreementRange, said: Verdict, gap: VerdictSummary | None) -> Self:
+        """From what `reports.claims.verdicts.compare` says of it."""
         if gap is None:
             certain = {REPRODUCED: 1.0, FAILED: 0.0}.get(said.verdict, 0.5)
             return cls(range_, 0.0, 0.0, 0, certain)
@@ -62,17 +40,15 @@ class Sample:
 
 
 class Chance(NamedTuple):
-    """The probabilities that a mean lies below, within or above what agrees with a claim."""
+    """The probabilities that a mean lies below, within or above what agrees with a statement."""
 
     below: float
     within: float
     above: float
 
 
-def chances(samples: Mapping[int, Sample], paper_runs: float) -> dict[int, Chance]:
-    """A claim under each reading, by number; readings with one run say nothing. `paper_runs`: how many runs
-    a printed number is the mean of; infinite for a statement.
-    """
+def chances(samples: Mapping[int, Sample]) -> dict[int, Chance]:
+    """A statement under each reading, by number; readings with one run say nothing."""
     found = {
         n: Chance(0.0, one.certain, 1 - one.certain)
         for n, one in samples.items()
@@ -88,6 +64,6 @@ def chances(samples: Mapping[int, Sample], paper_runs: float) -> dict[int, Chanc
         )
         low, high, variances, runs = facts.T
         spread = pooled(variances[:, None], runs)[:, 0]
-        columns = tails(low, high, spread, runs, paper_runs).T.tolist()
+        columns = tails(low, high, spread, runs).T.tolist()
         found |= {n: Chance(*column) for n, column in zip(known, columns, strict=True)}
     return found

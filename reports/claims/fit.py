@@ -1,4 +1,4 @@
-"""Which readings of a paper fit its baselines' numbers, and what the paper's own method does under them.
+"""Which readings of a paper its baselines' numbers leave, and what is to be said of its statements under them.
 
 A reading is named by its picks, open setting -> candidate. It is weighed by the baselines alone (`reports.claims.weights`):
 nothing here that decides its weight is given a number of the paper's own method.
@@ -25,15 +25,12 @@ Numbers = Mapping[str, Mapping[str, Any]]
 FAR = 10.0
 """How many tolerances a number counts as off at most."""
 
-HOLDS, FAILS, UNDECIDED, NONE_FITS = (
-    "holds",
-    "does not hold",
-    "undecided",
-    "no reading fits",
-)
-ANSWERS = (HOLDS, FAILS, UNDECIDED, NONE_FITS, NOT_RUN)
-SURE = 0.95
-"""A claim holds from this probability on, and does not hold up to what is left of 1."""
+LIKELY, UNLIKELY, UNDECIDED = "likely", "unlikely", "undecided"
+ANSWERS = (LIKELY, UNLIKELY, UNDECIDED, NOT_RUN)
+LEAST = 0.75
+"""A statement is likely from this chance on. Of the steps of 0.05 the least one at which, on the bank digits of
+docs/results/planted_papers.md, at most 5 % of false statements are likely, and of true ones unlikely.
+"""
 
 RULES = (
     "A reading is one candidate of each setting that the paper leaves open. All are run with one seed on the "
@@ -41,18 +38,15 @@ RULES = (
     "refute (probability at least 0.001) are run with all seeds.",
     "All rows of a table decide together, by one statistic: the sum over all printed numbers of the baselines of (printed - "
     "mean)^2 / (s^2 (1/k + 1/n) + tolerance^2 / 3), where s is the standard deviation of n seeds and the print is the "
-    "mean of k runs (1 where the paper does not say). A reading **fits** the table when a statistic as large has a "
-    "probability p of at least 0.05 under it. Its **weight** is its likelihood. Numbers of the paper's own method take no "
-    "part in that.",
+    "mean of k runs (1 where the paper does not say). A reading is **ruled out** when a statistic as large has a "
+    "probability p below 0.05 under it; the others are **left**. The **weight** of one is its likelihood. Numbers of the "
+    "paper's own method take no part in that, and are not judged.",
     "A reading **against the text** takes a candidate that the paper's words contradict, a **late** one a candidate "
     "that was added after a number of the paper's own method had been seen. Both are shown, and judge nothing.",
-    "The paper's own method is run under every reading that fits the table. A claim's **probability** is the weighted mean "
-    "over these readings of the probability, by Student's t, that the mean agrees with the claim (a printed "
-    "number: that the print, with the noise of its own runs, is within the tolerance). A claim **holds** from 0.95 "
-    "on. A statement **does not hold** when the mean lies on one side of what agrees with 0.95; of numbers that is not said. "
-    "All else is **undecided**. **No reading fits**: "
-    "nothing is said of the method. **Not run**: data, metric or experiment cannot be had, or no "
-    "baseline's number is printed.",
+    "The paper's own method is run under every reading that is left. Under each, Student's t gives the chance that the mean "
+    "difference agrees with a statement. A statement is **likely** where the weighted mean of the chances is at least 0.75. It is "
+    "**unlikely** where the weighted chance of a difference on one side of what agrees is at least 0.75. All else is **undecided**, also where no reading is "
+    "left. **Not run**: data, metric or experiment cannot be had, or no baseline's number is printed.",
     "What decides: each setting's share of the variance between readings (its Shapley value of R^2, one effect "
     "a candidate). 0: it does not matter, 1: nothing else does; shares add up to at most 1, and the rest is of "
     "combinations. Settings that changed together in all readings cannot be told apart and share one number.",
@@ -255,12 +249,11 @@ def _r_squared(columns: Sequence[tuple[int, ...]], y: "np.ndarray[Any, Any]") ->
 
 @dataclass(frozen=True)
 class Answer:
-    """What is to be said of a claim: one of `ANSWERS`, its probability, under how many of the readings that fit the
-    table it was judged, and what decides where it depends on them.
+    """What is to be said of a statement: one of `ANSWERS`, under how many of the readings that are left it was judged,
+    and what decides where it depends on them.
     """
 
     verdict: str
-    probability: float | None
     of: int
     decided_by: dict[str, float]
 
@@ -270,23 +263,28 @@ def answer(
     weights: Mapping[int, float],
     picks: Mapping[int, Mapping[str, int]],
     unknown: Answer,
-    refutable: bool = True,
 ) -> Answer:
-    """The answer on a claim from its chance under each reading that fits the table, by number; `unknown` where there
-    is none. It does not hold where the mean lies on one side of what agrees, by the same probability, unless it is not
-    `refutable`: of printed numbers that is said too often by mistake (docs/results/planted_papers.md).
-    """
+    """The answer on a statement from its chance under each reading that is left, by number; `unknown` where there is none."""
+    mean = weighted(agrees, weights)
+    if mean is None:
+        return unknown
+    said = word(mean)
+    outcomes = [(picks[number], chance.within) for number, chance in agrees.items()]
+    return Answer(said, len(agrees), effects(outcomes) if said == UNDECIDED else {})
+
+
+def weighted(agrees: Mapping[int, Chance], weights: Mapping[int, float]) -> Chance | None:
+    """The weighted mean of chances under readings, by number; None where there is no weight."""
     total = math.fsum(weights[number] for number in agrees)
     if not total:
-        return unknown
-    mean = Chance(
-        *(
-            math.fsum(weights[n] * p for n, p in zip(agrees, column, strict=True)) / total
-            for column in zip(*agrees.values(), strict=True)
-        )
-    )
-    fails = refutable and max(mean.below, mean.above) >= SURE
-    word = HOLDS if mean.within >= SURE else FAILS if fails else UNDECIDED
-    outcomes = [(picks[number], chance.within) for number, chance in agrees.items()]
-    decided = effects(outcomes) if word == UNDECIDED else {}
-    return Answer(word, mean.within, len(agrees), decided)
+        return None
+    columns = zip(*agrees.values(), strict=True)
+    pairs = (zip(agrees, column, strict=True) for column in columns)
+    return Chance(*(math.fsum(weights[n] * p for n, p in column) / total for column in pairs))
+
+
+def word(chance: Chance, least: float = LEAST) -> str:
+    """What is said of a statement with this chance. It is unlikely where the mean lies on one side of what agrees."""
+    if chance.within >= least:
+        return LIKELY
+    return UNLIKELY if max(chance.below, chance.above) >= least else UNDECIDED

@@ -130,14 +130,10 @@ def statements(
 
 
 def samples(
-    said: Sequence[Statement],
-    numbers: Mapping[str, Any],
-    own: Mapping[str, Mapping[str, Any]],
-    runs: Runs,
-    planned: int,
+    said: Sequence[Statement], numbers: Mapping[str, Any], runs: Runs, planned: int
 ) -> list[Sample | None]:
-    """What runs say of all statements about a row, and of some of its numbers (`own`): as `statements` and `entries`
-    judge them; None for what they do not, such as runs that were cut short.
+    """What runs say of all statements about a row, as `statements` judges them; None for what it does not, such as
+    runs that were cut short.
     """
     rounds = _rounds(runs)
     found: list[Sample | None] = []
@@ -151,13 +147,7 @@ def samples(
         verdict, gap = compare(wanted, claim.relation, of, to, rounds, claim.times, claim.by)
         allowed = allowed_differences(wanted, claim.relation, to, rounds, claim.times, claim.by)
         whole = of and to and not _cut(wanted, [of, to], rounds, planned)
-        found.append(Sample.of_statement(allowed, verdict, gap) if whole else None)
-    for name, column in own.items():
-        for method, number in column.items():
-            values = measured(metric(name), method, runs) if _known(name) else {}
-            whole = values and not _cut(metric(name), [values], rounds, planned)
-            given = (printed(number), metric(name), values, rounds) if whole else None
-            found.append(Sample.of_number(*given) if given else None)
+        found.append(Sample.of(allowed, verdict, gap) if whole else None)
     return found
 
 

@@ -14,8 +14,8 @@ NUMBERS: tuple[Column | str, ...] = (
 )
 CLAIMS: tuple[Column | str, ...] = (STATEMENT, "metric", "difference", VERDICT)
 LOOKS = {
-    "reproduced": "yes", "holds": "yes", "direction only": "partly", "depends on": "partly",
-    "not reproduced": "no", "does not hold": "no", "too noisy": "noisy",
+    "reproduced": "yes", "likely": "yes", "direction only": "partly",
+    "not reproduced": "no", "unlikely": "no", "too noisy": "noisy",
 }  # fmt: skip
 """Colour and shape of a verdict on a page (`site.css`), by how it begins; of the others nothing is said."""
 

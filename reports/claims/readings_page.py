@@ -1,7 +1,6 @@
-"""What readings fit, as Markdown: all readings, how far each baseline is off, and the answers."""
+"""Which readings are left, as Markdown: all readings, how far each baseline is off, and the answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from reports.claims.page import STATEMENT, head, titled, verdict
@@ -9,12 +8,12 @@ from reports.document import Block, Heading, Items, Text, markdown
 from reports.table import Cell, Column, Table, table
 
 SHOWN = 12
-"""So many readings of a row are shown, the most probable, and all that fit the table; the others are
+"""So many readings of a row are shown, the most probable, and all that are left; the others are
 counted, and the JSON document has them all.
 """
 JUDGED: tuple[Column | str, ...] = (
-    replace(STATEMENT, head="claim"),
-    *("answer", "probability", "readings", "what decides"),
+    STATEMENT,
+    *("answer", "readings", "what decides"),
 )
 SAYS = {
     "paper": "the paper",
@@ -25,7 +24,7 @@ SAYS = {
 }
 """Who says a candidate."""
 LEGEND = (
-    "**Bold**: the reading fits the table, all of its rows together. `p`: the probability of a statistic as large, of "
+    "**Bold**: the reading is left by the table, all of its rows together. `p`: the probability of a statistic as large, of "
     "the best reading of the table that takes this one. `weight`: its share of all likelihood. `apart`: it "
     "judges nothing. `off`: how far the baselines' numbers are off in the mean, in tolerances. Numbers are means "
     "over seeds (sd: their standard deviation)."
@@ -34,7 +33,7 @@ LEGEND = (
 
 def readings_page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --readings --json` as a page."""
-    parts = head(report, "under which readings do its claims hold?")
+    parts = head(report, "which readings are left, and what of its statements?")
     about = "A reading takes one candidate of each setting that the paper leaves open; the rules are at the end."
     parts += [Text(about), *(Text(rates(one)) for one in report["tables"])]
     for row in report["rows"]:
@@ -47,66 +46,65 @@ def rates(table: Mapping[str, Any]) -> str:
     """What a table's rows say together, and how often that would be said by mistake."""
     rows = _plural(len(table["rows"]), "row")
     apart = table["readings"] - table["judging"]
-    text = (
-        f"**{table['table']}, {rows} together: {table['fitting']} of {_plural(table['judging'], 'reading')} "
-        f"{'fits' if table['fitting'] == 1 else 'fit'} the baselines.** "
-    )
-    if not table["fitting"]:
+    text = f"**{table['table']}, {rows} together: {_left(table['left'], table['judging'])}.** "
+    if not table["left"]:
         text += f"The most probable has p = {table['best_p']:.2g}. "
     if apart:
         text += f"{apart} more are against the paper's text or late, and judge nothing. "
-    text += f"With every number shifted at random by up to two tolerances, some reading fits {table['false_explanations']:.0%}. "
+    text += f"Of tables with every number shifted at random by up to two tolerances, {table['left_by_chance']:.0%} leave some reading. "
     if table["recall"] is not None:
-        text += f"A reading fits what one of its own seeds would have printed in {table['recall']:.0%}. "
+        text += f"What one of its own seeds would have printed leaves a reading in {table['recall']:.0%}. "
     return text + f"Candidates: `{table['candidates']}`."
 
 
 def said(row: Mapping[str, Any]) -> str:
-    """What came out of a row's fit, in a sentence."""
+    """Which of a row's readings are left, in a sentence."""
     if not row["readings"]:
         return row["note"] or "no reading was run"
-    total = row["screened"]
-    if row["fitting"]:
-        count = len(row["fitting"])
-        return f"{count} of {total} readings fit the table's baselines: {_listed(row['fitting'])}"
+    text = _left(len(row["left"]), row["screened"])
+    if row["left"]:
+        return f"{text}: {_listed(row['left'])}"
     best = next(r for r in row["readings"] if r["number"] == row["best"])
-    return (
-        f"no reading of {total} fits the table's baselines (nearest: reading {best['number']}, "
-        f"{best['misfit']:.2g} tolerances off here in the mean)"
-    )
+    off = f"{best['misfit']:.2g} tolerances off here in the mean"
+    return f"{text} (nearest: reading {best['number']}, {off})"
 
 
 def row_blocks(row: Mapping[str, Any]) -> list[Block]:
-    """A row of a paper's table: which of its readings fit, what was claimed of it, and the nearest readings."""
+    """A row of a paper's table: which of its readings are left, what was said of it, and the nearest readings."""
     parts = [*titled(row), Text(f"**{said(row)}.**")]
     if not row["readings"]:
         return parts
     if row["note"]:
         parts.append(Text(f"**{row['note']}.**"))
-    parts.append(table(JUDGED, _judged(row["judged"])))
+    if row["judged"]:
+        parts.append(table(JUDGED, _judged(row["judged"])))
     parts += [Text(_fitted(row)), Text(_decides(row))]
     shown = _shown(row)
     parts += [_readings(row, shown), Text(LEGEND, "legend")]
     hidden = sum(1 + len(one["alike"]) for one in row["readings"] if one not in shown)
     if hidden:
-        more = f"{hidden} more readings, none of which fits the table, are in the JSON document."
+        more = f"{hidden} more readings, none of which is left, are in the JSON document."
         parts.append(Text(more))
     parts.append(Items(_open(row), "Open settings"))
     return parts
 
 
 def _shown(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [r for place, r in enumerate(row["readings"]) if place < SHOWN or r["fits"]]
+    return [r for place, r in enumerate(row["readings"]) if place < SHOWN or r["left"]]
 
 
 def _fitted(row: Mapping[str, Any]) -> str:
-    """What the readings were fitted on, and what that took."""
+    """What the readings were held against, and what that took."""
     numbers = row["readings"][0]["compared"] or row["readings"][0]["screened"]
     methods = len({one["method"] for one in numbers})
     return (
-        f"Fitted on {_plural(len(numbers), 'number')} of {_plural(methods, 'baseline')}: screened with 1 seed, "
+        f"Held against {_plural(len(numbers), 'number')} of {_plural(methods, 'baseline')}: screened with 1 seed, "
         f"then with {row['seeds']} where one does not refute. All runs took {row['seconds']:.0f} s of rounds."
     )
+
+
+def _left(count: int, of: int) -> str:
+    return f"{count} of {_plural(of, 'reading')} {'is' if count == 1 else 'are'} left"
 
 
 def _plural(count: int, what: str) -> str:
@@ -118,19 +116,15 @@ def statements_blocks(row: Mapping[str, Any]) -> list[Block]:
     parts = titled(row)
     if row["note"]:
         parts.append(Text(f"**{row['note']}**"))
-    judged = [one for one in row["judged"] if one["method"] is None]
-    return [*parts, table(JUDGED, _judged(judged))] if judged else parts
+    return [*parts, table(JUDGED, _judged(row["judged"]))] if row["judged"] else parts
 
 
 def _judged(judged: Iterable[Mapping[str, Any]]) -> list[list[str | Cell]]:
     found: list[list[str | Cell]] = []
     for one in judged:
         given = one["answer"]
-        p = given["probability"]
-        chance = "" if p is None else f"{p:.2f}"
-        under = str(given["of"] or "")
-        word = verdict(given["verdict"])
-        found.append([one["says"], word, chance, under, _shares(given["decided_by"])])
+        word, under = verdict(given["verdict"]), str(given["of"] or "")
+        found.append([one["says"], word, under, _shares(given["decided_by"])])
     return found
 
 
@@ -158,7 +152,7 @@ def _readings(row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> Tab
     for reading in shown:
         found = reading["compared"] or reading["screened"]
         numbers = _listed([reading["number"], *reading["alike"]])
-        marked = f"**{numbers}**" if reading["fits"] else numbers
+        marked = f"**{numbers}**" if reading["left"] else numbers
         values = reading["values"]
         line = [marked, *(_candidate(values[n]) if n in values else "any" for n in names)]
         weight = f"{reading['weight']:.2f}" if reading["weight"] else ""

@@ -48,19 +48,11 @@ def counts(found: Mapping[str, Any]) -> str:
         lines.append([*line, *(_verdicts(kind) for kind in kinds)])
     few = found["total"]["few_seeds"] + found["total"]["statements"]["few_seeds"]
     note = f"\n\n{few} of these verdicts rest on fewer than {found['seeds']} seeds." if few else ""
-    return markdown([table(head, lines)]) + note + _under_readings(found)
-
-
-def _under_readings(found: Mapping[str, Any]) -> str:
-    """What the counts by one reading leave out."""
-    fitted = [paper for paper in found["papers"] if paper["own_numbers"]]
-    if not fitted:
-        return ""
-    said = "; ".join(f"{p['paper']} {_verdicts({'verdicts': p['own_numbers']})}" for p in fitted)
-    return (
-        "\n\nNumbers are counted under the default reading, statements under all readings that fit the "
-        f"baselines, where they were run. Under all of them, numbers of the papers' own methods: {said}."
+    how = (
+        "\n\nNumbers are counted under the default reading, statements under all readings that are left, where these "
+        "were run."
     )
+    return markdown([table(head, lines)]) + note + how
 
 
 def drawn(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -107,7 +99,7 @@ def _claims(paper: Mapping[str, Any]) -> Table:
             one["says"],
             f"{one['table']}/{one['row']}",
             one["verdict"],
-            str(one["readings"] or ""),
+            str(one["readings"]),
             ", ".join(one["decided_by"]),
         ]
         for one in paper["claims"]

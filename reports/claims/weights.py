@@ -1,4 +1,4 @@
-"""How well readings fit the baselines' numbers of a table: one statistic over all of its rows, and weights.
+"""Which readings the baselines' numbers of a table rule out: one statistic over all of its rows, and weights.
 
 A row has J printed numbers and R readings; a reading of the table takes one reading of each row. For number j
 under a reading, with the printed x_j and our mean m_j over n runs of variance s_j^2 each:
@@ -30,9 +30,9 @@ Array = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 LEVEL = 0.05
-"""A reading fits a table where a statistic as large has at least this probability under it."""
+"""A table rules out a reading under which a statistic as large has a smaller probability."""
 REFUTED = 0.001
-"""A reading that one seed gives a smaller probability is not run with all."""
+"""The same for one seed: such a reading is not run with all."""
 SHARED = 4.0
 """Degrees of freedom that all readings together add to the variance of a number under one: with few seeds a
 variance of its own may be near 0 by chance.
@@ -43,7 +43,7 @@ variance of its own may be near 0 by chance.
 class FittedRow:
     """The numbers of a row (J,) with tolerances, and under each reading our mean (R, J), the variance of a run
     (R, J), how many ran (R,) and the variances' degrees of freedom (R,), 0 where there is none: such a reading
-    fits nothing. `correlation` (J, J): of numbers over seeds.
+    is not left. `correlation` (J, J): of numbers over seeds.
     """
 
     printed: Array
@@ -128,8 +128,8 @@ class Weights:
     weight: Array
 
     @property
-    def fits(self) -> Bools:
-        """Which readings fit the table."""
+    def left(self) -> Bools:
+        """Which readings the table does not rule out."""
         return self.p >= LEVEL
 
 
@@ -151,20 +151,20 @@ def weigh(rows: Sequence[FittedRow], taken: Ints, paper_runs: int = 1) -> Weight
     return Weights(p, weight / weight.sum())
 
 
-def tails(low: Array, high: Array, variances: Array, runs: Array, paper_runs: float) -> Array:
-    """The probabilities (3, R) that a mean lies below, within or above a range whose ends are given less our mean:
-    Student's t, with the noise of `runs` of ours and of `paper_runs` (infinite: no print is involved).
+def tails(low: Array, high: Array, variances: Array, runs: Array) -> Array:
+    """The probabilities (3, R) that a mean lies below, within or above a range whose ends are given less our mean of
+    `runs`: Student's t.
     """
-    error = np.sqrt(np.maximum(variances * (1 / paper_runs + 1 / runs), 1e-18))
+    error = np.sqrt(np.maximum(variances / runs, 1e-18))
     df = runs - 1 + SHARED
     below, above = special.stdtr(df, low / error), special.stdtr(df, -high / error)
     return np.stack([below, 1 - below - above, above])
 
 
-def false_explanations(
+def left_by_chance(
     rows: Sequence[FittedRow], taken: Ints, paper_runs: int, draws: int = 300
 ) -> float:
-    """The share of tables with other numbers, each shifted evenly by up to two tolerances, that some reading fits."""
+    """The share of tables with other numbers, each shifted evenly by up to two tolerances, that leave some reading."""
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(draws):
@@ -172,12 +172,12 @@ def false_explanations(
         moved = [
             replace(row, printed=row.printed + by) for row, by in zip(rows, shifts, strict=True)
         ]
-        hits += bool(weigh(moved, taken, paper_runs).fits.any())
+        hits += bool(weigh(moved, taken, paper_runs).left.any())
     return hits / draws
 
 
 def recall(values: Sequence[Array], rows: Sequence[FittedRow], taken: Ints) -> float | None:
-    """How often a reading fits the table that its own left-out seed would have printed, over all readings with at
+    """How often a reading is left by the table that one of its own seeds, held out, would have printed, over all readings with at
     least three seeds; None where there is none. `values`: of each row, (R, seeds, J).
     """
     found = []
@@ -190,9 +190,9 @@ def recall(values: Sequence[Array], rows: Sequence[FittedRow], taken: Ints) -> f
                 for v, r in zip(values, of, strict=True)
             ):
                 continue
-            left = [
+            others = [
                 FittedRow.of(x, np.zeros_like(row.bounds), row.tolerance, v)
                 for x, row, v in zip(prints, rows, rest, strict=True)
             ]
-            found.append(bool(weigh(left, taken[t : t + 1]).fits[0]))
+            found.append(bool(weigh(others, taken[t : t + 1]).left[0]))
     return float(np.mean(found)) if found else None

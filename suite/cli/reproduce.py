@@ -54,7 +54,10 @@ def reproduce(
         typer.Option(help="A declared reading: default, a number of --readings, or KEY=VALUE."),
     ] = None,
     readings: Annotated[
-        bool, typer.Option("--readings", help="Run all declared readings; fit them on baselines.")
+        bool,
+        typer.Option(
+            "--readings", help="Run all declared readings; hold them against the baselines."
+        ),
     ] = False,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="With --readings: start no run after so long.")

@@ -67,16 +67,14 @@ class AnswerDocument(BaseModel):
     """What all readings say of a statement."""
 
     verdict: str
-    probability: float | None
     of: int
     decided_by: dict[str, float]
 
 
 class JudgedDocument(BaseModel):
-    """A statement, or with a `method` a number, under all readings."""
+    """A statement under all readings."""
 
     says: str
-    method: str | None
     answer: AnswerDocument
 
 

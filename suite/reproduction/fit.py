@@ -1,4 +1,4 @@
-"""`suite reproduce --readings`: which readings of a paper fit its baselines, and what its own method
+"""`suite reproduce --readings`: which readings of a paper its baselines leave, and what its own method
 does under those. docs/reproduce.md tells the rules, `reports.claims.fit` applies them.
 """
 
@@ -38,7 +38,7 @@ def fit(
     resources: Any,
     command: str,
 ) -> Fit:
-    """Run the readings of `PAPER[/TABLE[/ROW]]` that are not done, and say what fits the numbers.
+    """Run the readings of `PAPER[/TABLE[/ROW]]` that are not done, and say which the numbers leave.
 
     `effort.max_minutes` bounds all of it. Raises `UserError` on an unknown path or another value that
     cannot be, before anything starts.
@@ -145,8 +145,8 @@ class _Stages:
                 yield row.tried[i], compare(row.numbers, runs, plan.rounds)
 
     def own_methods(self) -> None:
-        """The paper's own methods under the readings that fit the table, and its claims judged."""
-        plans = [(row, i, row.method(i)) for row in self.rows for i in row.fitting]
+        """The paper's own methods under the readings that are left, and its claims judged."""
+        plans = [(row, i, row.method(i)) for row in self.rows for i in row.left]
         done = self._run("the paper's own methods", [plan for _, _, plan in plans])
         for row, i, plan in plans:
             if not _whole(plan, done):
@@ -159,7 +159,7 @@ class _Stages:
             tried = row.tried[i]
             tried.numbers = entries(own, runs, plan.planned, None)
             tried.claims = statements(claims, printed, runs, plan.planned, None)
-            tried.samples = samples(claims, printed, own, runs, plan.planned)
+            tried.samples = samples(claims, printed, runs, plan.planned)
 
     def _run(self, stage: str, plans: Sequence[Planned]) -> dict[str, Record]:
         """Make a stage's runs, unless an earlier stage was interrupted; all that are recorded."""

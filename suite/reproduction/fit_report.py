@@ -1,16 +1,14 @@
 """What `suite reproduce --readings` says: rows with all their readings, and an answer on each claim."""
 
-import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reports.claims.chances import chances
-from reports.claims.fit import ANSWERS, NONE_FITS, RULES, Answer, Numbers, answer, effects, misfit
-from reports.claims.verdicts import NOT_RUN, printed
-from suite.reproduction.experiments import Experiment, own_methods
-from suite.reproduction.fit_rows import FitRow, TriedReading, of_methods
+from reports.claims.fit import ANSWERS, RULES, UNDECIDED, Answer, answer, effects, misfit
+from reports.claims.verdicts import NOT_RUN
+from suite.reproduction.experiments import Experiment
+from suite.reproduction.fit_rows import FitRow, TriedReading
 from suite.reproduction.fit_tables import TableRates
 from suite.reproduction.paper import Paper
 from suite.reproduction.readings import default_reading
@@ -19,12 +17,10 @@ from suite.reproduction.reproduce import statements_of
 
 @dataclass(frozen=True)
 class Judged:
-    """A statement, or a printed number of the paper's own method, and the answer on it."""
+    """A statement and the answer on it."""
 
     says: str
     metric: str
-    method: str | None
-    published: str | None
     answer: Answer
 
 
@@ -42,7 +38,7 @@ class Fitted:
     open: list[dict[str, Any]]
     readings: list[dict[str, Any]]
     screened: int
-    fitting: list[int]
+    left: list[int]
     best: int | None
     decides: dict[str, float]
     judged: list[Judged]
@@ -70,7 +66,7 @@ class Fit:
             "paper": self.paper,
             "cites": self.cites,
             "command": self.command,
-            "protocol": "the paper's, under every reading of what it leaves open; fitted on the baselines",
+            "protocol": "the paper's, under every reading of what it leaves open; held against the baselines",
             "verdicts": {word: given[word] for word in ANSWERS},
             "rules": list(RULES),
             "tables": [asdict(table) for table in self.tables],
@@ -83,9 +79,8 @@ def fitted_row(paper: Paper, table: str, row: str, fitted: FitRow | None, why_no
     """A row of the report; `fitted` is None for one that was not run, and `why_not` says why."""
     content, at = paper.tables[table], paper.tables[table].rows[row]
     facts = (table, row, content.source, content.about)
-    own = own_methods(paper, table)
     if fitted is None:
-        judged = _judged(paper, table, row, None, own)
+        judged = _judged(paper, table, None)
         scenario = (at.dataset, at.model, at.heterogeneity)
         return Fitted(*facts, *scenario, [], [], 0, [], None, {}, judged, 0, 0.0, why_not)
     tried = fitted.tried
@@ -93,20 +88,20 @@ def fitted_row(paper: Paper, table: str, row: str, fitted: FitRow | None, why_no
         (fitted.readings[i].picks, misfit(t.screened)) for i, t in enumerate(tried) if t.screened
     ]
     ranked = fitted.told
-    left = len(tried) - len(screened)
+    missing = len(tried) - len(screened)
     return Fitted(
         *facts,
         *next(iter(fitted.made.methods.values())).scenario,
         _open(fitted.made),
         [_told(t) for t in ranked],
         len(screened),
-        [tried[i].number for i in fitted.fitting],
+        [tried[i].number for i in fitted.left],
         ranked[0].number if ranked else None,
         effects(screened),
-        _judged(paper, table, row, fitted, own),
+        _judged(paper, table, fitted),
         fitted.effort.seeds,
         round(fitted.seconds, 1),
-        f"{left} of {len(tried)} readings were not screened" if left else "",
+        f"{missing} of {len(tried)} readings were not screened" if missing else "",
     )
 
 
@@ -134,38 +129,18 @@ def _open(made: Experiment) -> list[dict[str, Any]]:
     ]
 
 
-def _judged(
-    paper: Paper, table: str, row: str, fitted: FitRow | None, own: Iterable[str]
-) -> list[Judged]:
-    """Every statement about the row and every number of the paper's own methods, answered."""
-    content = paper.tables[table]
-    said = [(c.says, c.metric or "", None, None) for c in statements_of(content)]
-    numbers = [
-        (f"{method}: {name} = {printed(number)}", name, method, str(printed(number)))
-        for name, method, number in _own_numbers(content.rows[row].numbers, own)
-    ]
-    places: list[tuple[str, str, str | None, str | None]] = [*said, *numbers]
-    unknown = Answer(NOT_RUN, None, 0, {})
-    if fitted is None:
-        return [Judged(*at, unknown) for at in places]
-    fitting = [(fitted.tried[i], fitted.readings[i].picks) for i in fitted.fitting]
-    if not fitting and any(t.compared for t in fitted.tried):
-        words = [c.of is not None for c in statements_of(content)] + [True] * len(numbers)
-        none_fits = Answer(NONE_FITS, None, 0, {})
-        return [
-            Judged(*at, none_fits if w else unknown) for at, w in zip(places, words, strict=True)
-        ]
-    weights = {t.number: t.weight for t, _ in fitting}
-    picks = {t.number: found for t, found in fitting}
+def _judged(paper: Paper, table: str, fitted: FitRow | None) -> list[Judged]:
+    """Every statement about the row, answered."""
+    said = statements_of(paper.tables[table])
+    left = fitted.left if fitted else []
+    kept = [(fitted.tried[i], fitted.readings[i].picks) for i in left] if fitted else []
+    weights = {tried.number: tried.weight for tried, _ in kept}
+    picks = {tried.number: picked for tried, picked in kept}
+    none_left = fitted is not None and not left and any(tried.compared for tried in fitted.tried)
     found = []
-    for place, at in enumerate(places):
-        samples = {t.number: s for t, _ in fitting if t.samples and (s := t.samples[place])}
-        agrees = chances(samples, content.runs if at[2] else math.inf)
-        found.append(Judged(*at, answer(agrees, weights, picks, unknown, at[2] is None)))
+    for place, claim in enumerate(said):
+        unknown = Answer(UNDECIDED if none_left and claim.of is not None else NOT_RUN, 0, {})
+        samples = {t.number: s for t, _ in kept if t.samples and (s := t.samples[place])}
+        given = answer(chances(samples), weights, picks, unknown)
+        found.append(Judged(claim.says, claim.metric or "", given))
     return found
-
-
-def _own_numbers(numbers: Numbers, own: Iterable[str]) -> list[tuple[str, str, Any]]:
-    """(metric, method, number) of the paper's own methods, in the order in which they are judged."""
-    mine = of_methods(numbers, own)
-    return [(name, method, n) for name, column in mine.items() for method, n in column.items()]

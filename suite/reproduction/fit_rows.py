@@ -19,7 +19,7 @@ from suite.reproduction.readings import Reading, of_baselines, parts, read, read
 class TriedReading:
     """A reading of a row: its number, its values by open setting, `apart` where it judges nothing, and what came out.
     `screened` is of one seed, `compared` of all; `p` and `weight` are its best table's probability and its share of all
-    weight; `numbers`, `claims` and their `samples` are of the paper's own methods.
+    weight; `numbers`, `claims` and the latter's `samples` are of the paper's own methods.
     """
 
     number: int
@@ -29,11 +29,11 @@ class TriedReading:
     compared: list[ComparedNumber] = field(default_factory=list)
     p: float = 0.0
     weight: float = 0.0
-    fits: bool = False
+    left: bool = False
     numbers: list[JudgedEntry] = field(default_factory=list)
     claims: list[Said] = field(default_factory=list)
     samples: list[Sample | None] = field(default_factory=list)
-    """Of the claims, then of the numbers; None for a claim that is only shown."""
+    """Of the claims; None for one that is only shown."""
     alike: list[int] = field(default_factory=list)
     """Further readings that a report tells of with this one, whatever their values in what is no baseline's."""
 
@@ -120,14 +120,14 @@ class FitRow:
 
     @property
     def told(self) -> list[TriedReading]:
-        """What a report tells of the readings, the most probable first: of each that fits the table, and of
-        others with those that fit alike.
+        """What a report tells of the readings, the most probable first: of each that is left, and of others
+        with those under which baselines run alike.
         """
         shared = of_baselines(self.made)
         found = []
         for fit in self.groups:
             first, *others = (self.tried[i] for i in fit)
-            if first.fits:
+            if first.left:
                 found += [first, *others]
             else:
                 values = {name: first.values[name] for name in shared}
@@ -136,9 +136,9 @@ class FitRow:
         return sorted(ran, key=lambda one: (-one.weight, -one.p, one.misfit, one.number))
 
     @property
-    def fitting(self) -> list[int]:
-        """The readings that fit the table, and judge."""
-        return [i for i, t in enumerate(self.tried) if t.fits and not t.apart]
+    def left(self) -> list[int]:
+        """The readings that the table does not rule out, and that judge."""
+        return [i for i, t in enumerate(self.tried) if t.left and not t.apart]
 
 
 def _absent(paper: Paper, made: Experiment) -> set[str]:

@@ -14,7 +14,7 @@ from reports.claims.weights import (
     FittedRow,
     Ints,
     Weights,
-    false_explanations,
+    left_by_chance,
     recall,
     weigh,
 )
@@ -28,18 +28,18 @@ MOST = 200_000
 
 @dataclass(frozen=True)
 class TableRates:
-    """What a page says of a table: how many readings of all rows together there are, judge and fit, the hash of the
-    paper's candidates, how often a reading would fit other numbers, and how often a reading fits its own seed.
+    """What a page says of a table: how many readings of all rows together there are, judge and are left, the hash of the
+    paper's candidates, how often other numbers would leave a reading, and how often its own seed does.
     """
 
     table: str
     rows: list[str]
     readings: int
     judging: int
-    fitting: int
+    left: int
     best_p: float
     candidates: str
-    false_explanations: float
+    left_by_chance: float
     recall: float | None
 
 
@@ -116,8 +116,8 @@ class FitTable:
                 for i in fit if here.any() else []:
                     one = row.tried[i]
                     one.p = float(found.p[here].max())
-                    one.fits = bool(found.fits[here].any())
-                    share = float(found.weight[here & found.fits].sum())
+                    one.left = bool(found.left[here].any())
+                    share = float(found.weight[here & found.left].sum())
                     one.weight = share / len(judging) if i in judging else 0.0
 
     def rates(self) -> TableRates:
@@ -130,10 +130,10 @@ class FitTable:
             [row.made.row for row in self.rows],
             len(self.taken),
             len(judging),
-            int(p.fits.sum()),
+            int(p.left.sum()),
             float(p.p.max(initial=0.0)),
             first.paper.candidates_hash,
-            false_explanations(rows, judging, self.paper_runs),
+            left_by_chance(rows, judging, self.paper_runs),
             recall([row.values for row in rows], rows, judging),
         )
 

@@ -56,8 +56,7 @@ class Counts:
 @dataclass
 class Covered:
     """A paper: what of it has a verdict, `left`: what has none, with the reason and the cost in minutes
-    by table, and the pages that tell of it. `own_numbers`: those of its own methods that were held against
-    every reading that fits the table, by the answer.
+    by table, and the pages that tell of it.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Covered:
     pages: list[dict[str, Any]] = field(default_factory=list)
     claims: list[dict[str, Any]] = field(default_factory=list)
     dots: list[dict[str, Any]] = field(default_factory=list)
-    own_numbers: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,6 @@ def _covered(
     covered.left = _left(reasons, {**numbers, **statements}, obstacles)
     covered.dots = [_dot(at, one) for at, one in numbers.items() if at in reasons["numbers"]]
     covered.claims = [one for at, one in statements.items() if at in reasons["statements"]]
-    covered.own_numbers = dict(Counter(_answers(mine.values()).values()))
     return covered
 
 
@@ -180,7 +177,7 @@ def _judged_statements(mine: Iterable[Mapping[str, Any]]) -> dict[Address, dict[
         for _, row in _by_rank(mine, fitted):
             for one in row["judged"] if fitted else row["claims"]:
                 given = one["answer"] if fitted else one
-                if given["verdict"] == NOT_RUN or (fitted and one["method"] is not None):
+                if given["verdict"] == NOT_RUN:
                     continue
                 found[row["table"], row["row"], one["says"]] = {
                     "table": row["table"],
@@ -192,16 +189,6 @@ def _judged_statements(mine: Iterable[Mapping[str, Any]]) -> dict[Address, dict[
                     "seeds": row["seeds"],
                 }
     return found
-
-
-def _answers(mine: Iterable[Mapping[str, Any]]) -> dict[Address, str]:
-    """What became of the paper's own methods' numbers under all readings that fit the table."""
-    return {
-        (row["table"], row["row"], one["says"]): one["answer"]["verdict"]
-        for _, row in _by_rank(mine, fitted=True)
-        for one in row["judged"]
-        if one["method"] is not None and one["answer"]["verdict"] != NOT_RUN
-    }
 
 
 def _counts(reasons: Mapping[Address, str], judged: Mapping[Address, Mapping[str, Any]]) -> Counts:

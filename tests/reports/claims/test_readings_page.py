@@ -5,8 +5,8 @@ from typing import Any
 from reports.claims.readings_page import LEGEND, readings_page
 
 TABLE = {
-    "table": "t", "rows": ["r"], "readings": 12, "judging": 9, "fitting": 1, "best_p": 0.25,
-    "candidates": "0123456789ab", "false_explanations": 0.125, "recall": 0.9,
+    "table": "t", "rows": ["r"], "readings": 12, "judging": 9, "left": 1, "best_p": 0.25,
+    "candidates": "0123456789ab", "left_by_chance": 0.125, "recall": 0.9,
 }  # fmt: skip
 
 
@@ -18,7 +18,7 @@ def number(method: str, published: str, measured: float | None, **more: Any) -> 
     return {**facts, **more}
 
 
-def reading(place: int, lr: float, fits: bool, *numbers: dict[str, Any]) -> dict[str, Any]:
+def reading(place: int, lr: float, left: bool, *numbers: dict[str, Any]) -> dict[str, Any]:
     """A reading with two open settings: a rate, and a draw with two parts."""
     values = {"lr": lr, "draw": {"data_seed": 0, "partition_seed": "per seed"}}
     own = [
@@ -33,16 +33,16 @@ def reading(place: int, lr: float, fits: bool, *numbers: dict[str, Any]) -> dict
     facts = {"number": place, "values": values, "screened": [], "compared": list(numbers)}
     facts |= {
         "misfit": 0.5,
-        "fits": fits,
+        "left": left,
         "alike": [],
         "apart": "",
         "p": 0.25,
-        "weight": 0.5 * fits,
+        "weight": 0.5 * left,
     }
-    return {**facts, "numbers": own if fits else [], "claims": []}  # fmt: skip
+    return {**facts, "numbers": own if left else [], "claims": []}  # fmt: skip
 
 
-def report(*readings: dict[str, Any], fitting: list[int]) -> dict[str, Any]:
+def report(*readings: dict[str, Any], left: list[int]) -> dict[str, Any]:
     """A document of one row."""
     draw = {"data_seed": 0, "partition_seed": "per seed"}
     opened = [
@@ -57,14 +57,14 @@ def report(*readings: dict[str, Any], fitting: list[int]) -> dict[str, Any]:
             "values": [{"value": draw, "why": "two", "says": "paper", "default": True}],
         },
     ]
-    given = {"verdict": "undecided", "of": 2, "probability": 0.6}
+    given = {"verdict": "undecided", "of": 2}
     judged = [
         {"says": "FOLB is first", "answer": {**given, "decided_by": {"lr": 0.75, "draw": 0.25}}}
     ]
     row = {
         "table": "t", "row": "r", "source": "Table I", "about": "rounds", "dataset": "mnist",
         "model": "logreg", "heterogeneity": "iid", "open": opened, "readings": list(readings),
-        "screened": 9, "fitting": fitting, "best": readings[0]["number"], "decides": {"lr": 0.6},
+        "screened": 9, "left": left, "best": readings[0]["number"], "decides": {"lr": 0.6},
         "judged": judged, "seeds": 3, "seconds": 12.0, "note": "",
     }  # fmt: skip
     return {
@@ -73,7 +73,7 @@ def report(*readings: dict[str, Any], fitting: list[int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_row_that_a_reading_fits():
+def test_a_row_that_leaves_a_reading():
     numbers = [number("fedavg", "25", 24.0), number("fedprox", "20", 21.0)]
     off = number("fedavg", "25", None, spread=None)
     once = number("fedprox", "20", None, reached=1)
@@ -81,17 +81,17 @@ def test_a_row_that_a_reading_fits():
         report(
             reading(4, 0.1, True, *numbers),
             reading(2, 0.01, False, off, once) | {"apart": "against"},
-            fitting=[4],
+            left=[4],
         )
     )
     for line in (
         "A reading takes one candidate of each setting that the paper leaves open; the rules are at the end.",
-        "**t, 1 row together: 1 of 9 readings fits the baselines.** 3 more are against the paper's text or late, and "
-        "judge nothing. With every number shifted at random by up to two tolerances, some reading fits 12%. A reading "
-        "fits what one of its own seeds would have printed in 90%. Candidates: `0123456789ab`.",
-        "**1 of 9 readings fit the table's baselines: 4.**",
-        "| FOLB is first | undecided | 0.60 | 2 | lr 75%, draw 25% |",
-        "Fitted on 2 numbers of 2 baselines: screened with 1 seed, then with 3 where one does not refute. All "
+        "**t, 1 row together: 1 of 9 readings is left.** 3 more are against the paper's text or late, and "
+        "judge nothing. Of tables with every number shifted at random by up to two tolerances, 12% leave some reading. What "
+        "one of its own seeds would have printed leaves a reading in 90%. Candidates: `0123456789ab`.",
+        "**1 of 9 readings is left: 4.**",
+        "| FOLB is first | undecided | 2 | lr 75%, draw 25% |",
+        "Held against 2 numbers of 2 baselines: screened with 1 seed, then with 3 where one does not refute. All "
         "runs took 12 s of rounds.",
         "What decides how far the baselines are off: lr 60%, combinations of them 40%.",
         "| reading | lr | draw | apart | seeds | p | weight | off | fedavg rounds_to(80), printed 25 | fedprox rounds_to(80), "
@@ -105,37 +105,37 @@ def test_a_row_that_a_reading_fits():
         assert line in text.splitlines()
 
 
-def test_a_row_that_no_reading_fits_names_the_nearest():
-    text = readings_page(report(reading(2, 0.1, False, number("fedavg", "25", 40.0)), fitting=[]))
+def test_a_row_that_leaves_no_reading_names_the_nearest():
+    text = readings_page(report(reading(2, 0.1, False, number("fedavg", "25", 40.0)), left=[]))
     assert (
-        "**no reading of 9 fits the table's baselines (nearest: reading 2, 0.5 tolerances off here in the mean).**"
+        "**0 of 9 readings are left (nearest: reading 2, 0.5 tolerances off here in the mean).**"
         in text
     )
 
 
-def test_readings_that_fit_alike_share_a_line():
+def test_readings_of_alike_baselines_share_a_line():
     """They differ in the draw, which is the paper's own method's alone."""
     alike = reading(2, 0.1, False, number("fedavg", "25", 40.0)) | {"alike": [5, 7]}
-    text = readings_page(report(alike | {"values": {"lr": 0.1}}, fitting=[]))
+    text = readings_page(report(alike | {"values": {"lr": 0.1}}, left=[]))
     assert "| 2, 5, 7 | 0.1 | any |  | 3 | 0.25 |  | 0.5 | 40 (sd 2) |" in text
     assert "more readings" not in text
     farther = [reading(i, 0.1, False, number("fedavg", "25", 24.0)) for i in range(10, 23)]
-    text = readings_page(report(*farther, alike, fitting=[]))
+    text = readings_page(report(*farther, alike, left=[]))
     assert "4 more readings, none of which" in text
 
 
 def test_a_list_of_values_is_the_best_of_them():
     best = reading(1, 0.1, True, number("fedavg", "25", 24.0))
     best["values"] = {"lr": {"server_lr": [0.01, 0.1]}, "draw": 0}
-    text = readings_page(report(best, fitting=[1]))
+    text = readings_page(report(best, left=[1]))
     assert "| **1** | best of 0.01, 0.1 | 0 |  | 3 |" in text
 
 
-def test_all_that_fit_are_shown_however_many_are_nearer():
-    """Twelve that do not fit are nearer than the last, which does."""
+def test_all_that_are_left_are_shown_however_many_are_nearer():
+    """Twelve that are ruled out are nearer than the last, which is left."""
     plain = [reading(i, 0.1, False, number("fedavg", "25", 24.0)) for i in range(1, 15)]
     text = readings_page(
-        report(*plain, reading(20, 0.1, True, number("fedavg", "25", 24.0)), fitting=[20])
+        report(*plain, reading(20, 0.1, True, number("fedavg", "25", 24.0)), left=[20])
     )
     assert "| **20** |" in text
-    assert "2 more readings, none of which fits the table, are in the JSON document." in text
+    assert "2 more readings, none of which is left, are in the JSON document." in text

@@ -8,7 +8,7 @@ from reports.claims.weights import (
     SHARED,
     FittedRow,
     correlation,
-    false_explanations,
+    left_by_chance,
     moments,
     recall,
     weigh,
@@ -61,7 +61,7 @@ def test_variances_are_drawn_to_their_mean():
     assert variances == pytest.approx(np.array([[4 / 6], [8 / 6]]))
 
 
-def test_a_bound_that_is_kept_is_no_deviation_and_what_was_not_run_fits_nothing():
+def test_a_bound_that_is_kept_is_no_deviation_and_what_was_not_run_is_not_left():
     values = [[[89.0, 49.0], [91.0, 51.0]], [[np.nan, np.nan]] * 2]
     found = weigh([row([50.0, 60.0], values, bounds=[1, -1])], np.arange(2)[:, None])
     assert found.p.tolist() == [1.0, 0.0]
@@ -87,11 +87,11 @@ def test_the_true_reading_is_refuted_in_at_most_5_percent():
 
 
 def test_rates_of_a_page():
-    """Numbers with no noise: none that is shifted far is fitted, all of a reading's own seeds are."""
+    """Numbers with no noise: those that are shifted far leave no reading, all of a reading's own seeds leave it."""
     values = np.full((1, 4, 2), 90.0)
-    fits = row([90.0, 90.0], values)
-    assert 0.2 < false_explanations([fits], ONE, 1) < 0.9
-    assert recall([values], [fits], ONE) == 1.0
+    printed = row([90.0, 90.0], values)
+    assert 0.2 < left_by_chance([printed], ONE, 1) < 0.9
+    assert recall([values], [printed], ONE) == 1.0
     assert recall([values[:, :2]], [row([90.0, 90.0], values[:, :2])], ONE) is None, "two seeds"
 
 

@@ -74,10 +74,8 @@ ALL_READINGS = {
             "judged": [
                 {
                     "says": "alike",
-                    "method": None,
-                    "answer": {"verdict": "undecided", "probability": 0.4, "of": 4, "decided_by": {"lr": 0.9, "mu": 0.1}},
+                    "answer": {"verdict": "undecided", "of": 4, "decided_by": {"lr": 0.9, "mu": 0.1}},
                 },
-                {"says": "fedavg: test_accuracy = 90", "method": "fedavg", "answer": {"verdict": "holds", "probability": 1.0, "of": 4, "decided_by": {}}},
             ],
         }
     ],
@@ -142,12 +140,6 @@ def test_the_default_reading_with_most_seeds_counts(found):
     }
     (claim,) = toy["claims"]
     assert (claim["says"], claim["readings"], claim["decided_by"]) == ("alike", 4, ["lr"])
-
-
-def test_numbers_that_were_held_against_all_readings_are_told(found):
-    (toy,) = (one for one in found["papers"] if one["name"] == "toy")
-    assert toy["own_numbers"] == {"holds": 1}
-    assert "Under all of them, numbers of the papers' own methods: Toy 1 holds." in counts(found)
 
 
 def test_the_page_and_its_figure_show_the_same_numbers(found):
