@@ -199,5 +199,5 @@ def broken(journal: str, number: int, fault: str) -> UserError:
     """The error for a line that a sweep did not write there."""
     return UserError(
         f"journal {journal}, line {number}: {fault}. It is damaged, or a later version of suite wrote "
-        "it: --resume --repair sets such lines aside and continues from the rest and the store's records"
+        "it: --resume --repair sets such lines aside and continues from the rest"
     )

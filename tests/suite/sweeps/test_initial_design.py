@@ -1,4 +1,4 @@
-"""How a sweep's searches open, over growth and repair."""
+"""How a sweep's searches open, also where it grows."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 
 from suite.execution.cluster import Resources
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.journal.repair import repair
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import BASE
@@ -40,17 +39,6 @@ def first_rates(sweep: Sweep) -> dict[str, list[float]]:
 def test_a_new_sweep_shares(tmp_path: Path) -> None:
     rates = first_rates(run(SweepPaths(tmp_path, "new")))
     assert rates["fedprox"] == rates["fedavg"]
-
-
-def test_a_beginning_that_is_taken_from_the_store_is_as_it_was(tmp_path: Path) -> None:
-    paths = SweepPaths(tmp_path, "torn")
-    run(paths)
-    before = paths.state().begun
-    lines = paths.journal.read_bytes().split(b"\n")
-    kept = [line for line in lines if not line.startswith(b'{"event":"begin"')]
-    paths.journal.write_bytes(b"\n".join([b"soup", *kept]))
-    repair(paths)
-    assert paths.state().begun == before
 
 
 def test_levels_that_a_sweep_takes_in_come_after_those_that_it_had(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from trials.common.errors import UserError
 Lines = list[bytes]
 REST = (
     ". It is damaged, or a later version of suite wrote it: --resume --repair sets such lines aside "
-    "and continues from the rest and the store's records"
+    "and continues from the rest"
 )
 
 
@@ -168,17 +168,15 @@ def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
 
 
 REPAIRED = {
-    "text": (at(3, lambda _: b"soup"), 1),
-    "no beginning": (at(1, lambda _: b"soup"), 1),
-    "a lost ask": (lambda x: [*x[:1], *x[2:]], 0),
+    "text": (at(3, lambda _: b"soup"), 2),
+    "a lost ask": (lambda x: [*x[:1], *x[2:]], None),
     "shuffled": (lambda x: [*x[:1], *reversed(x[1:])], 0),
     "doubled": (lambda x: x + x, None),
-    "nothing but noise": (lambda x: [b"soup"] * 3, 3),
 }
 
 
 @pytest.mark.parametrize("form", REPAIRED)
-def test_what_is_left_goes_on_with_the_store_s_records(
+def test_what_is_left_goes_on_and_what_is_lost_runs_again(
     place: SweepPaths, form: str, capsys: pytest.CaptureFixture[str]
 ):
     change, aside = REPAIRED[form]
@@ -191,26 +189,13 @@ def test_what_is_left_goes_on_with_the_store_s_records(
     )
     assert aside is None or len(set_aside) == aside
     assert set(set_aside) <= set(lines)
+    result = play(Sweep("s", little(trials=3), place, resume=True))
+    assert result.ending == ""
     found = status(place.storage, "s")
     assert (found["ended"], found["recorded"], found["finished"]) == (4, 4, 4)
-    result = play(Sweep("s", little(trials=3), place, resume=True), most=0)
-    assert result.ending == ""
     assert numbers(place) == before
     repair(place)
     assert not (place.folder / "journal-aside-2.jsonl").exists()
-
-
-def test_a_trial_that_nobody_knows_runs_again(place: SweepPaths):
-    before = numbers(place)
-    lost = json.loads(place.journal.read_bytes().splitlines()[1])["trial_id"]
-    store = Store(None, place.storage)
-    (run,) = store.find(trial_id=lost)
-    store.delete(run.run_id)
-    damage(place, lambda lines: [x for x in lines if lost not in str(x)])
-    repair(place)
-    result = play(Sweep("s", little(trials=3), place, resume=True))
-    assert result.ending == ""
-    assert numbers(place) == before
 
 
 def test_a_repaired_journal_is_its_owner_s_alone_whatever_files_are_elsewhere(place: SweepPaths):
@@ -226,12 +211,10 @@ def test_a_repaired_journal_is_its_owner_s_alone_whatever_files_are_elsewhere(pl
 
 def test_a_file_of_someone_else_is_no_journal(place: SweepPaths):
     damage(place, lambda _: [b"soup"])
-    (place.storage / "mlflow.db").unlink()
-    Store(None, place.storage)
     with pytest.raises(UserError) as said:
         repair(place)
     assert str(said.value) == (
-        f"journal {place.journal} does not say how the sweep began, and neither does the store: move the "
-        "folder away, or choose another --name"
+        f"journal {place.journal} does not say how the sweep began: move the folder away, or choose another "
+        "--name"
     )
     assert place.journal.read_bytes() == b"soup\n"
