@@ -65,21 +65,23 @@ SEARCH = (
 )
 
 
-def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
-    """The page, and its figures as files of these forms by name. The chart of each entry's search is on
-    the page only.
+def build(
+    data: ReportData, forms: Iterable[str] = FORMS, still: bool = True
+) -> tuple[str, dict[str, bytes]]:
+    """The page, with a `still` picture in each chart or without, and its figures as files of these forms by name. The
+    chart of each entry's search is on the page only.
     """
     data = without_paths(as_shown(data, data.board))
     look = look_of(data)
     found = gallery(data, look)
     kept = [chart for section, charts in found.items() if section != "search" for chart in charts]
-    return show(_page(data, look, found)), drawing.files(kept, forms)
+    return show(_page(data, look, found, still)), drawing.files(kept, forms)
 
 
 def leaderboard_page(board: Leaderboard) -> str:
     """A leaderboard alone as a page: no charts, no search."""
     data = ReportData(without_paths(as_shown(board, board)))
-    return show(_page(data, look_of(data), {}))
+    return show(_page(data, look_of(data), {}, still=False))
 
 
 def show(page: Page, template: str = "page.html", **more: Any) -> str:
@@ -89,7 +91,7 @@ def show(page: Page, template: str = "page.html", **more: Any) -> str:
     return render(template, page=page, title=page.title, script=script, **more)
 
 
-def _page(data: ReportData, look: Look, found: Gallery) -> Page:
+def _page(data: ReportData, look: Look, found: Gallery, still: bool) -> Page:
     """The page of a report."""
     board = data.board
     lead, known = headline(board)
@@ -97,7 +99,7 @@ def _page(data: ReportData, look: Look, found: Gallery) -> Page:
     sections = [_leaderboard(data, look), *_standing(board)]
     if blocks := audit(board):
         sections.append(Section("audit", audits.TITLE, blocks, "Audit"))
-    sections += _drawn(board, found)
+    sections += _drawn(board, found, still)
     if data.trials or data.failures:
         sections.append(Section("failures", "Failures", [_failures(data)], "Failures"))
     if data.sweeps:
@@ -157,25 +159,25 @@ def audit(board: Leaderboard, mends: bool = True) -> list[Block]:
     return found if len(found) > 2 else [*found, nothing]
 
 
-def across(board: Leaderboard, drawn: Sequence[Chart]) -> list[Block]:
+def across(board: Leaderboard, drawn: Sequence[Chart], still: bool = True) -> list[Block]:
     """The comparisons of algorithms over several data sets; nothing where there is one."""
     found: list[Block] = []
     for metric, compared in several(board).items():
         pairs = pairs_table(compared)
         fold = Fold(f"All {len(pairs.lines)} pairs", [pairs], "screen")
         found += [across_table(metric, compared), fold]
-    charts = [Charts(inlined(drawn))] if drawn else []
+    charts = [Charts(inlined(drawn, still))] if drawn else []
     return [Text(ACROSS, "legend"), *charts, *found] if found else []
 
 
-def _drawn(board: Leaderboard, found: Gallery) -> list[Section]:
+def _drawn(board: Leaderboard, found: Gallery, still: bool) -> list[Section]:
     """The sections that have charts."""
     made = []
 
-    def charts(key: str) -> Charts:
-        return Charts(inlined(found[key]))
+    def charts(key: str, look: str = "") -> Charts:
+        return Charts(inlined(found[key], still), look)
 
-    if blocks := across(board, found.get("cd", ())):
+    if blocks := across(board, found.get("cd", ()), still):
         made.append(Section("across", "Across data sets", blocks, "Across data sets"))
     if found.get("rounds"):
         curves: list[Block] = [Text(CURVES, "legend"), charts("rounds")]
@@ -189,11 +191,11 @@ def _drawn(board: Leaderboard, found: Gallery) -> list[Section]:
         title = "Does the ranking depend on the tuning budget?"
         made.append(Section("budget", title, [Text(BUDGET, "legend"), charts("budget")], "Budget"))
     if found.get("heat"):
-        heat: list[Block] = [Text(HEAT, "legend"), Charts(inlined(found["heat"]), "natural")]
+        heat: list[Block] = [Text(HEAT, "legend"), charts("heat", "natural")]
         title = "Algorithms and heterogeneity"
         made.append(Section("heterogeneity", title, heat, "Heterogeneity"))
     if found.get("search"):
-        folds = [Fold(c.title, [Charts(inlined([c]), "natural")]) for c in found["search"]]
+        folds = [Fold(c.title, [Charts(inlined([c], still), "natural")]) for c in found["search"]]
         searches: list[Block] = [Text(SEARCH, "legend"), *folds]
         made.append(Section("search", "Search, entry by entry", searches, "Search", look="screen"))
     return made
@@ -229,13 +231,13 @@ def render(template: str, **content: Any) -> str:
 
 
 def inlined(found: Sequence[Chart], still: bool = True) -> list[dict[str, str]]:
-    """Charts as a page holds them: specifications, and beside each a still picture of it."""
+    """Charts as a page holds them: specifications, and beside each a `still` picture of it."""
     return [
         {
             "name": c.name,
             "title": c.title,
             "alt": c.alt,
-            "spec": drawing.inline(packed(c.spec) if still else c.spec),
+            "spec": drawing.inline(packed(c.spec)),
             "still": drawing.still(c) if still else "",
         }
         for c in found

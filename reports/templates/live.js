@@ -7,7 +7,7 @@ function feed(figure, fresh) {
   const known = views.get(figure.dataset.chart), text = fresh.querySelector("script").textContent;
   figure.querySelector("script").textContent = text;
   if (!known?.view) return;
-  const spec = JSON.parse(text);
+  const spec = unpacked(JSON.parse(text));
   if (bare(spec) !== bare(known.spec)) return;
   known.text = text;
   known.spec = spec;

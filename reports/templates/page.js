@@ -103,7 +103,7 @@ async function draw(figure) {
   if (params.shown) params.shown.value = visible(spec);
   if (params.spans) params.scope.value = inScope(spec);
   known?.finalize();
-  const entry = { figure, text, logs: JSON.stringify(logs), width: figure.clientWidth, spec: JSON.parse(text), finalize() {} };
+  const entry = { figure, text, logs: JSON.stringify(logs), width: figure.clientWidth, spec: unpacked(JSON.parse(text)), finalize() {} };
   views.set(figure.dataset.chart, entry);
   const options = {
     renderer: "svg", actions: { export: { svg: true, png: false }, source: false, compiled: false, editor: false },

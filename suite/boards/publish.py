@@ -37,7 +37,7 @@ OF_FINALS = (
 )
 """Tags that repeat a run, which are published of final runs alone: search trials are many."""
 
-FOR_TRIALS = (OF_TRIALS, "tried")
+FOR_TRIALS = (OF_TRIALS, "searched")
 """Tags of an entry that say what its search trials say, which are published themselves."""
 
 

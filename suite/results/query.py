@@ -126,17 +126,14 @@ class Held:
         cls,
         store: Reader,
         query: Query,
-        whole: bool = False,
         searches: Mapping[Key, Sequence[Searched]] | None = None,
     ) -> Self:
-        """Read them; with `whole` the run of every search trial, and with `searches`, where they are known, of
-        none.
-        """
+        """Read them; with `searches`, where they are known, no search trial's run."""
         entries = query.find(store, RunKind.ENTRY, **query.scope)
         sweeps = query.find(store, RunKind.SWEEP, **query.scope)
         trials: list[Record] = []
         if searches is None:
-            said = {} if whole else _written_down(sweeps, entries)
+            said = _written_down(sweeps, entries)
             if said:
                 there = dict.fromkeys(run.tags.sweep for run in (*sweeps, *entries))
                 unsaid = [name for name in there if name not in said]

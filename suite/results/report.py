@@ -9,10 +9,11 @@ from pathlib import Path
 
 from reports.charts.data import PRINT, Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.charts.drawing import SIGN
-from reports.leaderboard.board import Contest, Leaderboard
+from reports.leaderboard.board import Contest, Leaderboard, Row
 from suite.results.leaderboards import board_of, searched
 from suite.results.missing import without_finals
 from suite.results.query import Held, Query
+from suite.results.searched import Searched
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.schema.tags import RunKind, Tags
@@ -58,7 +59,7 @@ def write(
     from reports.leaderboard.names import aliased
     from reports.page.page import build
 
-    held = Held.of(store, query, whole=True)
+    held = Held.of(store, query)
     data = data_of(store, query, held, server)
     data = aliased(data, data.board, aliases or {})
     page, drawn = build(data, forms)
@@ -71,28 +72,33 @@ def write(
 
 def read(store: Reader, query: Query, server: str) -> ReportData:
     """The data of a report: everything it shows."""
-    return data_of(store, query, Held.of(store, query, whole=True), server)
+    return data_of(store, query, Held.of(store, query), server)
 
 
 def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
     """The data of a report of runs that are read."""
     board = board_of(store, query, held)
-    group_of = {(row.sweep, row.entry_id): row.group for row in board.rows}
-    shown = group_of.keys() | {(one.sweep, one.entry_id) for one in board.interim}
+    rows = {(row.sweep, row.entry_id): row for row in board.rows}
+    shown = rows.keys() | {(one.sweep, one.entry_id) for one in board.interim}
     shown |= {_scenario(entry) for entry in without_finals(query, held)}
     finals = {run.run_id: run for run in held.finals}
-    searches = [run for run in held.trials if _scenario(run) in shown]
-    tried = [run for run in searches if _scenario(run) in group_of and not run.tags.confirm]
+    failed = [
+        run
+        for status in (Status.FAILED, Status.DIVERGED)
+        for run in query.find(store, RunKind.SEARCH, status=status, **query.scope)
+        if _scenario(run) in shown
+    ]
     return ReportData(
         board=board,
         curves=_curves(store, board, finals),
-        trials=tuple(_trial(run, group_of[_scenario(run)]) for run in tried),
-        failures=tuple(
-            _failure(run)
-            for run in [*searches, *finals.values()]
-            if run.tags.status in (Status.FAILED, Status.DIVERGED)
-            or (run.tags.kind == RunKind.FINAL and _lost(run))
+        trials=tuple(
+            _trial(one, rows[key])
+            for key in held.searches
+            if key in rows
+            for one in held.searches[key]
+            if not one.confirm
         ),
+        failures=tuple(map(_failure, [*failed, *filter(_has_no_score, finals.values())])),
         sweeps=tuple(_sweep(run, held.finals) for run in _sweeps(held, board)),
         tuned={place: run.tags.tuned for place, run in held.rows.items()},
         importance={place: run.tags.importance for place, run in held.rows.items()},
@@ -108,6 +114,10 @@ def _sweeps(held: Held, board: Leaderboard) -> list[Record]:
 
 def _lost(run: Record) -> bool:
     return run.lost(f"test_{run.tags.metric}")
+
+
+def _has_no_score(run: Record) -> bool:
+    return run.tags.status == Status.FAILED or _lost(run)
 
 
 def _scenario(run: Record) -> tuple[str, str]:
@@ -139,18 +149,16 @@ def _curve(group: Contest, run: Record, curve: Sequence[Mapping[str, float]]) ->
     )
 
 
-def _trial(run: Record, group: Contest) -> TrialPoint:
-    index = run.tags.number.index
-    score = run.metrics.get("val_score", math.nan)
+def _trial(one: Searched, row: Row) -> TrialPoint:
     return TrialPoint(
-        group,
-        run.tags.algorithm,
-        index,
-        run.tags.origin,
-        run.tags.status,
-        score if math.isfinite(score) else None,
-        {name: schedule.last(value) for name, value in run.tags.params.items()},
-        run.tags.number.replicate,
+        row.group,
+        row.algorithm,
+        one.number,
+        one.origin,
+        one.status,
+        one.value if one.value is not None and math.isfinite(one.value) else None,
+        {name: schedule.last(value) for name, value in one.params.items()},
+        one.replicate,
     )
 
 

@@ -1,13 +1,13 @@
-"""The search trials of an entry as leaderboards need them, which its sweep writes down when it ends.
+"""The search trials of an entry as leaderboards and reports need them, which its sweep writes down when it ends.
 
-A sweep of 100,000 trials has as many runs; of what all of them say a leaderboard needs a few numbers each.
-An entry's run has them as one tag, `suite.tried`; while a sweep goes on they are read from the trials' runs.
+A sweep of 100,000 trials has as many runs; of what all of them say a report needs a few values each.
+An entry's run has them as one tag, `suite.searched`; while a sweep goes on they are read from the trials' runs.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from suite.tracking.record import Record
 from suite.tracking.schema.forms import dumps
@@ -21,8 +21,8 @@ Key = tuple[str, str]
 
 class Searched(NamedTuple):
     """A search trial, or one that confirms another: the replicate that it is of, its number there, how it
-    ended, its validation score, its test score (the untrained model's where it diverged), whether it keeps the
-    study's constraints, and why it failed.
+    ended, its validation score, its test score (the untrained model's where it diverged), where its configuration
+    is from, the configuration, whether it keeps the study's constraints, and why it failed.
     """
 
     replicate: str
@@ -31,8 +31,10 @@ class Searched(NamedTuple):
     status: Status
     value: float | None
     test: float | None
-    feasible: bool = True
-    why: str = ""
+    origin: str
+    params: Mapping[str, Any]
+    feasible: bool
+    why: str
 
     @classmethod
     def of(cls, run: Record) -> "Searched":
@@ -45,13 +47,21 @@ class Searched(NamedTuple):
             tags.status,
             run.metrics.get("val_score"),
             run.metrics.get("test_score"),
+            tags.origin,
+            tags.params,
             tags.feasible is not False,
             reason(tags.error) if tags.error else "",
         )
 
     @classmethod
     def ended(
-        cls, trial_id: str, outcome: TrialResult, score: float | None, feasible: bool
+        cls,
+        trial_id: str,
+        origin: str,
+        params: Mapping[str, Any],
+        outcome: TrialResult,
+        score: float | None,
+        feasible: bool,
     ) -> "Searched":
         """The same of how it ended, with its test score."""
         number = TrialId.parse(trial_id)
@@ -62,6 +72,8 @@ class Searched(NamedTuple):
             outcome.status,
             outcome.value if outcome.history else None,
             score,
+            origin,
+            params,
             feasible,
             reason(outcome.error) if outcome.error else "",
         )
@@ -90,19 +102,18 @@ def by_entry(runs: Iterable[Record]) -> dict[Key, list[Searched]]:
 
 def text(trials: Sequence[Searched]) -> str:
     """An entry's search trials as its tag says them."""
-    usual = Searched("", 0, False, Status.FINISHED, None, None)[6:]
-    return dumps([trial[:6] if trial[6:] == usual else trial for trial in trials])
+    return dumps(trials)
 
 
 def written_down(sweep: Record, entries: Sequence[Record]) -> dict[Key, list[Searched]] | None:
     """The search trials of a sweep that has ended, as its entries say them; None where they do not."""
     if not sweep.finished or not entries:
         return None
-    found = {(run.tags.sweep, run.tags.entry_id): run.tags.tried for run in entries}
+    found = {(run.tags.sweep, run.tags.entry_id): run.tags.searched for run in entries}
     known = {
-        key: [Searched(*trial) for trial in tried]
-        for key, tried in found.items()
-        if tried is not None
+        key: [Searched(*trial) for trial in trials]
+        for key, trials in found.items()
+        if trials is not None
     }
     return known if len(known) == len(found) else None
 

@@ -8,6 +8,7 @@ asked for.
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,4 +56,9 @@ def ui(storage: Path, tracking_uri: str | None, there: socket.socket, started: S
         mlflow = Mlflow(views.mlflow)
         routes += [Mount(MLFLOW, mlflow), Mount("/", mlflow)]
     address = site(there)
-    serve(app(routes), there, lambda: started(lambda path: pages.secret.address(address + path)))
+
+    def ready() -> None:
+        threading.Thread(target=views.home, daemon=True).start()  # before anybody waits for it
+        started(lambda path: pages.secret.address(address + path))
+
+    serve(app(routes), there, ready)

@@ -131,7 +131,7 @@ class Views:
         from suite.results.report import read
 
         store = open_existing(self.tracking_uri, self.storage)
-        return build(read(store, Query(name), self.server), ())[0]
+        return build(read(store, Query(name), self.server), (), still=False)[0]
 
     def mlflow(self) -> "ASGIApp":
         """MLflow's server of the store. Raises `UserError` where there is no store yet."""

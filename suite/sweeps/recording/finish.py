@@ -106,13 +106,14 @@ class Finish:
             if request.counted:
                 entry, candidates = entries[request.entry_id], searches[request.search].candidates
                 keeps = not entry.constraints or candidates.feasible(ValidationResult.of(outcome))
-                one = Searched.ended(trial_id, outcome, scores.get(trial_id), keeps)
+                made = trial_id, request.origin, request.params
+                one = Searched.ended(*made, outcome, scores.get(trial_id), keeps)
                 found[self.name, request.entry_id].append(one)
         if self.study.traded is None:
             for (_, entry_id), trials in found.items():
                 trials.sort(key=lambda one: one[:3])  # in whatever order they ended
-                tried = {Tags.tried.name: text(trials)}
-                self.store.log(self.recording.entry_runs[entry_id], tags=tried)
+                tags = {Tags.searched.name: text(trials)}
+                self.store.log(self.recording.entry_runs[entry_id], tags=tags)
         return found
 
     def _publish(self, row: Row, tuned: Tuned, scenario: int) -> None:

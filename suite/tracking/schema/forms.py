@@ -59,22 +59,21 @@ class Halved(TypedDict):
     chunk: int
 
 
-TriedRow = (
-    tuple[StrictStr, StrictInt, StrictBool, Status, FiniteFloat | None, FiniteFloat | None]
-    | tuple[
-        StrictStr,
-        StrictInt,
-        StrictBool,
-        Status,
-        FiniteFloat | None,
-        FiniteFloat | None,
-        StrictBool,
-        str,
-    ]
-)
-"""A search trial in the tag of its entry; the last two are whether it keeps the constraints, and why it failed."""
 Params = dict[str, bool | int | float | str | None]
 """Hyperparameters, each a plain value."""
+SearchedRow = tuple[
+    StrictStr,
+    StrictInt,
+    StrictBool,
+    Status,
+    FiniteFloat | None,
+    FiniteFloat | None,
+    StrictStr,
+    Params,
+    StrictBool,
+    str,
+]
+"""A search trial in the tag of its entry (`suite.results.searched.Searched`)."""
 Ranges = dict[str, Range]
 
 
@@ -126,13 +125,13 @@ def one_of(known: Collection[str]) -> Callable[[str], str]:
 
 
 @cache
-def _tried() -> TypeAdapter[list[TriedRow]]:
-    return TypeAdapter(list[TriedRow])
+def _searched() -> TypeAdapter[list[SearchedRow]]:
+    return TypeAdapter(list[SearchedRow])
 
 
-def tried(text: str) -> list[TriedRow]:
+def searched(text: str) -> list[SearchedRow]:
     """Search trials."""
-    return _tried().validate_json(text)
+    return _searched().validate_json(text)
 
 
 def whole(text: str) -> int:

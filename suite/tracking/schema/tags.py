@@ -142,7 +142,7 @@ class Tags(Mapping[str, str]):
     space = Tag[dict[str, Range]](form(forms.Ranges), forms.ranges_written)
     """The ranges of more than one value that an entry searches."""
 
-    tried = Maybe[list[forms.TriedRow]](forms.tried)
+    searched = Maybe[list[forms.SearchedRow]](forms.searched)
     """The search trials of an entry whose sweep has ended (`suite.results.searched`)."""
 
     metric = Tag(forms.one_of(TASKS))
@@ -285,7 +285,7 @@ _FINAL = (
 )
 NEEDS: Mapping[RunKind, tuple[str, ...]] = {
     RunKind.SWEEP: ("sweep", "study", "search", "sweep_id"),
-    RunKind.ENTRY: ("sweep", "entry_id", "algorithm", "scenario", "space", "reference", "tried"),
+    RunKind.ENTRY: ("sweep", "entry_id", "algorithm", "scenario", "space", "reference", "searched"),
     RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
     RunKind.FINAL: _FINAL,
     RunKind.PARETO: _FINAL,

@@ -145,7 +145,19 @@ def test_what_a_sweep_and_its_cells_record(store, swept):
     assert {"metric", "sampler", "spec", "study", "version"} <= json.loads(
         written.pop("trials")
     ).keys()
-    assert json.loads(written.pop("tried")) == [["", 0, False, "finished", 0.7, 0.75]]
+    (trial,) = json.loads(written.pop("searched"))
+    assert trial == [
+        "",
+        0,
+        False,
+        "finished",
+        0.7,
+        0.75,
+        "default",
+        swept.requests[0].params,
+        True,
+        "",
+    ]
     assert written == {**of_sweep, **ENTRY, "kind": "entry"}
 
 
