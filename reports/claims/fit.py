@@ -4,7 +4,6 @@ A reading is named by its picks, open setting -> candidate. It is weighed by the
 nothing here that decides its weight is given a number of the paper's own method.
 """
 
-import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,9 +46,6 @@ RULES = (
     "difference agrees with a statement. A statement is **likely** where the weighted mean of the chances is at least 0.75. It is "
     "**unlikely** where the weighted chance of a difference on one side of what agrees is at least 0.75. All else is **undecided**, also where no reading is "
     "left. **Not run**: data, metric or experiment cannot be had, or no baseline's number is printed.",
-    "What decides: each setting's share of the variance between readings (its Shapley value of R^2, one effect "
-    "a candidate). 0: it does not matter, 1: nothing else does; shares add up to at most 1, and the rest is of "
-    "combinations. Settings that changed together in all readings cannot be told apart and share one number.",
 )
 
 
@@ -192,85 +188,20 @@ def misfit(found: Iterable[ComparedNumber]) -> float:
     return fmean(one.off for one in found)
 
 
-def effects(outcomes: Sequence[tuple[Mapping[str, int], float]]) -> dict[str, float]:
-    """What each open setting accounts for of the outcomes' variance, whatever readings there are: its Shapley
-    value of R^2(S), the share that a sum of one effect a candidate accounts for with the settings S (Lindeman,
-    Merenda and Gold). Where all combinations are there that is Var(E[y | candidate]) / Var(y).
-
-    Shares are at least 0 and add up to the R^2 of all settings; what is left of 1 is of combinations.
-    Settings that changed together in all readings are one, `A together with B`. Largest first; empty
-    where the outcomes are all equal.
-    """
-    y = np.array([value for _, value in outcomes])
-    if len({value for _, value in outcomes}) < 2:
-        return {}
-    factors = _factors([picks for picks, _ in outcomes])
-    explained: dict[tuple[str, ...], float] = {}
-    for size in range(len(factors) + 1):
-        for subset in itertools.combinations(factors, size):
-            explained[subset] = _r_squared([factors[name] for name in subset], y)
-    found = dict.fromkeys(factors, 0.0)
-    for subset, share in explained.items():
-        for name in subset:
-            before = tuple(other for other in subset if other != name)
-            orders = len(factors) * math.comb(len(factors) - 1, len(before))
-            found[name] += (share - explained[before]) / orders
-    shares = {
-        name: max(0.0, share) for name, share in found.items()
-    }  # less the rounding of equal ones
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))
-
-
-def _factors(readings: Sequence[Mapping[str, int]]) -> dict[str, tuple[int, ...]]:
-    """Each setting's candidate by reading, numbered as they come; settings that divide the readings alike
-    are one.
-    """
-    names: dict[tuple[int, ...], list[str]] = {}
-    for name in readings[0]:
-        places: dict[int, int] = {}
-        column = tuple(places.setdefault(picks[name], len(places)) for picks in readings)
-        names.setdefault(column, []).append(name)
-    found = {}
-    for column, alike in names.items():
-        if any(column):
-            found[" together with ".join(alike)] = column
-        else:  # they never changed
-            found |= dict.fromkeys(alike, column)
-    return found
-
-
-def _r_squared(columns: Sequence[tuple[int, ...]], y: "np.ndarray[Any, Any]") -> float:
-    """The share of y's variance that least squares fits by one number a candidate of each column."""
-    ones = [np.array(column) == place for column in columns for place in sorted(set(column))]
-    design = np.stack([np.ones(len(y)), *ones], axis=1)
-    rest = y - design @ np.linalg.lstsq(design, y)[0]
-    return 1 - float(rest @ rest) / float(np.square(y - y.mean()).sum())
-
-
 @dataclass(frozen=True)
 class Answer:
-    """What is to be said of a statement: one of `ANSWERS`, under how many of the readings that are left it was judged,
-    and what decides where it depends on them.
+    """What is to be said of a statement: one of `ANSWERS`, and under how many of the readings that are left it was
+    judged.
     """
 
     verdict: str
     of: int
-    decided_by: dict[str, float]
 
 
-def answer(
-    agrees: Mapping[int, Chance],
-    weights: Mapping[int, float],
-    picks: Mapping[int, Mapping[str, int]],
-    unknown: Answer,
-) -> Answer:
+def answer(agrees: Mapping[int, Chance], weights: Mapping[int, float], unknown: Answer) -> Answer:
     """The answer on a statement from its chance under each reading that is left, by number; `unknown` where there is none."""
     mean = weighted(agrees, weights)
-    if mean is None:
-        return unknown
-    said = word(mean)
-    outcomes = [(picks[number], chance.within) for number, chance in agrees.items()]
-    return Answer(said, len(agrees), effects(outcomes) if said == UNDECIDED else {})
+    return unknown if mean is None else Answer(word(mean), len(agrees))
 
 
 def weighted(agrees: Mapping[int, Chance], weights: Mapping[int, float]) -> Chance | None:

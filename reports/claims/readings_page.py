@@ -13,7 +13,7 @@ counted, and the JSON document has them all.
 """
 JUDGED: tuple[Column | str, ...] = (
     STATEMENT,
-    *("answer", "readings", "what decides"),
+    *("answer", "readings"),
 )
 SAYS = {
     "paper": "the paper",
@@ -78,7 +78,7 @@ def row_blocks(row: Mapping[str, Any]) -> list[Block]:
         parts.append(Text(f"**{row['note']}.**"))
     if row["judged"]:
         parts.append(table(JUDGED, _judged(row["judged"])))
-    parts += [Text(_fitted(row)), Text(_decides(row))]
+    parts.append(Text(_fitted(row)))
     shown = _shown(row)
     parts += [_readings(row, shown), Text(LEGEND, "legend")]
     hidden = sum(1 + len(one["alike"]) for one in row["readings"] if one not in shown)
@@ -123,21 +123,8 @@ def _judged(judged: Iterable[Mapping[str, Any]]) -> list[list[str | Cell]]:
     found: list[list[str | Cell]] = []
     for one in judged:
         given = one["answer"]
-        word, under = verdict(given["verdict"]), str(given["of"] or "")
-        found.append([one["says"], word, under, _shares(given["decided_by"])])
+        found.append([one["says"], verdict(given["verdict"]), str(given["of"] or "")])
     return found
-
-
-def _decides(row: Mapping[str, Any]) -> str:
-    if not row["decides"]:
-        return "All readings are equally far off."
-    combined = 1 - sum(row["decides"].values())
-    rest = f", combinations of them {combined:.0%}" if combined >= 0.01 else ""
-    return f"What decides how far the baselines are off: {_shares(row['decides'])}{rest}."
-
-
-def _shares(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share >= 0.01)
 
 
 def _readings(row: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> Table:

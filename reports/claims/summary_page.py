@@ -93,14 +93,13 @@ def _pages(paper: Mapping[str, Any]) -> Table:
 
 
 def _claims(paper: Mapping[str, Any]) -> Table:
-    head = ["statement", "where", "verdict", "readings", "what decides"]
+    head = ["statement", "where", "verdict", "readings"]
     lines = [
         [
             one["says"],
             f"{one['table']}/{one['row']}",
             one["verdict"],
             str(one["readings"]),
-            ", ".join(one["decided_by"]),
         ]
         for one in paper["claims"]
     ]

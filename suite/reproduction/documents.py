@@ -68,7 +68,6 @@ class AnswerDocument(BaseModel):
 
     verdict: str
     of: int
-    decided_by: dict[str, float]
 
 
 class JudgedDocument(BaseModel):

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from reports.claims.chances import chances
-from reports.claims.fit import ANSWERS, RULES, UNDECIDED, Answer, answer, effects, misfit
+from reports.claims.fit import ANSWERS, RULES, UNDECIDED, Answer, answer
 from reports.claims.verdicts import NOT_RUN
 from suite.reproduction.experiments import Experiment
 from suite.reproduction.fit_rows import FitRow, TriedReading
@@ -40,7 +40,6 @@ class Fitted:
     screened: int
     left: list[int]
     best: int | None
-    decides: dict[str, float]
     judged: list[Judged]
     seeds: int
     seconds: float
@@ -82,22 +81,18 @@ def fitted_row(paper: Paper, table: str, row: str, fitted: FitRow | None, why_no
     if fitted is None:
         judged = _judged(paper, table, None)
         scenario = (at.dataset, at.model, at.heterogeneity)
-        return Fitted(*facts, *scenario, [], [], 0, [], None, {}, judged, 0, 0.0, why_not)
+        return Fitted(*facts, *scenario, [], [], 0, [], None, judged, 0, 0.0, why_not)
     tried = fitted.tried
-    screened = [
-        (fitted.readings[i].picks, misfit(t.screened)) for i, t in enumerate(tried) if t.screened
-    ]
-    ranked = fitted.told
-    missing = len(tried) - len(screened)
+    ranked, screened = fitted.told, sum(bool(t.screened) for t in tried)
+    missing = len(tried) - screened
     return Fitted(
         *facts,
         *next(iter(fitted.made.methods.values())).scenario,
         _open(fitted.made),
         [_told(t) for t in ranked],
-        len(screened),
+        screened,
         [tried[i].number for i in fitted.left],
         ranked[0].number if ranked else None,
-        effects(screened),
         _judged(paper, table, fitted),
         fitted.effort.seeds,
         round(fitted.seconds, 1),
@@ -133,14 +128,13 @@ def _judged(paper: Paper, table: str, fitted: FitRow | None) -> list[Judged]:
     """Every statement about the row, answered."""
     said = statements_of(paper.tables[table])
     left = fitted.left if fitted else []
-    kept = [(fitted.tried[i], fitted.readings[i].picks) for i in left] if fitted else []
-    weights = {tried.number: tried.weight for tried, _ in kept}
-    picks = {tried.number: picked for tried, picked in kept}
+    kept = [fitted.tried[i] for i in left] if fitted else []
+    weights = {tried.number: tried.weight for tried in kept}
     none_left = fitted is not None and not left and any(tried.compared for tried in fitted.tried)
     found = []
     for place, claim in enumerate(said):
-        unknown = Answer(UNDECIDED if none_left and claim.of is not None else NOT_RUN, 0, {})
-        samples = {t.number: s for t, _ in kept if t.samples and (s := t.samples[place])}
-        given = answer(chances(samples), weights, picks, unknown)
+        unknown = Answer(UNDECIDED if none_left and claim.of is not None else NOT_RUN, 0)
+        samples = {t.number: s for t in kept if t.samples and (s := t.samples[place])}
+        given = answer(chances(samples), weights, unknown)
         found.append(Judged(claim.says, claim.metric or "", given))
     return found

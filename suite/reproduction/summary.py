@@ -184,7 +184,6 @@ def _judged_statements(mine: Iterable[Mapping[str, Any]]) -> dict[Address, dict[
                     "row": row["row"],
                     "says": one["says"],
                     "verdict": given["verdict"],
-                    "decided_by": list(given["decided_by"])[:1] if fitted else [],
                     "readings": given["of"] if fitted else 1,
                     "seeds": row["seeds"],
                 }

@@ -58,13 +58,11 @@ def report(*readings: dict[str, Any], left: list[int]) -> dict[str, Any]:
         },
     ]
     given = {"verdict": "undecided", "of": 2}
-    judged = [
-        {"says": "FOLB is first", "answer": {**given, "decided_by": {"lr": 0.75, "draw": 0.25}}}
-    ]
+    judged = [{"says": "FOLB is first", "answer": given}]
     row = {
         "table": "t", "row": "r", "source": "Table I", "about": "rounds", "dataset": "mnist",
         "model": "logreg", "heterogeneity": "iid", "open": opened, "readings": list(readings),
-        "screened": 9, "left": left, "best": readings[0]["number"], "decides": {"lr": 0.6},
+        "screened": 9, "left": left, "best": readings[0]["number"],
         "judged": judged, "seeds": 3, "seconds": 12.0, "note": "",
     }  # fmt: skip
     return {
@@ -90,10 +88,9 @@ def test_a_row_that_leaves_a_reading():
         "judge nothing. Of tables with every number shifted at random by up to two tolerances, 12% leave some reading. What "
         "one of its own seeds would have printed leaves a reading in 90%. Candidates: `0123456789ab`.",
         "**1 of 9 readings is left: 4.**",
-        "| FOLB is first | undecided | 2 | lr 75%, draw 25% |",
+        "| FOLB is first | undecided | 2 |",
         "Held against 2 numbers of 2 baselines: screened with 1 seed, then with 3 where one does not refute. All "
         "runs took 12 s of rounds.",
-        "What decides how far the baselines are off: lr 60%, combinations of them 40%.",
         "| reading | lr | draw | apart | seeds | p | weight | off | fedavg rounds_to(80), printed 25 | fedprox rounds_to(80), "
         "printed 20 | the paper's folb rounds_to(80), printed 11 |",
         "| **4** | 0.1 | data_seed 0, partition_seed per seed |  | 3 | 0.25 | 0.50 | 0.5 | 24 (sd 2) | 21 (sd 2) | 12 |",
