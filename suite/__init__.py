@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "suite.api.results": "board leaderboard portfolio report status stop tuned",
-    "suite.api.runs": "advise load_model replay run sweep trainable transfer",
+    "suite.api.runs": "advise load_model replay run sweep trainable",
     "trials.common.errors": "UserError",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

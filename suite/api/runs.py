@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ray import tune
 
     from suite.advice.advice import Advice
-    from suite.configurations.transfer import Transfer
     from suite.execution.resources import Resources
     from suite.runs.single import Finished, Replay
     from suite.sweeps.result import Result
@@ -173,32 +172,6 @@ def replay(
         raise no_name("run_id", run_id)
     store = store_of(None, storage, tracking_uri)
     return single.replay(store, store.get(run_id).run_id, data_root, lambda entry: None)
-
-
-def transfer(
-    algorithm: str | None = None,
-    dataset: str | None = None,
-    model: str | None = None,
-    heterogeneity: str | None = None,
-    *,
-    seeds: int = 3,
-    storage: str | Path = "runs",
-    data_root: str | None = None,
-    tracking_uri: str | None = None,
-    **resources: Any,
-) -> "Transfer":
-    """What tuned configurations lose on other scenarios: `suite transfer`."""
-    from suite.configurations.library import known, select_tuned
-    from suite.configurations.transfer import transfer as measure
-    from suite.tracking.store import Store
-
-    entry = {"algorithm": algorithm, "dataset": dataset, "model": model}
-    by_name({**entry, "heterogeneity": heterogeneity})
-    if not (isinstance(seeds, int) and seeds >= 1):
-        raise UserError(f"seeds: must be a whole number, 1 or more, not {seeds!r}")
-    uri, folder = usual(tracking_uri), place(storage)
-    found = select_tuned(known(folder, uri), algorithm, dataset, model, heterogeneity)
-    return measure(found, seeds, Store(uri, folder), folder, data_root, _resources(resources))
 
 
 def load_model(

@@ -67,10 +67,6 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
     "Reuse": {
         "tuned": (tuned.app, ""),
         "bank": (bank.app, ""),
-        "transfer": (
-            advise.transfer,
-            "suite transfer --algorithm fedprox --dataset digits --seeds 5",
-        ),
         "replay": (run.replay, "suite replay 0f3c12"),
         "score": (run.score, "suite score model/"),
     },

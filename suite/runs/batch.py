@@ -96,9 +96,7 @@ class Queue:
 
 @dataclass
 class Batch:
-    """Jobs of one kind (`reproduce`, `transfer`) in one experiment of a store; runs of the `shared` kinds
-    are as good as its own.
-    """
+    """Jobs of one kind in one experiment of a store; runs of the `shared` kinds are as good as its own."""
 
     store: Store
     kind: RunKind

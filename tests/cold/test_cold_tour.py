@@ -41,9 +41,6 @@ TYPED = {
     "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
         "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
     ),
-    "suite transfer --algorithm fedprox --dataset digits --seeds 5": (
-        "suite transfer --algorithm fedprox --dataset digits --seeds 1"
-    ),
     "suite board runs theirs.zip --papers docs/results --output site": (
         "suite board runs theirs.zip --output site"
     ),

@@ -61,7 +61,7 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
     script = f"import sys, suite; print([m for m in {HEAVY} if m in sys.modules], dir(suite))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    named = "advise board leaderboard load_model portfolio replay report run status stop sweep trainable transfer tuned"
+    named = "advise board leaderboard load_model portfolio replay report run status stop sweep trainable tuned"
     names = ["UserError", *named.split()]
     assert done.stdout.strip() == f"[] {names}", done.stderr
     assert all(getattr(suite, name) for name in names)
@@ -149,8 +149,6 @@ MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Cl
         (lambda: suite.replay(7), "run_id: must be the id of a run in MLflow, not an object"),
         (lambda: suite.board(7), "sources: must be a path, or a list of paths, not an object"),
         (lambda: suite.board(output=Mine), "output: must be a path, not the class Mine"),
-        (lambda: suite.transfer(Mine), MINE + "configuration, not the class Mine"),
-        (lambda: suite.transfer(seeds="3"), "seeds: must be a whole number, 1 or more, not '3'"),
         (lambda: suite.advise(), "dataset: must be given, or data"),
         (lambda: suite.advise(Mine()), "dataset: must be a name that `suite list datasets` shows"),
         (lambda: suite.advise("digits", minutes=0), "minutes: must be at least 0.1, not 0"),

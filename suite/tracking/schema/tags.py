@@ -49,7 +49,6 @@ class RunKind(StrEnum):
     REPRODUCE = "reproduce"
     READING = "reading"
     """A run under another reading of what a paper leaves open."""
-    TRANSFER = "transfer"
 
 
 class TagError(UserError):
@@ -197,9 +196,6 @@ class Tags(Mapping[str, str]):
     claim = Tag(str)
     """The row of a paper's table that a run is for, with its `method`."""
     method = Tag(str)
-    source_scenario = Tag(str)
-    """Where a configuration was tuned that is tried on `target_scenario`."""
-    target_scenario = Tag(str)
 
     def __init__(self, texts: Mapping[str, str], run_id: str = "") -> None:
         self._texts, self.run_id = texts, run_id
@@ -291,7 +287,6 @@ NEEDS: Mapping[RunKind, tuple[str, ...]] = {
     RunKind.PARETO: _FINAL,
     RunKind.LEADERBOARD: ("tuned", "importance"),
     RunKind.REPRODUCE: ("trial_id", "status", "metric", "claim", "method"),
-    RunKind.TRANSFER: ("trial_id", "status", "metric", "source_scenario", "target_scenario"),
 }
 """What readers of a kind of run ask for: one without it, or with a text that means nothing, is not read."""
 

@@ -7,7 +7,6 @@ from unittest.mock import patch
 import pytest
 from mlflow.exceptions import MlflowException
 
-from suite.configurations.transfer import Loss, Transfer
 from suite.execution import cluster
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
@@ -29,23 +28,6 @@ def test_a_run_whose_store_turned_read_only_is_shown(tmp_path: Path, method: str
         "write a readonly database. What it measured is shown, and is not recorded: run it again when "
         "that is mended."
     )
-
-
-def test_a_transfer_that_is_interrupted_shows_what_it_has(tmp_path: Path):
-    numbers = (0.5, "test_accuracy", 0.8, 0.9, 10.0, None, None, 1, 0)
-    one = Loss("fedavg", "digits · logreg · iid", "digits · logreg · labels(2)", *numbers)
-    made = patch("suite.configurations.transfer.transfer", return_value=Transfer([one], 0, True))
-    said = (
-        "reading the records\nInterrupted; what is done is kept, and shown. The same command "
-        "continues.\n"
-    )
-    Store(None, tmp_path / "runs")
-    with made:
-        shown = suite_here("transfer", "--json", cwd=tmp_path, code=130)
-        table = suite_here("transfer", cwd=tmp_path, code=130)
-    assert [entry["loss"] for entry in document(shown)["entries"]] == [10.0]
-    assert shown.stderr == table.stderr == said
-    assert "+10.00" in table.stdout
 
 
 LATE = Exception("The current node timed out during startup.\nThis could happen because ...")

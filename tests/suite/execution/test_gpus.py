@@ -37,14 +37,6 @@ trials: 1
 seeds: 1
 settings: {rounds: 2, clients: 2, execution: compiled}
 """
-TUNED = """
-algorithm: fedavg
-dataset: digits
-model: logreg
-heterogeneity: "%s"
-params: {lr: 0.1}
-settings: {rounds: 2, clients: 2}
-"""
 
 
 def test_a_part_of_a_gpu_is_one_of_one_card() -> None:
@@ -74,14 +66,10 @@ def test_a_trial_computes_on_one_gpu_at_most(tmp_path: Path, gpus: float) -> Non
 
 @pytest.mark.usefixtures("no_ray_yet")
 def test_gpus_that_this_machine_lacks(tmp_path: Path) -> None:
-    """Of a sweep, of a paper's runs and of a matrix of tuned configurations."""
+    """Of a sweep, and of a paper's runs."""
     assert fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2)) == NO_GPU
     paper = ("reproduce", "folb/table1/synthetic_iid", "--quick", *GPU)
     assert fault(suite_here(*paper, cwd=tmp_path, code=2)) == NO_GPU
-    for level in ("iid", "labels(2)"):
-        (tmp_path / "tuned.yaml").write_text(TUNED % level)
-        suite_here("tuned", "import", "tuned.yaml", cwd=tmp_path)
-    assert fault(suite_here("transfer", *GPU, cwd=tmp_path, code=2)) == NO_GPU
 
 
 def test_an_execution_for_cpus_in_a_study_on_gpus(

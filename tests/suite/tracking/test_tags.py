@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from suite.configurations.configuration import Tuned
-from suite.configurations.transfer import _job
 from suite.reproduction.experiments import experiment, read_paper
 from suite.reproduction.plan import Effort, plan_of
 from suite.runs.batch import Batch
@@ -239,25 +237,6 @@ def test_what_a_run_records(store, tmp_path):
         "kind": "run",
     }
     assert recorded(store, kind="run") == {**of_trial(SPEC), **more}
-
-
-def test_what_a_transfer_records(store, tmp_path):
-    there, here = (
-        Tuned(algorithm="fedprox", params=SPEC.params, settings=SPEC.settings, **(PLACE | other))
-        for other in ({}, {"model": "mlp"})
-    )
-    job = _job(there, here, 3)
-    Batch(store, RunKind.TRANSFER, "transfer", tmp_path).record(job, outcome())
-    assert recorded(store, kind="transfer") == {
-        **of_trial(job.spec),
-        "paper": "Li et al. 2020",
-        "kind": "transfer",
-        "metric": "accuracy",
-        "not_finite": "val_loss",
-        "trial_id": job.id,
-        "source_scenario": "digits · logreg · labels(2)",
-        "target_scenario": "digits · mlp · labels(2)",
-    }
 
 
 def test_what_a_reproduction_records(store, tmp_path):
