@@ -28,10 +28,6 @@ from trials.run.outcome import ENDINGS, TrialKind
 COUNTS = ("running", "pruned", "diverged", "failed")
 FAILURES = 50
 """The last ones that are listed; all are in the table of trials."""
-READ_ONLY = (
-    "Open the address that was printed when the pages were started to stop or cancel a sweep here."
-)
-"""What is said to who has not the address with the secret."""
 
 
 Links = Mapping[str, str]
@@ -59,14 +55,14 @@ class Frame:
     script: str = ""
 
 
-def live_page(live: Live, asked: Asked, may_ask: bool, frame: Frame) -> str:
-    """The page; `may_ask` says whether who sees it may stop the sweep."""
-    return render("live.html", **_content(live, asked, may_ask), frame=frame, here="")
+def live_page(live: Live, asked: Asked, frame: Frame) -> str:
+    """The page."""
+    return render("live.html", **_content(live, asked), frame=frame, here="")
 
 
-def live_parts(live: Live, asked: Asked, may_ask: bool) -> str:
+def live_parts(live: Live, asked: Asked) -> str:
     """What of the page changes while the sweep runs."""
-    return render("live_parts.html", **_content(live, asked, may_ask))
+    return render("live_parts.html", **_content(live, asked))
 
 
 def home_page(
@@ -143,7 +139,7 @@ def _trial(live: Live, trial: Trial, curve: Curve) -> dict[str, Any]:
     }
 
 
-def _content(live: Live, asked: Asked, may_ask: bool) -> dict[str, Any]:
+def _content(live: Live, asked: Asked) -> dict[str, Any]:
     sweep = live.sweep
     ranked = {entry.method for entry in sweep.entries if entry.entry_id not in live.references}
     names = [entry.method for entry in sweep.entries]
@@ -172,8 +168,6 @@ def _content(live: Live, asked: Asked, may_ask: bool) -> dict[str, Any]:
         "legend": legend_blocks(found) if found else [],
         "tables": tables(board, look) if board else [],
         "audit": audit(found) if found else [],
-        "may_ask": may_ask,
-        "read_only": READ_ONLY,
         "failures": [
             (trials[trial_id], params_text(trials[trial_id].params), how, why)
             for trial_id, how, why in sweep.failures[: -FAILURES - 1 : -1]

@@ -62,8 +62,8 @@ function take(html) {
   return Promise.all(drawn);
 }
 // It asks again after a second, or longer where an answer takes long, here or there: watching must not slow a sweep.
-// Nor is anything put in place of what a person just answers or types.
-const asking = () => parts.querySelector("[data-sure]") || parts.querySelector("select:focus");
+// Nor is anything put in place of what a person just chooses.
+const asking = () => parts.querySelector("select:focus");
 let etag = "", pause = 1000, lost = false;
 let wait;
 async function look(asked = false) {
@@ -115,31 +115,4 @@ addEventListener("click", (event) => {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   show(new URL(link.href).search || "?");
-});
-// Stop and cancel are asked twice; meanwhile nothing else can be asked.
-const questions = {
-  stop: "Stop? Running trials finish, and the sweep can go on later.",
-  cancel: "Cancel? What running trials have done is lost; the sweep can go on later.",
-};
-const answer = (text, word, sure) => {
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: text });
-  button.dataset[sure ? "sure" : "no"] = word;
-  return button;
-};
-function confirmed(button, word) {
-  const question = Object.assign(document.createElement("span"), { textContent: questions[word] });
-  const no = answer("No, go on", word, false), box = button.closest(".ask");
-  const before = [...box.childNodes];
-  no.addEventListener("click", () => { box.replaceChildren(...before); button.focus(); });
-  box.replaceChildren(question, " ", answer(`Yes, ${word}`, word, true), " ", no);
-  no.focus();
-}
-addEventListener("click", async ({ target }) => {
-  const { ask, sure } = target.dataset ?? {};
-  if (ask) confirmed(target, ask);
-  if (!sure) return;
-  target.closest(".ask").remove();
-  const said = await fetch(`${location.pathname}/${sure}`, { method: "POST" });
-  linkState.textContent = await said.text();
-  etag = "";
 });

@@ -3,8 +3,7 @@
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from trials.common.errors import UserError, unknown
 LEADERS = 3
 """Methods of a scenario that are named."""
 PORT = 5000
-LOG, OPENED = "ui.log", "ui.html"
+LOG = "ui.log"
 Port = Annotated[
     int | None,
     typer.Option(min=1, max=65535, help=f"Default: {PORT}, or one that is free."),
@@ -185,26 +184,13 @@ def _serve(
     refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
     there, log = server.bind(host, port, PORT), storage / LOG
 
-    def started(at: Callable[[str], str]) -> None:
+    def started(site: str) -> None:
         for path in paths:
-            say(f"{what}: {at(path)}")
+            say(f"{what}: {site}{path}")
         say(f"Ctrl-C ends it; the server's messages go to {log}.")
-        if open_page:
-            show(at(paths[0]), storage / OPENED)
+        screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
+        if open_page and screen:
+            webbrowser.open(site + paths[0])
 
     server.quiet(log)
     serve(storage, tracking_uri, there, started)
-
-
-def show(address: str, page: Path) -> None:
-    """Open an address in the person's browser, where there is a screen for one; by a page that leads there and
-    only its owner can read, since all accounts see what a browser is started with.
-    """
-    if not (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
-        return
-    with suppress(OSError):
-        page.unlink(missing_ok=True)
-        made = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(made, "w") as file:
-            file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">')
-        webbrowser.open(page.resolve().as_uri())

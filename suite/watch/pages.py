@@ -13,12 +13,9 @@ from starlette.staticfiles import StaticFiles
 import suite
 from reports.charts import drawing
 from reports.page import compare, live
-from reports.page.live import READ_ONLY, Frame
+from reports.page.live import Frame
 from reports.page.trial_table import Asked, as_csv, chosen
-from suite.execution.stop_signal import WORDS
-from suite.sweeps.status import ask
 from suite.tracking.schema.leaderboard_view import start_page
-from suite.watch.secret import Secret
 from suite.watch.views import Views
 from trials.common.errors import UserError
 
@@ -31,15 +28,13 @@ ALONE = {
     "Referrer-Policy": "no-referrer",
 }
 """What a browser is told of each of our pages."""
-Started = Callable[[Callable[[str], str]], None]
-"""Is called once a server answers, with what gives the address of a path, the secret in it."""
 
 
 class Pages:
     """What is served of what `views` reads."""
 
     def __init__(self, views: Views) -> None:
-        self.views, self.secret = views, Secret()
+        self.views = views
         bar = [("Sweeps and leaderboards", "/"), ("Compare", "/compare")]
         bar += [("Board and papers", f"{SITE}/")] * PAPERS.is_dir()
         self.frame = Frame([*bar, ("MLflow", views.server + start_page())], SCRIPT)
@@ -58,7 +53,6 @@ class Pages:
             Route(f"{sweep}/trials.csv", self.csv),
             Route(trial, self.trial),
             Route(f"{trial}/parts", self.trial_parts),
-            Route(f"{sweep}/{{word}}", self.ask, methods=["POST"]),
         ]
         if PAPERS.is_dir():
             found.append(Route(f"{SITE}/assets/vega.js", self.script))
@@ -68,32 +62,32 @@ class Pages:
     async def home(self, request: Request) -> Response:
         """All sweeps, and the leaderboards."""
         sweeps, boards, faults = await run_in_threadpool(self.views.home)
-        return self._page(request, live.home_page(sweeps, boards, self.frame, faults))
+        return _page(live.home_page(sweeps, boards, self.frame, faults))
 
     async def sweep(self, request: Request) -> Response:
         """The live page of a sweep."""
-        asked, known = Asked.of(request.query_params), self.secret.known(request)
+        asked = Asked.of(request.query_params)
 
         def made() -> str:
             found = self.views.sweep(request.path_params["name"])
-            return live.live_page(found, asked, known, self.frame)
+            return live.live_page(found, asked, self.frame)
 
-        return await self._shown(request, made)
+        return await self._shown(made)
 
     async def sweep_parts(self, request: Request) -> Response:
         """What of it changes."""
-        asked, known = Asked.of(request.query_params), self.secret.known(request)
+        asked = Asked.of(request.query_params)
 
         def made() -> str:
             found = self.views.sweep(request.path_params["name"])
-            return live.live_parts(found, asked, known)
+            return live.live_parts(found, asked)
 
         return await self._news(request, made)
 
     async def trial(self, request: Request) -> Response:
         """The page of a trial."""
         return await self._shown(
-            request, lambda: live.trial_page(*self.views.trial(**request.path_params), self.frame)
+            lambda: live.trial_page(*self.views.trial(**request.path_params), self.frame)
         )
 
     async def trial_parts(self, request: Request) -> Response:
@@ -115,7 +109,7 @@ class Pages:
 
     async def report(self, request: Request) -> Response:
         """The report of a sweep, made of what the store has now."""
-        return await self._shown(request, lambda: self.views.report(**request.path_params))
+        return await self._shown(lambda: self.views.report(**request.path_params))
 
     async def compare(self, request: Request) -> Response:
         """Two sweeps side by side."""
@@ -125,24 +119,7 @@ class Pages:
             first, second = map(self.views.compared, names)
             return compare.page(self.views.names(), first, second, self.frame)
 
-        return await self._shown(request, made)
-
-    async def ask(self, request: Request) -> Response:
-        """Stop or cancel a sweep, if one of our own pages asks that was opened by the address with the secret."""
-        name, word = request.path_params["name"], request.path_params["word"]
-        if word not in WORDS:
-            return PlainTextResponse("not found", 404)
-        own = f"{request.url.scheme}://{request.headers.get('host', '')}"
-        if request.headers.get("origin") != own:
-            return PlainTextResponse("only a page of this server may ask that", 403)
-        if not self.secret.known(request):
-            return PlainTextResponse(READ_ONLY, 403)
-        try:
-            here = await run_in_threadpool(ask, self.views.storage, name, word)
-        except UserError as error:
-            return PlainTextResponse(str(error), 404)
-        said = "it answers within seconds" if here else "no process of this machine runs it"
-        return PlainTextResponse(f"Asked {name} to {word}; {said}.")
+        return await self._shown(made)
 
     async def script(self, request: Request) -> Response:
         """The chart library."""
@@ -150,15 +127,12 @@ class Pages:
         kept = {"Cache-Control": "max-age=86400"}
         return Response(text, media_type="text/javascript", headers=kept)
 
-    async def _shown(self, request: Request, made: Callable[[], str]) -> Response:
+    async def _shown(self, made: Callable[[], str]) -> Response:
         """A page that is made beside; what is not there is said."""
         try:
-            return self._page(request, await run_in_threadpool(made))
+            return _page(await run_in_threadpool(made))
         except UserError as error:
             return PlainTextResponse(str(error), 404)
-
-    def _page(self, request: Request, page: str) -> Response:
-        return self.secret.remember(request, HTMLResponse(page, headers=ALONE))
 
     async def _news(self, request: Request, made: Callable[[], str]) -> Response:
         """What of a page changes; nothing where nothing has."""
@@ -173,3 +147,7 @@ class Pages:
             return PlainTextResponse(str(error), 404)
         took = f"{time.process_time() - began:.3f}"
         return HTMLResponse(html, headers={**ALONE, "ETag": etag, "X-Seconds": took})
+
+
+def _page(page: str) -> Response:
+    return HTMLResponse(page, headers=ALONE)

@@ -2,8 +2,7 @@
 
 A page elsewhere can make a browser send requests here. So whatever names another host is refused (which
 ends DNS rebinding), and so is what may change something and comes of a page of another site; no other page can show
-them in a frame. Every account of the machine can ask, too: so stopping a sweep needs the secret of the address that
-was printed besides, and without it pages only show.
+them in a frame. Our pages only show: every account of the machine can ask for them.
 """
 
 import ipaddress

@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from suite.tracking import is_server
-from suite.watch.pages import Pages, Started
+from suite.watch.pages import Pages
 from suite.watch.server import app, serve, site
 from suite.watch.views import Views
 from trials.common.errors import UserError
@@ -46,19 +46,24 @@ class Mlflow:
         await app(scope, receive, send)
 
 
-def ui(storage: Path, tracking_uri: str | None, there: socket.socket, started: Started) -> None:
-    """Serve until SIGINT or SIGTERM. MLflow's pages of a tracking server are at that server."""
+def ui(
+    storage: Path,
+    tracking_uri: str | None,
+    there: socket.socket,
+    started: Callable[[str], None],
+) -> None:
+    """Serve until SIGINT or SIGTERM; `started` is given the address of the first page once it is there. MLflow's
+    pages of a tracking server are at that server.
+    """
     elsewhere = tracking_uri if tracking_uri is not None and is_server(tracking_uri) else None
     views = Views(storage, tracking_uri, MLFLOW if elsewhere is None else elsewhere.rstrip("/"))
-    pages = Pages(views)
-    routes = pages.routes()
+    routes = Pages(views).routes()
     if elsewhere is None:
         mlflow = Mlflow(views.mlflow)
         routes += [Mount(MLFLOW, mlflow), Mount("/", mlflow)]
-    address = site(there)
 
     def ready() -> None:
         threading.Thread(target=views.home, daemon=True).start()  # before anybody waits for it
-        started(lambda path: pages.secret.address(address + path))
+        started(site(there))
 
     serve(app(routes), there, ready)

@@ -405,7 +405,7 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     other = Compared(sweep, {text: text})
     return [
         Skeleton(home),
-        Skeleton(live_page(sweep, Asked(), True, Frame())),
+        Skeleton(live_page(sweep, Asked(), Frame())),
         Skeleton(trial_page(*trial, Frame())),
         Skeleton(compare.page([name], other, Compared(sweep, {}), Frame())),
     ]
@@ -445,9 +445,9 @@ def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> No
     add(folder, *trials, *(ended(one, 1.0, 0.5) for one in trials))
     found = Followed(folder).refresh()
     assert [entry.name for entry in found.entries] == ["Mine (mine.py)", "Mine (other.py)"]
-    page = live_parts(Live(found), Asked(), False)
+    page = live_parts(Live(found), Asked())
     assert all(f">{entry.name}</a></th>" in page for entry in found.entries)
     board = board_of(*(runs(one["algorithm"], [0.5, 0.6]) for one in about.values()))
-    page = live_parts(Live(found, board=board), Asked(), False)
+    page = live_parts(Live(found, board=board), Asked())
     assert "Standings" not in page
     assert all(entry.name in page for entry in found.entries)

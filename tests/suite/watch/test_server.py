@@ -1,4 +1,4 @@
-"""The server of the live pages: what it answers, to whom, and how it is asked to stop a sweep."""
+"""The server of the live pages: what it answers, and to whom."""
 
 import asyncio
 import http.client
@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from reports.page.live import READ_ONLY, Frame, Live, live_page, live_parts
+from reports.page.live import Live, live_parts
 from reports.page.trial_table import Asked
 from reports.snapshot import EntrySnapshot, Snapshot
-from suite.cli.control import show
 from suite.tracking import pages_at
 from suite.watch.server import app, bind, ours
 from tests.support.commands import SUITE, study_file, suite_here
@@ -51,32 +49,20 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def watched(storage: Path) -> Iterator[tuple[int, str]]:
-    """The port of `suite watch`, and the secret of its address; it ends when it is told to, and leaves its noise
-    in a file.
-    """
+def port(storage: Path) -> Iterator[int]:
+    """The port of `suite watch`, which ends when it is told to, and leaves its noise in a file."""
     command = [SUITE, "watch", "night", "--storage", str(storage)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = process.stderr.readline()
-    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/sweeps/night\?token=(\S{43})\n", said)
+    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/sweeps/night\n", said)
     assert found, said
-    yield int(found[1]), found[2]
+    yield int(found[1])
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) in (0, -signal.SIGTERM)
     said = f"Ctrl-C ends it; the server's messages go to {storage / 'ui.log'}.\n"
     assert process.stderr.read() == said
     assert "Started server process" in (storage / "ui.log").read_text()
-
-
-@pytest.fixture
-def port(watched: tuple[int, str]) -> int:
-    return watched[0]
-
-
-@pytest.fixture
-def secret(watched: tuple[int, str]) -> str:
-    return watched[1]
 
 
 def ask(
@@ -96,7 +82,6 @@ def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
     assert "<h2>Leaderboard</h2>" in page
     assert "8 of 8 trials" in page
     assert "interim, validation only" not in page, "no scenario is open any more"
-    assert 'data-ask="stop"' not in page, "nothing runs"
     view = r"workflowType=machine_learning&amp;viewStateShareKey=leaderboard-[0-9a-f]{8}"
     assert re.search(rf'<a href="/mlflow/#/experiments/1/runs\?{view}">MLflow</a>', page)
 
@@ -125,7 +110,6 @@ def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
         ("/sweeps/nigth", "GET", 404),
         ("/sweeps/nigth/parts", "GET", 404),
         ("/sweeps/..%2f..%2fetc", "GET", 404),
-        ("/sweeps/night/burn", "POST", 404),
         ("/sweeps/night/stop", "GET", 404),
     ],
 )
@@ -148,44 +132,12 @@ def test_whose_names_are_ours(host: str, served: bool) -> None:
     assert ours(host) is served
 
 
-def test_only_who_has_the_secret_may_stop_a_sweep(port: int, secret: str, storage: Path) -> None:
-    """Any account of the machine can ask for pages; none of them tells it how to stop a sweep."""
+def test_no_page_stops_a_sweep(port: int, storage: Path) -> None:
+    """Any account of the machine can ask for pages."""
     own = f"http://127.0.0.1:{port}"
-    for path in ("/", "/sweeps/night", "/sweeps/night/parts"):
-        status, page, headers = ask(port, path)
-        assert (status, headers["Set-Cookie"], secret in page) == (200, None, False)
-    kept = ask(port, f"/sweeps/night?token={secret}")[2]["Set-Cookie"]
-    cookie, *how = kept.split("; ")
-    assert cookie == f"suite-{port}={secret}"
-    assert {part.lower() for part in how} == {"httponly", "path=/", "samesite=strict"}
-    refused = "only a page of this server may ask that"
-    read_only = "Open the address that was printed when the pages were started"
-    for headers, said in (
-        ({}, refused),
-        ({"Cookie": cookie}, refused),
-        ({"Origin": "http://evil.example", "Cookie": cookie}, refused),
-        ({"Origin": "null", "Cookie": cookie}, refused),
-        ({"Origin": own}, read_only),
-        ({"Origin": own, "X_Token": secret}, read_only),
-        ({"Origin": own, "Cookie": cookie[:-1]}, read_only),
-        ({"Origin": own, "Cookie": f"suite-1={secret}"}, read_only),
-    ):
-        for word in ("stop", "cancel"):
-            status, found, _ = ask(port, f"/sweeps/night/{word}", "POST", **headers)
-            assert (status, found[: len(said)]) == (403, said), headers
-        assert not (storage / "night" / "control").exists()
     for word in ("stop", "cancel"):
-        said = ask(port, f"/sweeps/night/{word}", "POST", Origin=own, Cookie=cookie)[:2]
-        assert said == (200, f"Asked night to {word}; no process of this machine runs it.")
-        assert (storage / "night" / "control").read_text() == word
-
-
-def test_a_page_without_the_secret_has_no_buttons(sweep_that_runs: Live) -> None:
-    for render in (live_parts, partial(live_page, frame=Frame())):
-        assert 'data-ask="stop"' in render(sweep_that_runs, Asked(), True)
-        page = render(sweep_that_runs, Asked(), False)
-        assert "data-ask=" not in page.partition("<script>")[0]
-        assert READ_ONLY in page
+        assert ask(port, f"/sweeps/night/{word}", "POST", Origin=own)[0] in (404, 405)
+    assert not (storage / "night" / "control").exists()
 
 
 @pytest.fixture
@@ -198,10 +150,10 @@ def test_no_chart_while_there_is_nothing_to_draw(sweep_that_runs: Live) -> None:
     place = Scenario("digits", "logreg", "iid")
     entry = EntrySnapshot("a", "fedavg", "fedavg", place, "accuracy", 4, 0, {}, {}, [math.nan], 0)
     sweep = replace(sweep_that_runs.sweep, entries=[entry])
-    assert "<figure" not in (page := live_parts(Live(sweep), Asked(), False))
+    assert "<figure" not in (page := live_parts(Live(sweep), Asked()))
     assert "no search trial has run to its end" in page
     sound = replace(entry, scores=[math.nan, 0.5])
-    page = live_parts(Live(replace(sweep, entries=[sound])), Asked(), False)
+    page = live_parts(Live(replace(sweep, entries=[sound])), Asked())
     assert "<figcaption>Best so far · digits · logreg · iid</figcaption>" in page
 
 
@@ -211,28 +163,13 @@ def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = process.stderr.readline()
-    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/\?token=\S+\n", said)
+    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/\n", said)
     assert found, said + process.stderr.read()
     status, page, _ = ask(int(found[1]), "/")
     process.terminate()
     process.wait(60)
     assert (status, "<code>suite sweep quickstart</code> makes one" in page) == (200, True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_browser_is_not_started_with_the_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every account of a machine sees what its programs are started with."""
-    opened: list[str] = []
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr("webbrowser.open", opened.append)
-    page = tmp_path / "ui.html"
-    page.write_text("of a former time")
-    show("http://127.0.0.1:5050/?token=abc", page)
-    assert opened == [page.as_uri()]
-    assert 'url=http://127.0.0.1:5050/?token=abc"' in page.read_text()
-    assert page.stat().st_mode & 0o777 == 0o600
 
 
 def test_no_other_page_shows_them_in_a_frame(port: int) -> None:
@@ -257,12 +194,6 @@ def test_names_of_no_sweep(port: int, path: str) -> None:
     status, said, _ = ask(port, path)
     assert status == 404
     assert "Traceback" not in said
-
-
-def test_a_token_that_no_page_has(port: int) -> None:
-    own, cookie = f"http://127.0.0.1:{port}", f"suite-{port}=\xe9"
-    assert ask(port, "/sweeps/night/stop", "POST", Origin=own, Cookie=cookie)[0] == 403
-    assert ask(port, "/sweeps/night/stop?token=%ff", "POST", Origin=own)[0] == 403
 
 
 def test_who_is_slow_or_sends_much_keeps_nobody_waiting(port: int) -> None:
