@@ -39,10 +39,10 @@ GONE = (
     "*Fits*, *explains*, *no reading fits*: most papers whose truth is not declared leave some reading, for other values "
     "give the same numbers (a rate of 0.01 with momentum is one of 0.1 without). So a page says of a reading only that it is *ruled "
     "out* or *left*. How many are left is counted, and nothing follows from it.",
-    "*Holds*, *does not hold*: from a chance of 0.95 on they were said of few statements. *Likely* and *unlikely* promise less, from 0.75 "
-    "on. On the bank digits that is the least step of 0.05 at which at most 5 % of false statements are likely and of true "
-    "ones unlikely; the bank mlp is the test. Of true statements a share below 0.6 is likely in some lines below, since runs spread by more than "
-    "the differences. So *undecided* says nothing against a statement.",
+    "*Holds*, *does not hold*: they were to be said of at least 0.6 of true statements, and were not. *Likely* and *unlikely*, from a "
+    "chance of 0.75 on, promise only their error rates. On the bank digits 0.75 is the least step of 0.05 at which at most 5 % of false "
+    "statements are likely and of true ones unlikely; the bank mlp is the test. The lines with the target 0.6 show how far they "
+    "come, where runs spread by more than the differences. So *undecided* says nothing against a statement.",
     "Probabilities: the chance behind the words is off by more than 0.05 on one bank. No page or document states it.",
     "Any word on a printed number of the own method: such numbers spread by more than their tolerance, so few true ones were told "
     "from false ones. A page shows them beside what was measured.",

@@ -30,6 +30,8 @@ LEAST = 0.75
 """A statement is likely from this chance on. Of the steps of 0.05 the least one at which, on the bank digits of
 docs/results/planted_papers.md, at most 5 % of false statements are likely, and of true ones unlikely.
 """
+KNOWN = 0.9
+"""The paper's own method must have run under readings that have this share of the weight before a statement is judged."""
 
 RULES = (
     "A reading is one candidate of each setting that the paper leaves open. All are run with one seed on the "
@@ -45,7 +47,8 @@ RULES = (
     "The paper's own method is run under every reading that is left. Under each, Student's t gives the chance that the mean "
     "difference agrees with a statement. A statement is **likely** where the weighted mean of the chances is at least 0.75. It is "
     "**unlikely** where the weighted chance of a difference on one side of what agrees is at least 0.75. All else is **undecided**, also where no reading is "
-    "left. **Not run**: data, metric or experiment cannot be had, or no baseline's number is printed.",
+    "left. **Not run**: data, metric or experiment cannot be had, no baseline's number is printed, or the method ran under "
+    "readings with less than 0.9 of the weight.",
 )
 
 
@@ -199,15 +202,15 @@ class Answer:
 
 
 def answer(agrees: Mapping[int, Chance], weights: Mapping[int, float], unknown: Answer) -> Answer:
-    """The answer on a statement from its chance under each reading that is left, by number; `unknown` where there is none."""
+    """The answer on a statement from its chance under each reading that is left, by number; `unknown` where too few are known."""
     mean = weighted(agrees, weights)
     return unknown if mean is None else Answer(word(mean), len(agrees))
 
 
 def weighted(agrees: Mapping[int, Chance], weights: Mapping[int, float]) -> Chance | None:
-    """The weighted mean of chances under readings, by number; None where there is no weight."""
+    """The weighted mean of chances under readings, by number; None where they have too little of the weight (`KNOWN`)."""
     total = math.fsum(weights[number] for number in agrees)
-    if not total:
+    if not total or total < KNOWN * math.fsum(weights.values()):
         return None
     columns = zip(*agrees.values(), strict=True)
     pairs = (zip(agrees, column, strict=True) for column in columns)
