@@ -81,10 +81,10 @@ def budgets(
     at = {name: _over_budgets(of, length) for name, of in methods.items()}
     mean = {name: [of.mean for of in found] for name, found in at.items()}
     between = {name: [of.interval() for of in found] for name, found in at.items()}
-    orders = [
-        sorted(mean, key=lambda name, n=n: (-round(mean[name][n], DIGITS), name))  # type: ignore[misc]
-        for n in range(length)
+    placed = [
+        sorted((-round(of[n], DIGITS), name) for name, of in mean.items()) for n in range(length)
     ]
+    orders = [[name for _, name in places] for places in placed]
     leads = [
         (n + 1, order[0])
         for n, order in enumerate(orders)

@@ -11,7 +11,6 @@ from reports.leaderboard.pareto import Front
 from reports.leaderboard.statistics import Across
 from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty
 from reports.wording import audits
-from reports.wording import standings as open_scenarios
 from reports.wording.words import (
     behind_text,
     label,
@@ -124,12 +123,32 @@ def _budget(board: Leaderboard, row: Row) -> str:
     return f", at {amount} of each run"
 
 
+INTERIM = (
+    Column("#"),
+    Column("algorithm", ColumnKind.NAME),
+    Column("best val"),
+    Column("trials"),
+    Column("final runs"),
+    Column("best so far", ColumnKind.WORDS),
+)
+
+
 def interim_tables(board: Leaderboard) -> list[Table]:
     """How the scenarios stand that are not over, a table each."""
     return [
-        table(open_scenarios.COLUMNS, lines, title=f"{title}: {interim.MARK}", essential=3)
-        for title, lines in open_scenarios.tables(board.interim)
+        table(
+            INTERIM, map(_interim, found), title=f"{place} ({sweep}): {interim.MARK}", essential=3
+        )
+        for (sweep, place), found in groupby(board.interim, key=lambda one: one.group)
     ]
+
+
+def _interim(one: interim.Standing) -> list[str]:
+    """The line of an algorithm in a scenario that is not over."""
+    rank, counts = one.rank, ((one.trials, one.planned), (one.finals, one.seeds))
+    done = [f"{count}/{of}" for count, of in counts]
+    name, best = short(one.algorithm), number(one.best)
+    return ["-" if rank is None else str(rank), name, best, *done, params_text(one.params)]
 
 
 def audit_table(board: Leaderboard) -> Table | None:

@@ -1,7 +1,6 @@
 """`suite list`: what there is, and the pages made of it; `suite data`: what a data set looks like on the clients."""
 
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from inspect import cleandoc
 from pathlib import Path
@@ -17,6 +16,9 @@ from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.partition_statistics import Description
+
+
+Partitioned = Annotated[int | None, typer.Option(help="Default: 20, or as many as the data have.")]
 
 
 class Listing(StrEnum):
@@ -177,9 +179,7 @@ data = typer.Typer(
 def describe(
     dataset: Annotated[str, typer.Argument(help="As in `suite list datasets`.")],
     heterogeneity: Annotated[str, typer.Argument(help="As in `suite list heterogeneity`.")] = "iid",
-    clients: Annotated[
-        int | None, typer.Option(help="Default: 20, or as many as the data have.")
-    ] = None,
+    clients: Partitioned = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Partition seed.")] = 0,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with the clients x labels heat map.")
@@ -191,13 +191,16 @@ def describe(
     """Partition a data set as a run would, and show each client's samples."""
     from reports.charts.drawing import SIGN
     from suite import partition_statistics as statistics
-    from suite.yaml_files import refuse_foreign
+    from suite.yaml_files import refuse_foreign, writing
 
     refuse_foreign(filter(None, (html, png)), SIGN)
     found = statistics.describe(dataset, heterogeneity, clients, seed, data_root)
     for path, draw in ((html, _html), (png, _png)):
         if path is not None:
-            _write(path, draw, found)
+            picture = draw(found)
+            with writing(path):
+                path.write_bytes(picture)
+            say(f"wrote {path}")
     if as_json:
         emit(found.document())
         return
@@ -221,9 +224,7 @@ def partition(
     dataset: Annotated[str, typer.Argument(help="As in `suite list datasets`.")],
     output: Annotated[Path, typer.Option(help="The .npz file to write.")],
     heterogeneity: Annotated[str, typer.Argument(help="As in `suite list heterogeneity`.")] = "iid",
-    clients: Annotated[
-        int | None, typer.Option(help="Default: 20, or as many as the data have.")
-    ] = None,
+    clients: Partitioned = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Partition seed.")] = 0,
     data_seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="As the setting.")] = 0,
     val_fraction: Annotated[float, typer.Option(min=0, max=0.5, help="As the setting.")] = 0.1,
@@ -307,15 +308,6 @@ def _facts(found: "Description") -> dict[str, Any]:
 
 
 SPLITS = ("train", "val", "test")
-
-
-def _write(path: Path, draw: "Callable[[Description], bytes]", found: "Description") -> None:
-    from suite.yaml_files import writing
-
-    picture = draw(found)
-    with writing(path):
-        path.write_bytes(picture)
-    say(f"wrote {path}")
 
 
 def _png(found: "Description") -> bytes:

@@ -203,6 +203,16 @@ def call(function: Callable[[], Any]) -> Any:
         return function()
 
 
+def tried(what: str, function: Callable[[], Any]) -> Any:
+    """Call a function of others'; raises `UserError`, which begins with `what`, for whatever it raises."""
+    try:
+        return call(function)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{what} raised {type(error).__name__}: {error}") from error
+
+
 class ExitedError(RuntimeError):
     """Code of others tried to end the process."""
 

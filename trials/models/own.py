@@ -148,7 +148,7 @@ def _made(
     from trials.models.torch_module import told
 
     call = partial(make, shape, classes, **_arguments(name, names.split(name)[1]))
-    module = _tried(name, f"({shape}, {classes})", call)
+    module = plugins.tried(f"model {name}({shape}, {classes})", call)
     if not isinstance(module, torch.nn.Module):
         raise UserError(
             f"model {name} returned {type(module).__name__}, but must return a torch.nn.Module"
@@ -166,15 +166,6 @@ def _made(
                 f"model {name}: parameter {key} is {value.dtype}, but must be torch.float32"
             )
     return told(module, frozen)
-
-
-def _tried(name: str, what: str, call: Callable[[], Any]) -> Any:
-    try:
-        return plugins.call(call)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"model {name}{what} raised {type(error).__name__}: {error}") from error
 
 
 @lru_cache(maxsize=8)
@@ -260,9 +251,8 @@ class _Trial:
         given = x.clone()
         with seeded(1):
             state = torch.get_rng_state()
-            outputs = _tried(
-                self.name, f" on samples {tuple(x.shape)}", partial(module.forward, self.p, x)
-            )
+            where = f"model {self.name} on samples {tuple(x.shape)}"
+            outputs = plugins.tried(where, partial(module.forward, self.p, x))
             drew = not torch.equal(state, torch.get_rng_state())
         if not isinstance(outputs, torch.Tensor) or outputs.shape != (len(x), self.classes):
             found = (

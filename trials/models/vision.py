@@ -40,7 +40,13 @@ class Network(Architecture):
     batched_up_to: ClassVar[float] = 0
     name: ClassVar[str]
     side: ClassVar[int]
-    norm: str = "none"
+    norms: ClassVar[tuple[str, ...]] = ("group", "batch")
+    """Normalisations that it may have."""
+    norm: str
+
+    def __post_init__(self) -> None:
+        if self.norm not in self.norms:
+            raise unknown(f"normalisation of model {self.name}", self.norm, self.norms)
 
     @property
     @override
@@ -116,11 +122,6 @@ def _batch_norm(channels: int, eps: float) -> nn.Module:
 NORMS = {"group": _group_norm, "batch": _batch_norm}
 
 
-def _check_norm(model: Network, known: tuple[str, ...] = tuple(NORMS)) -> None:
-    if model.norm not in known:
-        raise unknown(f"normalisation of model {model.name}", model.norm, known)
-
-
 @dataclass(frozen=True)
 class ResNet18(Network):
     """ResNet-18 (He et al. 2016). 11,173,962 weights at three channels with 10 classes."""
@@ -129,9 +130,6 @@ class ResNet18(Network):
     name: ClassVar[str] = "resnet18"
     side: ClassVar[int] = 16
     norm: str = "group"
-
-    def __post_init__(self) -> None:
-        _check_norm(self)
 
     @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
@@ -149,9 +147,6 @@ class GoogLeNet(Network):
     name: ClassVar[str] = "googlenet"
     side: ClassVar[int] = 16
     norm: str = "group"
-
-    def __post_init__(self) -> None:
-        _check_norm(self)
 
     @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
@@ -172,9 +167,6 @@ class DenseNet121(Network):
     side: ClassVar[int] = 16
     norm: str = "group"
 
-    def __post_init__(self) -> None:
-        _check_norm(self)
-
     @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         network = models.densenet121(num_classes=classes)
@@ -193,10 +185,8 @@ class VGG11(Network):
     summary: ClassVar[str] = "VGG-11 for 32x32; norm: group, batch or none"
     name: ClassVar[str] = "vgg11"
     side: ClassVar[int] = 32
+    norms: ClassVar[tuple[str, ...]] = ("group", "batch", "none")
     norm: str = "group"
-
-    def __post_init__(self) -> None:
-        _check_norm(self, (*NORMS, "none"))
 
     @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
@@ -215,6 +205,8 @@ class AlexNet(Network):
     summary: ClassVar[str] = "AlexNet for 32x32"
     name: ClassVar[str] = "alexnet"
     side: ClassVar[int] = 29
+    norms: ClassVar[tuple[str, ...]] = ("none",)
+    norm = "none"
 
     @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:

@@ -100,9 +100,18 @@ class Ended:
         return {"trial_id": self.trial_id, "at": self.at, **scored, **told}
 
 
+@dataclass(frozen=True)
+class _AsIs:
+    """An event that is journaled as it is."""
+
+    def fields(self) -> dict[str, Any]:
+        """The event's fields as journaled."""
+        return asdict(self)
+
+
 @with_config(extra="forbid")
 @dataclass(frozen=True)
-class Died:
+class Died(_AsIs):
     """An attempt at a trial died at a round; it is started again."""
 
     name: ClassVar = "died"
@@ -110,49 +119,33 @@ class Died:
     round: int
     error: str
 
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled."""
-        return asdict(self)
-
 
 @with_config(extra="forbid")
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(_AsIs):
     """A trial that is over has its run in the tracking store."""
 
     name: ClassVar = "recorded"
     trial_id: str
     run_id: str
 
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled."""
-        return asdict(self)
-
 
 @with_config(extra="forbid")
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(_AsIs):
     """How scenarios are computed, as it was measured; `suite.execution.autotune`."""
 
     name: ClassVar = "chosen"
     executions: Mapping[str, str]
 
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled."""
-        return asdict(self)
-
 
 @with_config(extra="forbid")
 @dataclass(frozen=True)
-class Cut:
+class Cut(_AsIs):
     """The search ends early, for a deadline: how many trials each entry will have instead."""
 
     name: ClassVar = "cut"
     planned: Mapping[str, int]
-
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled."""
-        return asdict(self)
 
 
 Event = Begun | Requested | Ended | Died | Recorded | Chosen | Cut

@@ -1,6 +1,5 @@
 """What fits where, estimates of what trials take, and asking a sweep of another process to end."""
 
-import json
 import math
 import re
 import socket
@@ -19,7 +18,7 @@ from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entries import load_data
 from suite.sweeps.journal.events import Begun, Ended, Requested
-from suite.sweeps.journal.file import Journal, peek
+from suite.sweeps.journal.file import Journal
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, entries_of
 from trials.algorithms import ALGORITHMS
@@ -382,23 +381,3 @@ def test_resources_by_which_nothing_can_run(given: dict[str, Any], rule: str) ->
     with pytest.raises(UserError) as refused:
         Resources(**given)
     assert str(refused.value).startswith(rule)
-
-
-def test_the_journal_ends_with_what_the_disk_took(tmp_path: Path, monkeypatch) -> None:
-    from suite.execution.stop_signal import HaltedError
-    from suite.sweeps.journal import file as module
-
-    journal = Journal(tmp_path / "journal.jsonl")
-    journal.write("request", trial_id="a")
-    real = module.os.write
-    monkeypatch.setattr(module.os, "write", lambda fd, line: real(fd, line[:7]))
-    with pytest.raises(HaltedError, match=r"journal\.jsonl cannot be written: No space left"):
-        journal.write("end", trial_id="a")
-    monkeypatch.undo()
-    with pytest.raises(HaltedError, match="No space left"):
-        journal.write("end", trial_id="a")
-    journal.close()
-    Journal(tmp_path / "journal.jsonl").close()
-    assert [event["trial_id"] for event in peek(tmp_path / "journal.jsonl")] == ["a"]
-    whole = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
-    assert len(whole) == 1

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.execution.stop_signal import HaltedError
+from suite.sweeps.journal import file as module
 from suite.sweeps.journal.file import Journal, begins, line, peek, raw_lines, shortened
 from trials.common.errors import UserError
 
@@ -175,3 +177,20 @@ def test_of_a_trial_that_ended_the_last_evaluation_is_read_briefly(path):
     write(path, [*EVENTS, *ends])
     brief = [{**end, "history": end["history"][-1:]} for end in ends]
     assert [json.loads(shortened(raw)) for _, raw in raw_lines(path)] == [*EVENTS, *brief]
+
+
+def test_the_journal_ends_with_what_the_disk_took(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.write("request", trial_id="a")
+    real = module.os.write
+    monkeypatch.setattr(module.os, "write", lambda fd, line: real(fd, line[:7]))
+    with pytest.raises(HaltedError, match=r"journal\.jsonl cannot be written: No space left"):
+        journal.write("end", trial_id="a")
+    monkeypatch.undo()
+    with pytest.raises(HaltedError, match="No space left"):
+        journal.write("end", trial_id="a")
+    journal.close()
+    Journal(tmp_path / "journal.jsonl").close()
+    assert [event["trial_id"] for event in peek(tmp_path / "journal.jsonl")] == ["a"]
+    whole = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    assert len(whole) == 1

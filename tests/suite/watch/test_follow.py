@@ -8,59 +8,32 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
-from urllib.parse import quote
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from reports.page import compare, live
-from reports.page.compare import Compared
-from reports.page.live import Frame, Live, home_page, live_page, live_parts, trial_page
+from reports.page import live
+from reports.page.live import Frame, Live, home_page, live_parts
 from reports.page.trial_table import Asked
-from suite.search.trial import TrialRequest
 from suite.sweeps import running
 from suite.sweeps.follow import Followed
 from suite.sweeps.journal import file as journal
-from suite.sweeps.journal.events import Begun, Died, Ended, Recorded, Requested
+from suite.sweeps.journal.events import Begun, Died, Recorded, Requested
 from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.trust import Trust
 from suite.watch.pages import Pages
-from suite.watch.views import Views, address
+from suite.watch.views import Views
 from tests.support.boards import board_of, runs
+from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
-
-STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
-
-
-def line(event: Any) -> bytes:
-    return journal.line(event.name, event.fields()) + b"\n"
-
-
-def asked(entry: str, index: int, kind: TrialKind = TrialKind.SEARCH) -> Requested:
-    request = {"kind": kind, "index": index, "origin": "sampled", "params": {"lr": 0.1}}
-    source = None if kind == TrialKind.SEARCH else f"{entry}-s0000"
-    trial = f"{entry}-{'s' if kind == TrialKind.SEARCH else 'f'}{index:04d}"
-    return Requested(TrialRequest(trial, entry, **request, seed=0, partition_seed=0, source=source))
-
-
-def ended(
-    request: Requested, at: float, value: float | None, status: Status = Status.FINISHED
-) -> Ended:
-    scores = {} if value is None else {50: value}
-    history = [{"round": r, "val_accuracy": 0.1} for r in (0, 50)]
-    error = "ValueError: no\n" if status == Status.FAILED else ""
-    outcome = TrialResult(status, history=history, intermediates=scores, error=error)
-    return Ended(request.request.trial_id, outcome, at)
 
 
 @contextmanager
@@ -83,11 +56,6 @@ def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
     )
     (folder / "journal.jsonl").write_bytes(line(begun))
     return folder, [entry.id for entry in entries]
-
-
-def add(folder: Path, *events: Any, torn: bytes = b"") -> None:
-    with (folder / "journal.jsonl").open("ab") as file:
-        file.write(b"".join(map(line, events)) + torn)
 
 
 def test_only_what_is_new_is_read_and_a_torn_line_waits(
@@ -372,63 +340,6 @@ def test_code_that_a_journal_names_is_not_run_for_a_page(
     assert isinstance(fault, UserError)
     assert str(fault).startswith(f"{code}:Mine is code that has not run here before: ")
     assert not ran.exists()
-
-
-class Skeleton(HTMLParser):
-    """The elements of a page with the names of their attributes, and where links lead."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, tuple[str, ...]]] = []
-        self.links: set[str | None] = set()
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, tuple(name for name, _ in attrs)))
-        self.links |= {value for name, value in attrs if name in ("href", "src", "action")}
-
-
-def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
-    """The first page and the sweep's own, of a sweep of this name with a study and errors of this text."""
-    folder, entry = storage / name, entries_of(**STUDY)[0].id
-    folder.mkdir(parents=True)
-    study = a_study(**STUDY).model_dump(mode="json")
-    begun = Begun(text, study, 2, {}, {}, "x", {e.id: e.about() for e in entries_of(**STUDY)})
-    (folder / "journal.jsonl").write_bytes(line(begun))
-    one, two = asked(entry, 0), asked(entry, 1)
-    failed = Ended(one.request.trial_id, TrialResult(Status.FAILED, error=text), 1.0)
-    died = Died(two.request.trial_id, 0, text)
-    add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
-    views = Views(storage, None, "http://127.0.0.1:5000")
-    home = home_page(*views.home()[:2], Frame(), [text])
-    sweep, trial = views.sweep(name), views.trial(name, one.request.trial_id)
-    other = Compared(sweep, {text: text})
-    return [
-        Skeleton(home),
-        Skeleton(live_page(sweep, Asked(), Frame())),
-        Skeleton(trial_page(*trial, Frame())),
-        Skeleton(compare.page([name], other, Compared(sweep, {}), Frame())),
-    ]
-
-
-def test_one_sweep_is_told_that_a_comparison_needs_two() -> None:
-    assert "Choose two of the 2 sweeps here." in compare.page(["a", "b"], None, None, Frame())
-    assert "A comparison needs two sweeps here." in compare.page(["a"], None, None, Frame())
-
-
-def test_names_are_text_on_a_page(tmp_path: Path) -> None:
-    """Whatever a sweep, a study or an error is called: a page's elements and links are its own."""
-    hostile = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\"' {{ 7 * 7 }}"
-    sound = pages(tmp_path / "a", "night", "quick")
-    found = pages(tmp_path / "b", hostile.replace("/", ""), hostile)
-    assert [page.elements for page in found] == [page.elements for page in sound]
-    address_of = address(hostile.replace("/", ""))
-    for one, other in zip(found, sound, strict=True):
-        moved = {str(link).replace(address("night"), address_of) for link in other.links}
-        key = quote(hostile.replace("/", ""), safe="")
-        assert {str(link) for link in one.links} == {
-            link.replace("?a=night", f"?a={key}") for link in moved
-        }
 
 
 def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> None:

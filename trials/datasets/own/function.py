@@ -85,14 +85,7 @@ class Function(Own):
         return found.fetch(root) if isinstance(found, DatasetFamily) else super().fetch(root)
 
     def _call(self, function: Callable[[], Any]) -> Any:
-        try:
-            return plugins.call(function)
-        except UserError:
-            raise
-        except Exception as error:
-            raise UserError(
-                f"data set {self.path} raised {type(error).__name__}: {error}"
-            ) from error
+        return plugins.tried(f"data set {self.path}", function)
 
     def _found(self) -> Any:
         """What the name stands for: a function, or a data set with its arguments."""
