@@ -118,19 +118,26 @@ class Grouped(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command that says of a setting that was typed as an option how it is given."""
+    """A command that takes a setting as an option, too: `--rounds 5` is `--set rounds=5`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words that are left; raises `UserError` for `--rounds 5`, which is `--set rounds=5`."""
+        """The words that are left; raises `UserError` for a setting without a value."""
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, list(args))
         except Exception as error:
             option = str(getattr(error, "option_name", ""))
             key = option.lstrip("-").replace("-", "_")
             takes_settings = any("--set" in param.opts for param in self.params)
             if not key or not takes_settings or not settable(key):
                 raise
-            raise UserError(f"{option} is given as --set {key}=VALUE") from None
+            at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
+            _, given, value = args[at].partition("=")
+            rest = args[at + 1 :]
+            if not given:
+                if not rest or rest[0].startswith("--"):
+                    raise UserError(f"{option} needs a value: {option} VALUE") from None
+                value, *rest = rest
+            return self.parse_args(ctx, [*args[:at], "--set", f"{key}={value}", *rest])
 
 
 app = typer.Typer(
