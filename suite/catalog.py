@@ -92,14 +92,6 @@ def _models() -> list[dict[str, Any]]:
     return [{"name": names.usage(n, cls), "summary": cls.summary} for n, cls in MODELS.items()]
 
 
-def _heterogeneity() -> list[dict[str, Any]]:
-    return [*_named(PARTITIONS), *_named(MODIFIERS, "+")]
-
-
-def _samplers() -> list[dict[str, Any]]:
-    return _named(SAMPLERS)
-
-
 def _named(registry: Registry[Any], sign: str = "") -> list[dict[str, Any]]:
     """How each class of a registry is written, and what it is."""
     return [
@@ -214,8 +206,8 @@ KINDS = {
     "algorithms": _algorithms,
     "datasets": _datasets,
     "models": _models,
-    "heterogeneity": _heterogeneity,
-    "samplers": _samplers,
+    "heterogeneity": lambda: [*_named(PARTITIONS), *_named(MODIFIERS, "+")],
+    "samplers": lambda: _named(SAMPLERS),
     "studies": _studies,
     "papers": _papers,
 }

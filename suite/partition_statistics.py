@@ -39,8 +39,9 @@ class Description:
     def counts(self) -> Array:
         """Training samples of each client and label, (n, C)."""
         index, labels = _labels(self.data.dataset)
-        scenarios = self._client * len(labels) + index[self.data.train]
-        found = np.bincount(scenarios, minlength=self.data.clients * len(labels))
+        client = np.repeat(np.arange(self.data.clients), self.data.sizes)
+        places = client * len(labels) + index[self.data.train]
+        found = np.bincount(places, minlength=self.data.clients * len(labels))
         return found.reshape(self.data.clients, len(labels))
 
     @cached_property
@@ -129,10 +130,6 @@ class Description:
         }
         pooled = {"val": self.data.val, "test": self.data.test, "y": self.data.dataset.y}
         return {**held, **pooled, "fingerprint": np.array(self.data.fingerprint)}
-
-    @cached_property
-    def _client(self) -> Array:
-        return np.repeat(np.arange(self.data.clients), self.data.sizes)
 
 
 def describe(

@@ -62,9 +62,7 @@ def row_blocks(row: Mapping[str, Any]) -> list[Block]:
         parts.append(Text(f"**{row['note']}**"))
     if row["runs"]:
         cut = "; ".join(row["reduced"])
-        work = (
-            f"{row['runs']} runs, {_seeds(row['seeds'])}, {row['seconds']:.0f} s of rounds in all."
-        )
+        work = f"{row['runs']} runs, {row['seeds']} seed{'s' * (row['seeds'] != 1)}, {row['seconds']:.0f} s of rounds in all."
         parts.append(Text(work + (f" **Reduced: {cut}.**" if cut else " Nothing was reduced.")))
     if row["numbers"]:
         parts.append(table(NUMBERS, [_number(e) for e in row["numbers"]]))
@@ -78,10 +76,6 @@ def row_blocks(row: Mapping[str, Any]) -> list[Block]:
     if lines:
         parts.append(Items(lines, "Chosen by us"))
     return parts
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed" + "s" * (count != 1)
 
 
 def _number(entry: Mapping[str, Any]) -> list[str | Cell]:

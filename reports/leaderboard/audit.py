@@ -101,7 +101,11 @@ def audit(
     """The facts of a search whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
     the winner's scores over final seeds, `sign` is -1 where less is better.
     """
-    found = {one.index: sign * one.value for one in _finished(tried) if one.value is not None}
+    found = {
+        one.index: sign * one.value
+        for one in tried
+        if one.status == Status.FINISHED and one.value is not None
+    }
     noise = stdev(seeds) if len(seeds) > 1 else None
     others = [value for index, value in found.items() if index != winner]
     best = None if winner is None else found.get(winner)
@@ -183,10 +187,6 @@ def wider(edge: Edge, spec: Range) -> tuple[float, float]:
 def _mean(values: Iterable[float | None]) -> float | None:
     found = [value for value in values if value is not None]
     return fmean(found) if found else None
-
-
-def _finished(tried: Sequence[Tried]) -> list[Tried]:
-    return [one for one in tried if one.status == Status.FINISHED]
 
 
 def _late_gain(found: Mapping[int, float], trials: int) -> float | None:

@@ -114,7 +114,12 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     long as there are holes, the algorithm or the family with the largest share of holes is left out (of
     equals the family, then the last by name), and named. None when no two algorithms share one.
     """
-    rows, names = _complete({family: _everywhere(of) for family, of in families.items()})
+    # Of a family the algorithms that have all of its scenarios.
+    everywhere = {
+        family: set.intersection(*map(set, scenarios.values()))
+        for family, scenarios in families.items()
+    }
+    rows, names = _complete(everywhere)
     if len(names) < 2 or not rows:
         return None
     means = [
@@ -154,11 +159,6 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """(rows, algorithms): ranks within rows, 1 is the best; equal ones share their average."""
     found: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), axis=-1)
     return found
-
-
-def _everywhere(scenarios: Mapping[str, Mapping[str, Sequence[float]]]) -> set[str]:
-    """The algorithms that have all scenarios of a family."""
-    return set.intersection(*(set(of) for of in scenarios.values()))
 
 
 def _bootstrap(

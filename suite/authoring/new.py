@@ -18,7 +18,7 @@ def new_algorithm(name: str, folder: Path) -> list[Path]:
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         raise UserError(f"name {name!r}: must be letters, digits and _, a letter first: SlowMo")
-    stem = _stem(name)
+    stem = name.lower()
     if taken := {name, stem, stem.replace("_", "")} & algorithms.known().keys():
         raise UserError(f"name {name!r}: there is an algorithm {taken.pop()!r}; choose another")
     title = name if name != name.lower() else "".join(w.capitalize() for w in name.split("_"))
@@ -31,7 +31,11 @@ def new_algorithm(name: str, folder: Path) -> list[Path]:
         "constant": stem.upper(),
     }
     texts = {"file": "algorithm.py.txt", "test": "test.py.txt"}
-    made = {folder / words[key]: _template(text).substitute(words) for key, text in texts.items()}
+    templates = files("suite.authoring")
+    made = {
+        folder / words[key]: Template(templates.joinpath(text).read_text("utf-8")).substitute(words)
+        for key, text in texts.items()
+    }
     for path in made:
         if os.path.lexists(path):  # a link to nothing, too
             raise UserError(f"{path} exists, and is kept: choose another name or --folder")
@@ -41,12 +45,3 @@ def new_algorithm(name: str, folder: Path) -> list[Path]:
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
     return list(made)
-
-
-def _stem(name: str) -> str:
-    """A class's name as a file's: `SlowMo` is `slowmo`, `fed_x` stays."""
-    return name.lower()
-
-
-def _template(name: str) -> Template:
-    return Template(files("suite.authoring").joinpath(name).read_text(encoding="utf-8"))

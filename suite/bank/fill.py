@@ -104,7 +104,7 @@ class Filling:
             )
             for request in pack
         ]
-        return together.run([partial(one.step, _never) for one in running])
+        return together.run([partial(one.step, lambda: False) for one in running])
 
     def _part(self, spec: TrialSpec) -> FederatedData:
         if spec.data_key not in self._parts:
@@ -145,10 +145,6 @@ def fill(filling: Filling, until: float, save: Callable[[Filling], None], every:
             saved = time.monotonic()
     save(filling)
     return filling.search.exhausted
-
-
-def _never() -> bool:
-    return False
 
 
 def _request(row: Mapping[str, Any]) -> TrialRequest:

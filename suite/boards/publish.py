@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def publish(reader: Reader, query: Query, output: Path) -> PublishedBundle:
         versions=versions(),
         machine=machine(),
         sweeps=sweeps,
-        code=_code(finals),
+        code={name: sha256 for run in finals for name, sha256 in (run.tags.code or {}).items()},
         files={},
     ).model_dump(exclude={"files"})
     if output.suffix == ".zip":
@@ -190,8 +190,3 @@ def _whole(value: float) -> float | int:
 def _json(content: Any) -> bytes:
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
-
-
-def _code(finals: Iterable[Record]) -> dict[str, str]:
-    """The SHA-256 of others' code that final runs ran, by name."""
-    return {name: text for run in finals for name, text in (run.tags.code or {}).items()}

@@ -83,7 +83,10 @@ def read_site(
     finals = {run.run_id: run for run in EVERYTHING.finals(reader)}
     data = SiteData(
         report=report,
-        at={"rounds": board, **{at: _at(reader, at) for at in ("steps", "bytes")}},
+        at={
+            "rounds": board,
+            **{at: read_leaderboard(reader, Query(at=at)) for at in ("steps", "bytes")},
+        },
         specs=_specs(report),
         studies={sweep.name: sweep.study_yaml for sweep in report.sweeps},
         methods=_methods(reader, board),
@@ -111,10 +114,6 @@ def _as_published(data: SiteData, aliases: Mapping[str, str]) -> SiteData:
     }
     bare: dict[str, Any] = {"report": made.report, "at": made.at, "sources": made.sources, **files}
     return replace(made, **without_paths(bare))
-
-
-def _at(reader: Reader, at: str) -> Leaderboard:
-    return read_leaderboard(reader, Query(at=at))
 
 
 def _specs(report: ReportData) -> dict[tuple[str, str], Spec]:

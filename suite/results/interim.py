@@ -1,8 +1,7 @@
 """Which scenarios of recorded sweeps are not over, and how they stand."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from reports.leaderboard.interim import Ongoing, Standing, ranked
 from suite.results.query import Held, Query, of_the_best
@@ -42,7 +41,7 @@ def standings(scenarios: Collection[Ongoing], query: Query, held: Held) -> tuple
     for entry in held.entries:
         tags = entry.tags
         if query.asks_for(entry) and Ongoing(tags.sweep, tags.scenario) in scenarios:
-            runs = tried[tags.sweep, tags.entry_id]
+            runs, study = tried[tags.sweep, tags.entry_id], studies[tags.sweep]
             best = _best(runs)
             found.append(
                 Standing(
@@ -52,9 +51,9 @@ def standings(scenarios: Collection[Ongoing], query: Query, held: Held) -> tuple
                     rank=None,
                     best=None if best is None else best.metrics["val_score"],
                     trials=len(runs),
-                    planned=_planned(studies[tags.sweep]),
+                    planned=study["trials"] * replicates_of(study) + confirms_of(study),
                     finals=there[tags.sweep, tags.entry_id],
-                    seeds=finals_of(studies[tags.sweep]),
+                    seeds=finals_of(study),
                     params=best.tags.params if best else {},
                     reference=tags.reference,
                     sweep=tags.sweep,
@@ -69,11 +68,6 @@ def standings(scenarios: Collection[Ongoing], query: Query, held: Held) -> tuple
 def _ended(finals: Sequence[Record]) -> Counter[tuple[str, str]]:
     """The final runs that are over, by sweep and entry."""
     return Counter((run.tags.sweep, run.tags.entry_id) for run in finals if run.over)
-
-
-def _planned(study: Mapping[str, Any]) -> int:
-    """The search trials of an entry, those that confirm among them, in all of its replicates."""
-    return int(study["trials"]) * replicates_of(study) + confirms_of(study)
 
 
 def _best(runs: Sequence[Record]) -> Record | None:

@@ -17,12 +17,11 @@ from trials.run.outcome import ENDINGS
 
 def sweeps(storage: Path) -> list[str]:
     """Names of the sweeps under a storage root, those with a damaged journal included."""
-    found = storage.glob("*/journal.jsonl")
-    return sorted(path.parent.name for path in found if begun(path) or _damaged(path))
-
-
-def _damaged(journal: Path) -> bool:
-    return journal.with_name(MARKER).exists() and in_the_way(journal)
+    return sorted(
+        path.parent.name
+        for path in storage.glob("*/journal.jsonl")
+        if begun(path) or (path.with_name(MARKER).exists() and in_the_way(path))
+    )
 
 
 def of_study(storage: Path, name: str) -> list[str]:

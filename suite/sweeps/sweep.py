@@ -239,7 +239,7 @@ class Sweep:
                     self._reported,
                     self.running.joined,
                     self._chosen,
-                    self._began,
+                    self.running.began,
                 ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
@@ -264,9 +264,6 @@ class Sweep:
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
             self._note(Requested(request))
-
-    def _began(self, request: TrialRequest, process: str) -> None:
-        self.running.began(request, process)
 
     def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.reported(request, outcome)

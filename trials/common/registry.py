@@ -129,7 +129,12 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         `there`: those that are where it was looked for.
         """
         if not (isinstance(cls, type) and issubclass(cls, self.base)):
-            rule = f"is {_a(self.kind)}; it has {there}" if there else f"derives from {self._rule}"
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            rule = (
+                f"is {article} {self.kind}; it has {there}"
+                if there
+                else f"derives from {self._rule}"
+            )
             raise UserError(f"{where} has no class {name!r} that {rule}")
         lacks = [need for need in self.needs if getattr(cls, need) is getattr(self.base, need)]
         if lacks:
@@ -161,7 +166,3 @@ class Registry(Mapping[str, type[T]], Generic[T]):
             and issubclass(value, self.base)
             and value.__module__ == module.__name__
         ]
-
-
-def _a(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
