@@ -45,7 +45,7 @@ def sweep(
     `values` are the keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8,
     rounds=20, max_concurrent=2`; of a mapping, as in `search={"lr": "0.01..1"}`, only the keys that it has
     are replaced. `address` is a running Ray cluster's. `resume` continues, or extends, a sweep
-    of this name; `smoke` makes it a matter of seconds. Where this process already runs Ray, that Ray
+    of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. Where this process already runs Ray, that Ray
     is used and left alone.
 
     Raises `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
@@ -53,12 +53,12 @@ def sweep(
     """
     from suite.sweeps.journal.paths import SweepPaths
     from suite.sweeps.keys import changes
-    from suite.sweeps.request import SweepRequest
+    from suite.sweeps.request import SweepRequest, usual_name
 
     given: str | Mapping[str, Any]
     if isinstance(study, str | Path):
         given = str(study)
-        name = Path(study).stem if name is None else name
+        name = usual_name(study, smoke) if name is None else name
     elif isinstance(study, Study):
         given = study.model_dump(mode="json")
     elif isinstance(study, Mapping):

@@ -68,7 +68,7 @@ def sweep(
         typer.Option("--calibrate", help="Like --dry-run, and measure how long it would take."),
     ] = False,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="A tiny version: 2 rounds, 3 trials, 2 seeds.")
+        bool, typer.Option("--smoke", help="A tiny version, NAME-smoke: 2 rounds, 3 trials, 2 seeds.")
     ] = False,
     address: Annotated[
         str | None,
@@ -100,7 +100,7 @@ def sweep(
     say(f"reading {study}")
     from suite.sweeps.journal.paths import SweepPaths
     from suite.sweeps.keys import changes
-    from suite.sweeps.request import SweepRequest
+    from suite.sweeps.request import SweepRequest, usual_name
 
     options = {
         "algorithms": algorithms,
@@ -115,7 +115,7 @@ def sweep(
     for key in asked.keys() & given:
         raise UserError(f"{key} is given by --{key} and by --set: give one of them")
     changed = changes(given | asked, storage, address)
-    own = Path(study).stem if name is None else name
+    own = usual_name(study, smoke) if name is None else name
     paths = SweepPaths(storage, own, tracking_uri, data_root, changed.checkpoints, log)
     begun = resume or repair
     if dry_run or calibrate:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suite.console import say
@@ -105,6 +106,11 @@ class SweepRequest:
                 if mine[key] != there[key]
             ]
         return []
+
+
+def usual_name(study: str | Path, smoke: bool) -> str:
+    """The name of a sweep that is given none: that of its study, so that a smoke test leaves it free."""
+    return Path(study).stem + "-smoke" * smoke
 
 
 def flat(study: Study) -> dict[str, Any]:

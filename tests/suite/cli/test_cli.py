@@ -231,6 +231,16 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_smoke_test_leaves_the_name_of_its_study_free(tmp_path: Path) -> None:
+    """Its own name is `smoke-smoke`, which a second smoke test finds taken."""
+    (tmp_path / "runs/smoke-smoke").mkdir(parents=True)
+    (tmp_path / "runs/smoke-smoke/journal.jsonl").touch()
+    free = suite_here("sweep", "smoke", "--dry-run", cwd=tmp_path)
+    taken = suite_here("sweep", "smoke", "--smoke", "--dry-run", cwd=tmp_path)
+    assert "exists" not in free.stderr
+    assert "Sweep 'smoke-smoke' exists in runs" in taken.stderr
+
+
 def test_smoke_takes_the_clients_that_natural_data_have(tmp_path: Path) -> None:
     """Neither four of them nor the study's thirty can be had."""
     rng = np.random.default_rng(0)

@@ -48,7 +48,7 @@ def test_a_run_is_in_tensorboard_too(tmp_path):
 def test_trials_of_a_sweep_are_in_tensorboard_too(tmp_path):
     few = ("--algorithms", "fedavg", "--heterogeneity", "iid", "--log", "tensorboard")
     done = document(suite_here("sweep", "smoke", "--smoke", *few, *SINGLY, "--json", cwd=tmp_path))
-    folders = list((tmp_path / "runs/smoke/tensorboard").iterdir())
+    folders = list((tmp_path / "runs/smoke-smoke/tensorboard").iterdir())
     ended = sum(done[f"trials_{status}"] for status in ("finished", "pruned", "diverged"))
     assert len(folders) == ended + done["final_runs"]
 
