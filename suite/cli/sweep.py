@@ -3,7 +3,6 @@
 import shlex
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -68,7 +67,8 @@ def sweep(
         typer.Option("--calibrate", help="Like --dry-run, and measure how long it would take."),
     ] = False,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="A tiny version, NAME-smoke: 2 rounds, 3 trials, 2 seeds.")
+        bool,
+        typer.Option("--smoke", help="A tiny version, NAME-smoke: 2 rounds, 3 trials, 2 seeds."),
     ] = False,
     address: Annotated[
         str | None,

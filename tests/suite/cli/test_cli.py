@@ -232,13 +232,9 @@ def test_dry_run_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_a_smoke_test_leaves_the_name_of_its_study_free(tmp_path: Path) -> None:
-    """Its own name is `smoke-smoke`, which a second smoke test finds taken."""
-    (tmp_path / "runs/smoke-smoke").mkdir(parents=True)
-    (tmp_path / "runs/smoke-smoke/journal.jsonl").touch()
-    free = suite_here("sweep", "smoke", "--dry-run", cwd=tmp_path)
-    taken = suite_here("sweep", "smoke", "--smoke", "--dry-run", cwd=tmp_path)
-    assert "exists" not in free.stderr
-    assert "Sweep 'smoke-smoke' exists in runs" in taken.stderr
+    for options, name in ((), "smoke"), (("--smoke",), "smoke-smoke"), (("--name", "a"), "a"):
+        plan = suite_here("sweep", "smoke", *options, "--dry-run", "--json", cwd=tmp_path)
+        assert document(plan)["name"] == name
 
 
 def test_smoke_takes_the_clients_that_natural_data_have(tmp_path: Path) -> None:
