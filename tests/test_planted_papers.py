@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from planted_judge import KINDS, Judged, Values, draw, judge
-from planted_papers import Share, calibration, figures, likelihood_ratios
+from planted_papers import OTHERS, Share, calibration, figures, likelihood_ratios
 from reports.claims.fit import LEAST, LIKELY, UNLIKELY
 from tests.support.simulations import ROOT
 
@@ -34,15 +34,24 @@ def test_words_are_false_as_seldom_as_the_docs_say(judged):
     assert calibration(judged) <= 0.1
 
 
+PAGE = (ROOT / "docs" / "results" / "planted_papers.md").read_text()
+
+
 def test_the_least_chance_is_the_one_that_bank_digits_gives():
     """The least step at which both errors are at most 5 %, on the page."""
-    page = (ROOT / "docs" / "results" / "planted_papers.md").read_text()
-    rows = re.findall(
-        r"\| (0\.\d\d) \| (0\.\d{3}) \| (0\.\d{3}) \|", page.partition("## Bank mlp")[0]
-    )
+    digits = PAGE.partition("## Bank mlp")[0]
+    rows = re.findall(r"\| (0\.\d\d) \| (0\.\d{3}) \| (0\.\d{3}) \|", digits)
     assert len(rows) == 10
     errors = {float(least): max(float(one) for one in wrong) for least, *wrong in rows}
     assert min(least for least, error in errors.items() if error <= 0.05) == LEAST
+
+
+def test_what_is_not_reached_is_what_the_page_says_of_words_that_are_gone():
+    missed = set(re.findall(r"\| ([^|]+) \|[^\n]*\| no \|", PAGE))
+    holds = {f"{kind}: {LIKELY}, it is true, its variant is named" for kind in KINDS}
+    fits = {f"{OTHERS}, two rows or more", "no reading is left (not said)"}
+    assert missed == holds | fits
+    assert max(map(float, re.findall(r"are off by (0\.\d{3})", PAGE))) > 0.05
 
 
 def test_a_share_and_its_error():
