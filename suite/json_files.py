@@ -64,6 +64,10 @@ def _first(error: ValidationError) -> str:
 
 def rule(fault: Mapping[str, Any]) -> str:
     """The rule that pydantic found broken, as the other messages put it."""
+    if fault["type"] in ("model_type", "dict_type"):
+        return "must be a mapping of keys to values"
+    if fault["type"] == "too_short" and fault["ctx"]["min_length"] == 1:
+        return "must not be empty"
     return str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
 
 

@@ -170,8 +170,11 @@ def _base(
 ) -> dict[str, Any]:
     """The configuration that a run starts from: a file's, or the best known one of the scenario."""
     from suite.configurations import configuration
+    from trials.algorithms import known as known_algorithms
 
     if path is not None:
+        if not path.exists() and (name := str(path)) in known_algorithms():
+            raise UserError(f"{name} is no configuration but an algorithm: --algorithm {name}")
         found = configuration.read(path)
         found.refuse_changed(str(path))
         return found.model_dump()

@@ -7,6 +7,7 @@ forward reads the same for both. A new model is one class and one entry of `MODE
 """
 
 from trials.common import names
+from trials.common.errors import UserError
 from trials.models import own
 from trials.models.base import (
     Architecture,
@@ -78,6 +79,8 @@ def parse(text: str) -> Architecture:
     """The model a name stands for; raises `UserError` on an unknown name or a bad argument."""
     if own.named(text):
         return OwnModel.at(text)
+    if text.endswith(".py"):
+        raise UserError(f"model {text}: name its class or function too, as in {text}:Net")
     model: Architecture = names.parse("model", text, MODELS)
     return model
 

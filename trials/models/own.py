@@ -147,7 +147,15 @@ def _made(
     """The module of a call, whose BatchNorm is told what it normalises by; raises `UserError` where it is none."""
     from trials.models.torch_module import told
 
-    call = partial(make, shape, classes, **_arguments(name, names.split(name)[1]))
+    given = _arguments(name, names.split(name)[1])
+    try:
+        inspect.signature(make).bind(shape, classes, **given)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"model {name} must take the shape of a sample and the number of outputs, as make({shape}, {classes}), "
+            f"then the arguments of its name: {error}"
+        ) from None
+    call = partial(make, shape, classes, **given)
     module = plugins.tried(f"model {name}({shape}, {classes})", call)
     if not isinstance(module, torch.nn.Module):
         raise UserError(

@@ -89,7 +89,9 @@ def _lock(file: IO[bytes], path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise UserError(f"another process is running this sweep ({path} is locked)") from None
+        raise UserError(
+            f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
+        ) from None
 
 
 def peek(path: Path) -> list[Line]:

@@ -53,6 +53,7 @@ BAD = {
         f"{RUN}params.lr = '0.3@1,0.1': lr is '0.3@1,0.1': '0.1' is no VALUE@ROUND; a schedule is "
         "VALUE@ROUND,VALUE@ROUND,... with ascending rounds, the first 1, as in 0.3@1,0.03@100"
     ),
+    "run fedavg": "fedavg is no configuration but an algorithm: --algorithm fedavg",
     "run nope.yaml": "cannot read configuration nope.yaml: it does not exist",
     "leaderboard": NO_STORE,
     "run --tuned": NO_STORE,

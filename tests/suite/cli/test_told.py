@@ -46,12 +46,18 @@ def test_what_is_meant_is_named(tmp_path: Path, options: tuple[str, ...], said: 
     assert told == f"run: 1 fault, nothing was started\n  {said}"
 
 
-def test_one_name_where_a_list_belongs(tmp_path: Path) -> None:
+def test_one_value_where_several_belong(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(
-        "algorithms: fedavg\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
+        "algorithms: fedavg\ndatasets: [digits]\nmodels: []\nheterogeneity: [iid]\nsettings: []\n"
+        "search: {lr: 0.1}\n"
     )
     told = fault(suite_here("sweep", "m.yaml", "--dry-run", cwd=tmp_path, code=2))
-    assert told.endswith("\n  algorithms = 'fedavg': must be a list: [fedavg]")
+    assert told.splitlines()[1:5] == [
+        "  algorithms = 'fedavg': must be a list: [fedavg]",
+        "  models = []: must not be empty",
+        "  settings = []: must be a mapping of keys to values",
+        "  search.lr = 0.1: must be a mapping of keys to values",
+    ]
 
 
 def test_a_command_off_the_path_is_named_by_its_path(

@@ -80,6 +80,17 @@ def test_programs_of_plain_pytorch_compute_the_runs_numbers(tmp_path):
             assert other == pytest.approx(mine, rel=1e-10), program
 
 
+def test_a_program_without_its_federation_says_what_that_is(monkeypatch):
+    item = a_configuration("fedprox")
+    program = pytorch.program(item, pytorch.prepared(item, 0, None))
+    monkeypatch.setattr(sys, "argv", ["fedprox.py"])
+    try:
+        with pytest.raises(SystemExit, match=r"FEDERATION\.pt, which `torch\.load` reads"):
+            exec(program, {"__name__": "__main__", "__doc__": program.split('"""')[1]})
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_a_program_draws_what_it_is_not_given(tmp_path):
     """Without first weights and orders it still trains: far better than chance on ten labels."""
     item = a_configuration("fedprox")

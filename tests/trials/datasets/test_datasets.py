@@ -186,7 +186,14 @@ def test_npz_without_owners(tmp_path):
             {"y_train": np.arange(30) % 3 + 0.5},
             r"y_train must be whole .* regression is a table, csv:PATH\?target=COLUMN&task=regression",
         ),
-        ({"y_train": np.array(["cat"] * 30)}, "y_train|label"),
+        (
+            {"y_train": np.array(["cat"] * 30)},
+            "y_train must .*: number the labels, as numpy.unique",
+        ),
+        (
+            {"y_train": np.zeros(30, int), "y_test": np.zeros(6, int)},
+            "all labels are 0: two labels",
+        ),
         ({"y_train": np.array(1)}, "y_train|label"),
         ({"y_train": np.array([{}] * 30)}, "cannot read"),
     ],
@@ -203,6 +210,7 @@ def test_npz_without_owners(tmp_path):
         "one-hot labels",
         "fractional labels",
         "text labels",
+        "one label",
         "scalar labels",
         "pickled labels",
     ],

@@ -298,12 +298,23 @@ def test_a_minibatch_of_one_sample_is_normalised_to_its_bias():
         ("Unseeded", "differs between two modules made with the same torch.manual_seed"),
         ("mpl", "Did you mean 'mlp'"),
         ("mlp(width=0.5.1)", "arguments are given by name"),
+        (
+            "SmallNet",
+            r"must take the shape of a sample and the number of outputs, as make\(\(2, 2\), 4\)",
+        ),
         ("mlp(depth=2)", "unexpected keyword argument 'depth'"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(name, message):
     with pytest.raises(UserError, match=message):
         Model(models.parse(own(name)), (2, 2), 4)
+
+
+def test_a_file_without_a_function_s_name():
+    with pytest.raises(
+        UserError, match=r"model net\.py: name its class or function too, as in net\.py:Net"
+    ):
+        models.parse("net.py")
 
 
 def test_a_file_that_is_not_there():

@@ -138,6 +138,8 @@ def from_arrays(name: str, given: Mapping[str, Array]) -> Dataset:
             f"{name}: the smallest label is {smallest}, but labels count 0, 1, ...: subtract {smallest} from "
             "y_train and y_test"
         )
+    if not y.max():
+        raise UserError(f"{name}: all labels are 0: two labels at least")
     test = np.arange(len(y)) >= len(arrays["y_train"])
     client = None
     if "client_train" in arrays:
@@ -154,7 +156,9 @@ def _check(name: str, key: str, array: Array) -> None:
     shown = f"is {array.dtype} of shape {array.shape}"
     fits = array.dtype.kind in "iufb" and (array.ndim > 1 if samples else array.ndim == 1)
     if not fits or not len(array):
-        raise UserError(f"{name}: {key} must be finite numbers of shape {form}, but {shown}")
+        words = key[0] == "y" and array.dtype.kind in "USO"
+        hint = ": number the labels, as numpy.unique(y, return_inverse=True)[1] does" * words
+        raise UserError(f"{name}: {key} must be finite numbers of shape {form}, but {shown}{hint}")
     if not array.size:
         raise UserError(f"{name}: {key} must hold at least one value per sample, but {shown}")
     finite = np.isfinite(array)
