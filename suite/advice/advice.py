@@ -158,7 +158,8 @@ class Advice:
         count = f"{min(tried)}" if len(tried) == 1 else f"{min(tried)} to {max(tried)}"
         trials = "search trial" if count == "1" else "search trials"
         planned = plan.study.trials + confirms_of(plan.study.model_dump())
-        cut = f", of {planned} planned: the time was up" * (self.late and min(tried) < planned)
+        why = "the search ended so that the final runs fit" if board.rows else "the time was up"
+        cut = f", of {planned} planned: {why}" * (self.late and min(tried) < planned)
         return " ".join(
             [
                 f"Use {algorithms.label(best.algorithm)} on {best.model} with {params_text(best.params)}.",

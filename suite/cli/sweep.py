@@ -306,7 +306,10 @@ def _hours(total: dict[str, Any]) -> str:
 
     cpu, gpu, here = (3600 * total[key] for key in ("cpu_hours", "gpu_hours", "hours"))
     gpus = f", {spell(gpu)} of GPUs" if gpu else ""
-    return f"About {spell(cpu)} of CPUs{gpus}: {spell(here)} here"
+    return (
+        f"About {spell(cpu)} of CPUs{gpus}: {spell(here)} here for the trials alone, and about half a minute for "
+        "start, records and leaderboard"
+    )
 
 
 def _size(number: float) -> str:

@@ -124,7 +124,8 @@ def test_a_race_whose_search_is_cut_says_so_and_can_be_resumed(race, monkeypatch
     assert most < 8
     count = f"{least}" if least == most else f"{least} to {most}"
     trials = "trial" if count == "1" else "trials"
-    said = f"by {count} search {trials} of each of 2 methods, of 14 planned: the time was up."
+    said = f"by {count} search {trials} of each of 2 methods, of 14 planned: the search ended so "
+    said += "that the final runs fit."
     assert said in found["text"]
     suite_here(*found["longer"][1:], "--dry-run", cwd=tmp_path)
 
