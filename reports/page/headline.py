@@ -49,14 +49,14 @@ def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _several(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Who is first in the most scenarios, which the tables show; nobody where no test over families tells two methods
-    apart.
-    """
-    wins = Counter(row.algorithm for rows in scenarios for row in _firsts(rows))
-    most = max(wins.values())
-    leaders = [name for name, count in wins.items() if count == most]
+    """Who is shown to be the best in the most scenarios; nobody where no test over families tells two methods apart."""
+    wins = Counter(rows[0].algorithm for rows in scenarios if _alone(rows))
+    most = max(wins.values(), default=0)
+    leaders = [short(name) for name, count in wins.items() if count == most]
     each = " each" if len(leaders) > 1 else ""
-    lead = f"{_listed([*map(short, leaders)])}: first in {most} of {len(scenarios)} scenarios{each}"
+    lead = f"{_listed(leaders)}: shown to be the best in {most} of {len(scenarios)} scenarios{each}"
+    if not wins:
+        lead = f"In none of {len(scenarios)} scenarios is one method shown to be the best"
     several = [found for found in board.overall.values() if len(found.families) > 1]
     if len(several) != 1 or len(board.overall) > 1:
         return lead, _each(scenarios)
@@ -97,6 +97,11 @@ def _each(scenarios: Sequence[Sequence[Row]]) -> str:
 def _firsts(rows: Sequence[Row]) -> list[Row]:
     """The row that is first, or all that tie there."""
     return [row for row in rows if row.rank == 1]
+
+
+def _alone(rows: Sequence[Row]) -> bool:
+    """Whether all others are shown not to be the best."""
+    return len(rows) > 1 and all(row.within_noise is False for row in rows[1:])
 
 
 def _names(rows: Sequence[Row]) -> str:

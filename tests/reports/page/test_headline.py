@@ -9,7 +9,15 @@ OTHER = {"heterogeneity": "labels(2)"}
 
 def test_methods_that_are_first_in_equally_many_cells_are_named_together() -> None:
     board = board_of(runs("a", A), runs("b", C), runs("a", C, **OTHER), runs("b", A, **OTHER))
-    assert headline(board)[0] == "a, b: first in 1 of 2 scenarios each"
+    assert headline(board)[0] == "a, b: shown to be the best in 1 of 2 scenarios each"
+
+
+def test_a_shared_first_rank_and_one_that_noise_may_explain_count_for_nobody() -> None:
+    clear = board_of(runs("a", A), runs("c", C), runs("a", A, **OTHER), runs("b", A, **OTHER))
+    assert headline(clear)[0] == "a: shown to be the best in 1 of 2 scenarios"
+    close = board_of(runs("a", A), runs("b", B), runs("a", A, **OTHER), runs("b", A, **OTHER))
+    assert [row.within_noise for row in close.rows] == [True] * 4
+    assert headline(close)[0] == "In none of 2 scenarios is one method shown to be the best"
 
 
 def test_an_exact_tie_has_no_leader() -> None:
