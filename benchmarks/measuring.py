@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from reports.table import Column, ColumnKind
 from suite.console import emit, out, show_table
-from suite.tracking import on_its_own
+from suite.tracking import VARIABLE
 from suite.tracking.machine import processor
 from trials.common.names import split_top
 
@@ -95,7 +95,8 @@ def scratch() -> Iterator[Path]:
 
 def alone() -> dict[str, str]:
     """The environment of a `SUITE` command that records in the storage that it is given, whatever is set."""
-    return on_its_own() | {"PYTHONPATH": str(ROOT)}
+    own = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    return own | {"PYTHONPATH": str(ROOT)}
 
 
 def cores() -> list[int]:

@@ -13,13 +13,14 @@ families, and the best of its first k is what it loses there.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import inf, lgamma
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from reports.frames import frame
+from reports.leaderboard.budget import expected_best
 from reports.leaderboard.statistics import interval
 from reports.table import Column, ColumnKind, Table, table
 from reports.wording.words import number, params_text
@@ -157,7 +158,8 @@ class Losses:
             theirs = one.predicted(candidates)
             bests.append(max(gains.max(), theirs.max()))
             losses.append(scale(bests[-1]) - scale(theirs))
-            random.append(scale(bests[-1]) - best_of(scale(gains), most))
+            drawn = expected_best([(gain, gain) for gain in scale(gains).tolist()])
+            random.append(scale(bests[-1]) - np.array(drawn[:most]))
         return cls(
             candidates,
             list(made),
@@ -198,26 +200,6 @@ class Losses:
             best = np.minimum.accumulate(self.loss[chosen][:, own])
             found[own] = np.pad(best, ((0, k - len(chosen)), (0, 0)), mode="edge").T
         return found
-
-
-def best_of(gains: Array, most: int) -> Array:
-    """The expected best of n = 1, 2, ... `most` of these values, drawn without replacement: the i-th smallest of N is it with
-    probability C(i - 1, n - 1) / C(N, n).
-    """
-    ordered, total = np.sort(gains), len(gains)
-    found = []
-    for n in range(1, most + 1):
-        logs = [
-            lgamma(i)
-            - lgamma(n)
-            - lgamma(i - n + 1)
-            - lgamma(total + 1)
-            + lgamma(n + 1)
-            + lgamma(total - n + 1)
-            for i in range(n, total + 1)
-        ]
-        found.append(float(np.exp(logs) @ ordered[n - 1 :]))
-    return np.array(found)
 
 
 def portfolio(

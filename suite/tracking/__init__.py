@@ -18,11 +18,6 @@ def usual(tracking_uri: str | None) -> str | None:
     return tracking_uri if tracking_uri is not None else os.environ.get(VARIABLE) or None
 
 
-def on_its_own() -> dict[str, str]:
-    """The environment of a command that is to record in the storage that it is given, whatever is set."""
-    return {name: value for name, value in os.environ.items() if name != VARIABLE}
-
-
 def is_server(uri: str) -> bool:
     """Whether a tracking URI is a server's."""
     return urlparse(uri).scheme in ("http", "https")
