@@ -34,6 +34,13 @@ def snapshot(
         scores = tuple(score for score in tally.scores.copy().values() if score is not None)
         named = about["algorithm"]
         kept = [one for one in finals if one.kind == TrialKind.FINAL]
+        planned, confirms = state.planned.get(entry_id, 0), confirms_of(begun.study)
+        if len(kept) == finals_of(
+            begun.study
+        ):  # where few trials ran to their end, few were confirmed
+            confirmed = sum(n for (kind, _), n in ended.items() if kind == TrialKind.CONFIRM)
+            more = confirmed - confirms
+            planned = max(planned + min(0, more), ended.total() - max(0, more))
         entries.append(
             EntrySnapshot(
                 entry_id=entry_id,
@@ -41,8 +48,8 @@ def snapshot(
                 method=names.get(named, named),
                 scenario=Scenario(*(about[part] for part in Scenario._fields)),
                 metric=about["metric"],
-                planned=state.planned.get(entry_id, 0),
-                confirms=confirms_of(begun.study),
+                planned=planned,
+                confirms=confirms,
                 ended=dict(ended),
                 running=runs,
                 scores=scores,

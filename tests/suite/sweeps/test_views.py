@@ -20,10 +20,12 @@ from suite.sweeps.status import status
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import open_existing
 from suite.watch.views import Views
+from tests.support import foreign
 from tests.support.foreign import little, play
 from trials.common.errors import UserError
-from trials.run.outcome import ENDINGS
+from trials.run.outcome import ENDINGS, Status
 from trials.run.result import TrialResult
+from trials.run.spec import TrialSpec
 
 STUDY = {
     "algorithms": ["fedavg", "fedprox"],
@@ -110,7 +112,7 @@ def test_four_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Monk
 
     def requested_(sweep: Sweep, request: TrialRequest, new: bool) -> None:
         began(sweep, request, new)
-        sweep._began(request, "one")
+        sweep.running.began(request, "one")
         compare(sweep)
 
     def ended_(sweep: Sweep, request: TrialRequest, outcome: TrialResult) -> None:
@@ -138,3 +140,23 @@ def test_a_sweep_whose_search_a_deadline_cut_is_finished(tmp_path: Path) -> None
     assert (found.planned, found.done, found.over) == (3, 3, True)
     live = replace(sweep.progress.look(), active=False, per_second=found.per_second, experiment="")
     assert found == live
+
+
+def test_a_sweep_that_had_fewer_configurations_to_confirm_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of nine trials those that ran to their end are confirmed, and not the ones that were stopped early."""
+    whole = foreign.outcome
+
+    def stopped(spec: TrialSpec) -> TrialResult:
+        found = whole(spec)
+        return replace(found, status=Status.PRUNED) if spec.params["lr"] > 0.1 else found
+
+    monkeypatch.setattr(foreign, "outcome", stopped)
+    study = little(trials=9, seeds=2, confirm={"best": 9, "seeds": 1})
+    sweep = Sweep("s", study, SweepPaths(tmp_path / "runs", "s"), resume=False)
+    play(sweep)
+    found = Followed(sweep.paths.folder).refresh()
+    assert 0 < found.counts["pruned"] < 9
+    trials = 9 + (9 - found.counts["pruned"]) + 2
+    assert (found.planned, found.done, found.over) == (trials, trials, True)
