@@ -173,7 +173,7 @@ def _base(
     from trials.algorithms import known as known_algorithms
 
     if path is not None:
-        if not path.exists() and (name := str(path)) in known_algorithms():
+        if (name := str(path)) in known_algorithms() and not path.exists():
             raise UserError(f"{name} is no configuration but an algorithm: --algorithm {name}")
         found = configuration.read(path)
         found.refuse_changed(str(path))

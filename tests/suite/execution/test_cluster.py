@@ -336,6 +336,7 @@ def test_who_answers_refuses(tmp_path: Path) -> None:
         patch.setattr(cluster.ray, "init", unsupported)
         said = suite_here("sweep", path, cwd=tmp_path, code=2).stderr
         assert not records(tmp_path)
+        patch.setenv("RAY_ADDRESS", address)  # another test's sweep may have put back what it found
         assert suite_here("sweep", path, cwd=tmp_path, code=2).stderr == said, "nothing was begun"
     assert f"cluster {address} cannot be joined: not as you are" in said
     assert "RAY_AUTH_MODE" in said
