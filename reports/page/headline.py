@@ -51,12 +51,12 @@ def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
 def _several(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
     """Who is shown to be the best in the most scenarios; nobody where no test over families tells two methods apart."""
     wins = Counter(rows[0].algorithm for rows in scenarios if _alone(rows))
-    most = max(wins.values(), default=0)
-    leaders = [short(name) for name, count in wins.items() if count == most]
-    each = " each" if len(leaders) > 1 else ""
-    lead = f"{_listed(leaders)}: shown to be the best in {most} of {len(scenarios)} scenarios{each}"
-    if not wins:
-        lead = f"In none of {len(scenarios)} scenarios is one method shown to be the best"
+    lead = f"In none of {len(scenarios)} scenarios is one method shown to be the best"
+    if wins:
+        most = max(wins.values())
+        leaders = [short(name) for name, count in wins.items() if count == most]
+        each = " each" if len(leaders) > 1 else ""
+        lead = f"{_listed(leaders)}: shown to be the best in {most} of {len(scenarios)} scenarios{each}"
     several = [found for found in board.overall.values() if len(found.families) > 1]
     if len(several) != 1 or len(board.overall) > 1:
         return lead, _each(scenarios)

@@ -35,11 +35,9 @@ def snapshot(
         named = about["algorithm"]
         kept = [one for one in finals if one.kind == TrialKind.FINAL]
         planned, confirms = state.planned.get(entry_id, 0), confirms_of(begun.study)
-        if len(kept) == finals_of(
-            begun.study
-        ):  # where few trials ran to their end, few were confirmed
-            confirmed = sum(n for (kind, _), n in ended.items() if kind == TrialKind.CONFIRM)
-            more = confirmed - confirms
+        if len(kept) == finals_of(begun.study):
+            # Fewer were confirmed where few trials ran to their end, more where the sweep grew.
+            more = sum(n for (kind, _), n in ended.items() if kind == TrialKind.CONFIRM) - confirms
             planned = max(planned + min(0, more), ended.total() - max(0, more))
         entries.append(
             EntrySnapshot(
