@@ -15,7 +15,7 @@ import numpy as np
 from reports.claims.chances import Chance
 from reports.claims.metrics import Metric, Runs, measured, metric
 from reports.claims.verdicts import NOT_RUN, Printed, counted, printed
-from reports.claims.weights import FittedRow, Ints
+from reports.claims.weights import LEVEL, REFUTED, FittedRow, Ints
 from trials.common.errors import UserError
 
 Numbers = Mapping[str, Mapping[str, Any]]
@@ -36,19 +36,19 @@ KNOWN = 0.9
 RULES = (
     "A reading is one candidate of each setting that the paper leaves open. All are run with one seed on the "
     "baselines' rows, up to the round after which no printed number could be met any more; those that one seed does not "
-    "refute (probability at least 0.001) are run with all seeds.",
+    f"refute (probability at least {REFUTED:g}) are run with all seeds.",
     "All rows of a table decide together, by one statistic: the sum over all printed numbers of the baselines of (printed - "
     "mean)^2 / (s^2 (1/k + 1/n) + tolerance^2 / 3), where s is the standard deviation of n seeds and the print is the "
     "mean of k runs (1 where the paper does not say). A reading is **ruled out** when a statistic as large has a "
-    "probability p below 0.05 under it; the others are **left**. The **weight** of one is its likelihood. Numbers of the "
+    f"probability p below {LEVEL:g} under it; the others are **left**. The **weight** of one is its likelihood. Numbers of the "
     "paper's own method take no part in that, and are not judged.",
     "A reading **against the text** takes a candidate that the paper's words contradict, a **late** one a candidate "
     "that was added after a number of the paper's own method had been seen. Both are shown, and judge nothing.",
     "The paper's own method is run under every reading that is left. Under each, Student's t gives the chance that the mean "
-    "difference agrees with a statement. A statement is **likely** where the weighted mean of the chances is at least 0.75. It is "
-    "**unlikely** where the weighted chance of a difference on one side of what agrees is at least 0.75. All else is **undecided**, also where no reading is "
+    f"difference agrees with a statement. A statement is **likely** where the weighted mean of the chances is at least {LEAST:g}. It is "
+    f"**unlikely** where the weighted chance of a difference on one side of what agrees is at least {LEAST:g}. All else is **undecided**, also where no reading is "
     "left. **Not run**: data, metric or experiment cannot be had, no baseline's number is printed, or the method ran under "
-    "readings with less than 0.9 of the weight.",
+    f"readings with less than {KNOWN:g} of the weight.",
 )
 
 

@@ -64,6 +64,14 @@ def measures(board: Leaderboard, rows: Sequence[Row], wide: bool = False) -> lis
     if any(len(row.spread) > 1 for row in board.rows):  # searched more than once
         found.append(Measure(Column("spread by"), spread_text))
     spread = Column("spread", better=-1)
+    spent = (
+        Measure(
+            Column("k samples", better=-1),
+            lambda r: f"{r.sample_gradients / 1e3:,.0f}",
+            lambda r: r.sample_gradients,
+        ),
+        Measure(Column("MB", better=-1), lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes),
+    )
     return [
         *found,
         Measure(
@@ -72,12 +80,7 @@ def measures(board: Leaderboard, rows: Sequence[Row], wide: bool = False) -> lis
             lambda r: r.worst_clients,
         ),
         *([Measure(spread, lambda r: number(r.client_spread), lambda r: r.client_spread)] * wide),
-        Measure(
-            Column("k samples", better=-1),
-            lambda r: f"{r.sample_gradients / 1e3:,.0f}",
-            lambda r: r.sample_gradients,
-        ),
-        Measure(Column("MB", better=-1), lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes),
+        *(spent if board.at == "rounds" else ()),  # else what a run spends in all misleads
         Measure(Column("trials", better=1), lambda r: str(r.trials), lambda r: r.trials),
         Measure(Column("tuned", ColumnKind.WORDS, look="params"), lambda r: params_text(r.params)),
     ]

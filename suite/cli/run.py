@@ -274,7 +274,7 @@ def _summary(done: "Finished", run_id: str | None) -> str:
     params = " ".join(f"{key}={value}" for key, value in spec.params.items())
     return (
         f"{spec.algorithm} {params} on {spec.scenario}, seed "
-        f"{spec.seed}: {document['status']} after {last['round']} rounds, test "
+        f"{spec.seed}: {done.ended}, test "
         f"{metric.replace('_', ' ')} "
         f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "
         f"end, {document['seconds']} s "

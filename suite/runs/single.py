@@ -86,10 +86,16 @@ class Finished:
     def _score(self, part: str) -> float:
         return self.result.score(f"{part}_{self.simulation.task.metric}")
 
+    @property
+    def ended(self) -> str:
+        """How and when it ended: `finished after 30 rounds`."""
+        rounds = self.result.last_round
+        return f"{self.status} after {rounds} {'round' if rounds == 1 else 'rounds'}"
+
     def __repr__(self) -> str:
         params = " ".join(f"{key}={value}" for key, value in self.spec.params.items())
         return (
-            f"{self._name} with {params}: {self.status} after {self.history[-1]['round']} rounds, test "
+            f"{self._name} with {params}: {self.ended}, test "
             f"{self.simulation.task.metric.replace('_', ' ')} {self.test_score:.4f} (mean of the last {LAST} evaluations)"
         )
 

@@ -186,8 +186,8 @@ class Space:
         `batch_size` (a setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are
         those that the study bounds or makes an objective: what may be searched only `under` one of them is.
 
-        Raises `UserError` on an unknown name, low > high, a default configuration of the wrong type, or a range for
-        what may be searched only under a cost that the study leaves free.
+        Raises `UserError` on an unknown name, low > high, a default of the wrong type or outside of the range that is
+        searched, or a range for what may be searched only under a cost that the study leaves free.
         """
         default = dict(algorithm.configured({}).__dict__)
         ranges = {
@@ -214,6 +214,7 @@ class Space:
                         refuse(name, algorithm, changed)
                 if field in ranges:
                     _needs_bound(ranges[field], costs)
+                    _holds_default(ranges[field], spec)
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
         fixed = {k: _fixed(v, default[k]) for k, v in ranges.items() if not v.searched}
@@ -325,6 +326,18 @@ def _needs_bound(spec: Range, costs: Collection[str]) -> None:
             f"is searched only under a constraint on {spec.under}, or with `pareto: {spec.under}`: "
             "the score alone would drive it to the end of its range"
         )
+
+
+def _holds_default(found: Range, given: RangeSpec) -> None:
+    """Raise `UserError` when a study gives a default that its search would never try again."""
+    if given.default is None or not found.searched or _inside(found, given.default):
+        return
+    values = (
+        f"{found.low:g} to {found.high:g}"
+        if found.choices is None
+        else f"one of {', '.join(map(str, found.choices))}"
+    )
+    raise UserError(f"default {given.default} must lie in the range that is searched, {values}")
 
 
 def _hyperparameter(base: Range, default: Any, spec: RangeSpec) -> tuple[Range, Any]:

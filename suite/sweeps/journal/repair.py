@@ -40,7 +40,8 @@ def repair(paths: SweepPaths) -> None:
         aside = next(
             p for n in itertools.count(1) if not (p := path.with_name(ASIDE.format(n))).exists()
         )
-        aside.write_bytes(b"".join(raw + b"\n" for raw in more))
+        if more:
+            aside.write_bytes(b"".join(raw + b"\n" for raw in more))
         part = path.with_suffix(".part")
         made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # as a journal is made
         with os.fdopen(made, "wb") as file:
@@ -48,8 +49,9 @@ def repair(paths: SweepPaths) -> None:
             file.flush()
             os.fsync(made)
         part.replace(path)
+    done = f"{len(more)} of {len(lines)} lines are set aside in {aside.name}"
     say(
-        f"journal {path}: {len(more)} of {len(lines)} lines are set aside in {aside.name}; "
+        f"journal {path}: {done if more else 'lines are in their order again'}; "
         f"{len(state.ended)} trials have ended, and the others run again"
     )
 

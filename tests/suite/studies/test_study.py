@@ -109,6 +109,14 @@ def test_all_faults_at_once(faults):
     assert "low=1, high=0.1" in order
 
 
+@pytest.mark.parametrize("range_", [{"low": 0.1, "high": 1.0}, {"choices": [0.1, 1.0]}, {}])
+def test_a_default_that_the_search_would_never_try_again(faults, range_):
+    message = faults(
+        {**BASE, "algorithms": ["fedprox"], "search": {"mu": {"default": 5.0, **range_}}}
+    )
+    assert "search: mu: default 5.0 must lie in the range that is searched, " in message
+
+
 def test_an_unknown_search_key_is_shown_beside_other_faults(faults):
     message = faults({**BASE, "trials": 0, "search": {"momentun": {"low": 0.1}}})
     assert "trials = 0" in message
