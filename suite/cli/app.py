@@ -61,8 +61,7 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
             results.report,
             "suite report quickstart --figures svg,pdf --output reports/quickstart",
         ),
-        "ui": (control.ui, "suite ui"),
-        "watch": (control.watch, "suite watch quickstart --open"),
+        "ui": (control.ui, "suite ui quickstart --open"),
     },
     "Reuse": {
         "tuned": (tuned.app, ""),

@@ -1,4 +1,4 @@
-"""Sweeps that another process runs: `suite status` and `stop`; and their pages, `suite ui` and `watch`."""
+"""Sweeps that another process runs: `suite status` and `stop`; and their pages, `suite ui`."""
 
 import os
 import sys
@@ -130,6 +130,9 @@ def stop(
 
 
 def ui(
+    name: Annotated[
+        str | None, typer.Argument(help="A sweep, at whose page to begin. Default: all sweeps.")
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Port = None,
     open_page: Open = False,
@@ -140,57 +143,23 @@ def ui(
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
-    _serve("Pages", ["/"], host, port, open_page, storage, tracking_uri)
-
-
-def watch(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[SWEEP]...", help="Default: all sweeps.")
-    ] = None,
-    port: Port = None,
-    open_page: Open = False,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-) -> None:
-    """The pages of `suite ui`, at a sweep that runs.
-
-    It serves this machine only. Ctrl-C ends it.
-    """
     from suite.sweeps.status import sweeps
-    from suite.watch.views import address
-
-    known = sweeps(storage)
-    for name in names or ():
-        if name not in known:
-            raise unknown(f"sweep in {storage}", name, known)
-    shown = [address(name) for name in names or ()] or ["/"]
-    _serve("Watch", shown, "127.0.0.1", port, open_page, storage, tracking_uri)
-
-
-def _serve(
-    what: str,
-    paths: list[str],
-    host: str,
-    port: int | None,
-    open_page: bool,
-    storage: Path,
-    tracking_uri: str | None,
-) -> None:
-    """Serve all pages, and say where these are."""
     from suite.tracking.database import refuse_others
     from suite.watch import server
     from suite.watch.ui import ui as serve
+    from suite.watch.views import address
 
+    if name is not None and name not in (known := sweeps(storage)):
+        raise unknown(f"sweep in {storage}", name, known)
     refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
     there, log = server.bind(host, port, PORT), storage / LOG
 
     def started(site: str) -> None:
-        for path in paths:
-            say(f"{what}: {site}{path}")
-        say(f"Ctrl-C ends it; the server's messages go to {log}.")
+        page = site + ("/" if name is None else address(name))
+        say(f"Pages: {page}\nCtrl-C ends it; the server's messages go to {log}.")
         screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
         if open_page and screen:
-            webbrowser.open(site + paths[0])
+            webbrowser.open(page)
 
     server.quiet(log)
     serve(storage, tracking_uri, there, started)

@@ -62,7 +62,7 @@ REFUSED = {
     "suite data prepare mnist fashion_mnist --data-root ~/data": None,
     "suite doctor --gpu": 2,
 }
-SERVERS = ("suite ui", "suite watch quickstart --open")
+SERVERS = ("suite ui", "suite ui quickstart --open")
 LONG = "suite reproduce folb/table1"
 """A table of a paper: it needs data that are not at hand."""
 ALSO = (

@@ -268,7 +268,7 @@ def _places() -> list[Row]:
         rows.append(Row(f"{name} of a comma", f"sweep smoke --dry-run --{name} ','", r".*"))
     for name, make in (("pipe", fifo), ("folder", directory)):
         begun = both(directory("runs/s"), make("runs/s/journal.jsonl"))
-        for command in ("status s", "stop s", "watch s"):
+        for command in ("status s", "stop s", "ui s"):
             says = r"unknown sweep in runs 's'. There is none yet."
             rows.append(Row(f"{command}: a journal that is a {name}", command, says, begun))
         rows.append(
@@ -286,7 +286,7 @@ def _places() -> list[Row]:
             r"--host nowhere.invalid: cannot serve pages at nowhere.invalid:5000: .*",
             store,
         ),
-        Row("a port that is none", "watch --port 99999", r"Invalid value for '--port': .*"),
+        Row("a port that is none", "ui --port 99999", r"Invalid value for '--port': .*"),
         Row("a model saved in a pipe", "run --save d", r"cannot save a model in d: .*", fifo("d")),
         Row("a model saved in a loop", "run --save d", r"cannot write d: .*", loop("d")),
         Row("a model saved in a long name", f"run --save {'d' * 300}", r"cannot write d+: .*"),

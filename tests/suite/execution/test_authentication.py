@@ -166,7 +166,7 @@ def test_pages_of_sweeps_listen_on_loopback(
 ) -> None:
     seen = []
     monkeypatch.setattr(pages, "ui", lambda storage, uri, there, started: seen.append(there))
-    suite_here("watch", cwd=tmp_path)
+    suite_here("ui", cwd=tmp_path)
     (there,) = seen
     assert there.getsockname()[0] == "127.0.0.1"
     there.close()

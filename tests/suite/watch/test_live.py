@@ -27,17 +27,17 @@ settings: {rounds: 200, clients: 4, participation: 1.0, execution: batched}
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]:
-    """A sweep, and the address that `suite watch` says."""
+    """A sweep, and the address that `suite ui` says."""
     folder = tmp_path_factory.mktemp("live")
     command = [SUITE, "sweep", str(study_file(folder, MANY)), "--name", "night"]
     process = subprocess.Popen([*command, "--set", "max_concurrent=1"], cwd=folder)
     goes_on(process, (folder / "runs" / "night" / "journal.jsonl").exists)
     page = subprocess.Popen(
-        [SUITE, "watch", "night"], cwd=folder, stderr=subprocess.PIPE, text=True
+        [SUITE, "ui", "night"], cwd=folder, stderr=subprocess.PIPE, text=True
     )
     assert page.stderr is not None
     for text in page.stderr:
-        if found := re.fullmatch(r"Watch: (http://\S+)\n", text):
+        if found := re.fullmatch(r"Pages: (http://\S+)\n", text):
             break
     else:
         pytest.fail("no address was said")

@@ -50,12 +50,12 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port(storage: Path) -> Iterator[int]:
-    """The port of `suite watch`, which ends when it is told to, and leaves its noise in a file."""
-    command = [SUITE, "watch", "night", "--storage", str(storage)]
+    """The port of `suite ui`, which ends when it is told to, and leaves its noise in a file."""
+    command = [SUITE, "ui", "night", "--storage", str(storage)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = process.stderr.readline()
-    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/sweeps/night\n", said)
+    found = re.fullmatch(r"Pages: http://127\.0\.0\.1:(\d+)/sweeps/night\n", said)
     assert found, said
     yield int(found[1])
     process.send_signal(signal.SIGTERM)
@@ -159,11 +159,11 @@ def test_no_chart_while_there_is_nothing_to_draw(sweep_that_runs: Live) -> None:
 
 def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
     """A page that says so; nothing is made in the folder."""
-    command = [SUITE, "watch", "--storage", str(tmp_path / "runs")]
+    command = [SUITE, "ui", "--storage", str(tmp_path / "runs")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said = process.stderr.readline()
-    found = re.fullmatch(r"Watch: http://127\.0\.0\.1:(\d+)/\n", said)
+    found = re.fullmatch(r"Pages: http://127\.0\.0\.1:(\d+)/\n", said)
     assert found, said + process.stderr.read()
     status, page, _ = ask(int(found[1]), "/")
     process.terminate()
