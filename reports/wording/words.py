@@ -251,7 +251,7 @@ def signs(board: Leaderboard) -> list[tuple[str, str]]:
         (
             "[a, b]",
             "between a and b behind the best, whichever method that is; all marks and intervals of a "
-            "scenario hold together with 95 % (Hsu)",
+            "scenario hold together with 95 % (Hsu); (0, b]: more than 0",
         ),
         *((sign, meaning) for sign, (meaning, there) in shown.items() if there),
     ]
@@ -284,7 +284,8 @@ def behind_text(row: Row) -> str:
     low, high, digits = row.behind_low, row.behind_high, DECIMALS
     while low > 0 and not round(low, digits) and digits < DIGITS:
         digits += 1  # an interval that holds 0 is told from one that does not
-    interval = f"[{low:z.{digits}f}, {high:z.{digits}f}]"
+    opens = "(" if row.beaten_by and not low else "["
+    interval = f"{opens}{low:z.{digits}f}, {high:z.{digits}f}]"
     return f"{row.behind:z.{digits}f} {interval} {behind_mark(row)}".rstrip()
 
 

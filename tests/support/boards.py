@@ -63,8 +63,10 @@ def board_of(
     *found: list[FinalRun],
     target: float | None = None,
     trials: dict[tuple[str, str], int] | None = None,
+    margin: float | None = None,
 ) -> Leaderboard:
-    return leaderboard([r for part in found for r in part], trials or {}, target)
+    rows = [r for part in found for r in part]
+    return leaderboard(rows, trials or {}, target, margin=margin)
 
 
 def trials(

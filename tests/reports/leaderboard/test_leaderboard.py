@@ -1,5 +1,6 @@
 """Leaderboards: hand-made cases against independent computations."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from reports.leaderboard.best import behind_best
 from reports.leaderboard.leaderboard import leaderboard
 from reports.leaderboard.statistics import interval
 from reports.wording.formats import render
+from reports.wording.words import behind_text
 from tests.support.boards import A, B, C, at, board_of, by_seed, run, runs
 
 
@@ -48,6 +50,24 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says():
     draws = np.random.default_rng(7).normal(0.8, 0.05, (4000, 5)).tolist()
     inside = [low <= 0.8 <= high for low, high in map(interval, draws)]
     assert abs(np.mean(inside) - 0.95) < 4 * 0.0034
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 1000), min_size=5, max_size=5), min_size=2, max_size=6),
+    st.sampled_from([None, 0.01, 0.3]),
+)
+def test_no_row_shows_a_mark_and_an_interval_that_contradict_each_other(table, margin):
+    """Whoever is shown not to be the best is so by more than 0, and the others' intervals hold 0."""
+    methods = [runs(f"m{i}", [score / 1000 for score in of]) for i, of in enumerate(table)]
+    for row in board_of(*methods, margin=margin).rows:
+        found = re.search(r"([\[(])([\d.]+), ([\d.]+)\] ?(✗|≈|~|)", behind_text(row))
+        if found is None:  # nothing to estimate an error from
+            assert row.within_noise is None
+            continue
+        opens, low, high, mark = found.groups()
+        assert float(low) <= row.behind <= float(high) + 1e-4
+        holds_0 = opens == "[" and float(low) == 0
+        assert holds_0 == (mark != "✗")
 
 
 def test_rows_say_how_far_they_are_behind_the_best_whichever_that_is():
