@@ -91,7 +91,7 @@ def _each(scenarios: Sequence[Sequence[Row]]) -> str:
         f"{_names(rows)} {mean_text(rows[0])} on {on}" for rows, on in zip(best, where, strict=True)
     ]
     more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
-    return f"Best by scenario: {'; '.join(said[:3])}{more}."
+    return f"Highest mean by scenario: {'; '.join(said[:3])}{more}."
 
 
 def _firsts(rows: Sequence[Row]) -> list[Row]:

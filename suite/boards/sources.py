@@ -1,6 +1,7 @@
 """What boards are made from: stores, bundles, and both by name."""
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from suite.tracking.reader import Reader
 
 NAMED = "board:"
-"""Before the name of a bundle below the storage's `boards/`, or of a shipped set of tuned files."""
+"""Before the name of a bundle below the storage's `boards/`, or of what is shipped."""
 
 
 def is_bundle(path: Path) -> bool:
@@ -63,11 +64,15 @@ def tuned_of(source: Path) -> list[Tuned]:
 
 def registered(storage: Path) -> dict[str, Path]:
     """The bundles that lie in `boards/` below a storage, by name."""
-    there = sorted((storage / "boards").glob("*"))
-    return {path.name.removesuffix(".zip"): path for path in there if is_bundle(path)}
+    return _named((storage / "boards").glob("*"))
 
 
 def shipped() -> dict[str, Path]:
-    """The sets of tuned files that are shipped, by name."""
-    folder = Path(str(files("search_spaces").joinpath("tuned")))
-    return {path.name: path for path in sorted(folder.glob("*")) if path.is_dir()}
+    """The bundles and sets of tuned files that are shipped, by name."""
+    there = sorted(Path(str(files("search_spaces").joinpath("tuned"))).glob("*"))
+    return {path.name: path for path in there if path.is_dir()} | _named(there)
+
+
+def _named(paths: Iterable[Path]) -> dict[str, Path]:
+    """The bundles among these paths, by name."""
+    return {path.name.removesuffix(".zip"): path for path in sorted(paths) if is_bundle(path)}

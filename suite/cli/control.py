@@ -4,7 +4,6 @@ import os
 import sys
 import webbrowser
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer

@@ -24,7 +24,7 @@ app = typer.Typer(
 
 NONE = (
     "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` and "
-    "`suite tuned import board:second` more"
+    "`suite tuned import board:methods` more"
 )
 
 
@@ -191,7 +191,7 @@ def tuned_portfolio(
     say(found.legend)
 
 
-@app.command("import", epilog="Example: suite tuned import board:second")
+@app.command("import", epilog="Example: suite tuned import board:methods")
 def tuned_import(
     source: Annotated[
         str,

@@ -1,5 +1,6 @@
 """Bundles: what is published, what is refused, and what verification finds."""
 
+import csv
 import json
 import random
 import re
@@ -12,6 +13,7 @@ import pytest
 
 from suite.boards import files, verify
 from suite.boards.bundle import Bundle
+from suite.boards.sources import located
 from suite.results.leaderboards import read_leaderboard
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
@@ -19,6 +21,7 @@ from tests.support.stores import forge, recorded
 
 FINALS = "sweeps/s/finals.json"
 RUNS = 4 * 3 * 2
+SITE = Path(__file__).parents[3] / "docs" / "results" / "board"
 
 
 @pytest.fixture(scope="module")
@@ -285,8 +288,25 @@ def test_tuned_files_are_imported_from_bundles_and_by_name(there: Path, tmp_path
     assert "theirs" in said
 
 
-def test_a_shipped_set_is_imported_by_name(tmp_path: Path) -> None:
-    found = document(suite_here("tuned", "import", "board:second", "--json", cwd=tmp_path))
-    assert len(found) == 304
+@pytest.mark.parametrize(("name", "count"), [("board:second", 304), ("board:methods", 126)])
+def test_what_is_shipped_is_imported_by_name(tmp_path: Path, name: str, count: int) -> None:
+    found = document(suite_here("tuned", "import", name, "--json", cwd=tmp_path))
+    assert len(found) == count
     listed = document(suite_here("tuned", "list", "--dataset", "digits", "--json", cwd=tmp_path))
     assert {item["dataset"] for item in listed} == {"digits"}
+
+
+def test_no_row_of_the_shipped_board_contradicts_itself() -> None:
+    """Each says what eight partitions or splits show, and the site in docs/results/board has the same rows."""
+    rows = Bundle.read(located("board:methods", Path("runs"))).rows
+    with open(SITE / "board.csv", encoding="utf-8", newline="") as file:
+        drawn = list(csv.DictReader(file))
+    assert len(rows) == 126
+    for row, other in zip(rows, drawn, strict=True):
+        assert row["units"] == 8
+        assert row["within_noise"] == (not row["beaten_by"]), "no method is a reference there"
+        assert row["behind_low"] == 0 or row["beaten_by"]
+        assert row["beaten_by"] or not row["equivalent"] or row["behind_high"] <= 0.01
+        for key in ("algorithm", "dataset", "heterogeneity", "mean", "behind_low", "behind_high"):
+            assert str(row[key]) == other[key]
+        assert " ".join(row["beaten_by"]) == other["beaten_by"]

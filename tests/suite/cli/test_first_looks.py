@@ -14,7 +14,7 @@ from trials.common.errors import UserError, unknown
 
 NONE = (
     "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` and "
-    "`suite tuned import board:second` more"
+    "`suite tuned import board:methods` more"
 )
 
 

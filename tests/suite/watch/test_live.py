@@ -32,9 +32,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, str]]
     command = [SUITE, "sweep", str(study_file(folder, MANY)), "--name", "night"]
     process = subprocess.Popen([*command, "--set", "max_concurrent=1"], cwd=folder)
     goes_on(process, (folder / "runs" / "night" / "journal.jsonl").exists)
-    page = subprocess.Popen(
-        [SUITE, "ui", "night"], cwd=folder, stderr=subprocess.PIPE, text=True
-    )
+    page = subprocess.Popen([SUITE, "ui", "night"], cwd=folder, stderr=subprocess.PIPE, text=True)
     assert page.stderr is not None
     for text in page.stderr:
         if found := re.fullmatch(r"Pages: (http://\S+)\n", text):
