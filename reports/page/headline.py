@@ -9,7 +9,7 @@ from reports.leaderboard.interim import MARK
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.page.gallery import told_apart
 from reports.wording.tables import groups, scenario_text
-from reports.wording.words import caution, label, mean_text, short, title_of, verdict
+from reports.wording.words import caution, label, mean_text, methods, short, title_of, verdict
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
@@ -42,10 +42,15 @@ def _ranked(board: Leaderboard) -> tuple[str, str]:
 
 
 def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
-    first = _firsts(rows)
+    """Who is first where no other may be the best or nothing is known of that; else how many may be."""
+    first, known = _firsts(rows), verdict(list(rows)).splitlines()[0]
     tie = "tied at " if len(first) > 1 else ""
-    said = f"{_names(first)}: {tie}{mean_text(first[0])} {title_of(first[0].metric)} on {where}"
-    return said, verdict(list(rows)).splitlines()[0]
+    highest = f"{_names(first)}: {tie}{mean_text(first[0])} {title_of(first[0].metric)}"
+    maybe = sum(row.within_noise is True for row in rows)
+    if maybe < 2:
+        return f"{highest} on {where}", known
+    of = "methods" if methods(list(rows)) else "configurations"
+    return f"{maybe} of {len(rows)} {of} may be the best on {where}", f"Highest mean: {highest}. {known}"
 
 
 def _several(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
@@ -78,6 +83,8 @@ def _tests(found: Across) -> str:
     ]
     over = f"Over {len(found.families)} families of data sets"
     if not any(pair.verdict == DIFFERS for pair in found.pairs):
+        if found.friedman_verdict == DIFFERS:
+            return f"{over} the methods are not all alike (Friedman), but no test tells any two apart."
         return f"{over} no test tells any two methods apart."
     if not differs:
         return ""

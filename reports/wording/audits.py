@@ -23,6 +23,8 @@ ABOUT = (
 )
 """What the columns of `facts` mean."""
 TITLE = "Audit of the searches"
+NAMED = 3
+"""How many rows of one finding are named above a leaderboard."""
 
 HEAD = (
     Column("algorithm", ColumnKind.NAME),
@@ -48,7 +50,10 @@ def facts(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
-    """What was found of all rows: (the command that mends it, what that is), the wider ranges first."""
+    """What was found of all rows: (the command that mends it, what that is), the wider ranges first.
+
+    Of each kind the first `NAMED` rows are named; `facts` has all.
+    """
     scenarios, commands = _scenarios(rows), dict[str, dict[str, list[str]]]()
     for kind in FOUND:
         for row in rows:
@@ -58,9 +63,14 @@ def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
                     named = commands.setdefault(finding.command, {}).setdefault(kind, [])
                     named.append(_named(who, label(row), finding))
     return [
-        (command, [f"{FOUND[kind]}: {', '.join(dict.fromkeys(who))}." for kind, who in by.items()])
+        (command, [f"{FOUND[kind]}: {_first(list(dict.fromkeys(who)))}." for kind, who in by.items()])
         for command, by in commands.items()
     ]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _named(who: str, short: str, finding: Finding) -> str:

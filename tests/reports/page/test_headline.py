@@ -22,9 +22,9 @@ def test_a_shared_first_rank_and_one_that_noise_may_explain_count_for_nobody() -
 
 def test_an_exact_tie_has_no_leader() -> None:
     board = board_of(runs("a", A), runs("b", A), runs("c", C))
-    lead, _ = headline(board)
-    assert lead.startswith("a and b: tied at 0.9100")
-    assert lead.endswith("on digits · logreg · iid")
+    lead, known = headline(board)
+    assert lead == "2 of 3 configurations may be the best on digits · logreg · iid"
+    assert known.startswith("Highest mean: a and b: tied at 0.9100")
     assert [
         line.split(" | ")[0] for line in render(board, "md").splitlines() if " | 0." in line
     ] == [
@@ -41,3 +41,9 @@ def test_no_leader_is_named_over_families_where_no_two_methods_differ() -> None:
     lead, known = headline(board_of(*found))
     assert lead == "No method is shown to be ahead over 2 families of data sets"
     assert "Over 2 families of data sets no test tells any two methods apart." in known
+
+
+def test_of_one_scenario_a_leader_is_named_where_no_other_may_be_the_best() -> None:
+    lead, _ = headline(board_of(runs("a", A), runs("c", C)))
+    assert lead.startswith("a: 0.9100 ± ")
+    assert lead.endswith(" test accuracy on digits · logreg · iid")
