@@ -50,7 +50,10 @@ def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
     if maybe < 2:
         return f"{highest} on {where}", known
     of = "methods" if methods(list(rows)) else "configurations"
-    return f"{maybe} of {len(rows)} {of} may be the best on {where}", f"Highest mean: {highest}. {known}"
+    return (
+        f"{maybe} of {len(rows)} {of} may be the best on {where}",
+        f"Highest mean: {highest}. {known}",
+    )
 
 
 def _several(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
@@ -84,7 +87,9 @@ def _tests(found: Across) -> str:
     over = f"Over {len(found.families)} families of data sets"
     if not any(pair.verdict == DIFFERS for pair in found.pairs):
         if found.friedman_verdict == DIFFERS:
-            return f"{over} the methods are not all alike (Friedman), but no test tells any two apart."
+            return (
+                f"{over} the methods are not all alike (Friedman), but no test tells any two apart."
+            )
         return f"{over} no test tells any two methods apart."
     if not differs:
         return ""

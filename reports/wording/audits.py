@@ -63,7 +63,10 @@ def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
                     named = commands.setdefault(finding.command, {}).setdefault(kind, [])
                     named.append(_named(who, label(row), finding))
     return [
-        (command, [f"{FOUND[kind]}: {_first(list(dict.fromkeys(who)))}." for kind, who in by.items()])
+        (
+            command,
+            [f"{FOUND[kind]}: {_first(list(dict.fromkeys(who)))}." for kind, who in by.items()],
+        )
         for command, by in commands.items()
     ]
 
