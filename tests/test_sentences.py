@@ -15,6 +15,7 @@ from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 
 DOCS = ROOT / "docs"
+BOARD = DOCS / "results" / "board"
 REPRODUCE = (DOCS / "reproduce.md").read_text()
 
 
@@ -134,3 +135,28 @@ def test_the_natural_federations_were_tuned_as_is_said():
     assert len(study["algorithms"]) == 7
     assert len({row["dataset"] for row in rows}) == 9
     assert "Seven methods were tuned on each of nine natural federations" in said
+
+
+def test_the_boards_table_and_counts_are_those_of_its_rows():
+    """`board.csv`: who is shown not to be the best how often, who has the highest mean, and how many may be the best."""
+    page = section(DOCS / "results" / "README.md", "A leaderboard of 18 methods")
+    with (BOARD / "board.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    index = (BOARD / "index.html").read_text()
+    counts, leads, maybe = defaultdict(int), defaultdict(int), defaultdict(int)
+    for row in rows:
+        counts[row["algorithm"]] += row["within_noise"] == "False"
+        leads[row["algorithm"]] += row["rank"] == "1"
+        maybe[row["dataset"], row["heterogeneity"]] += row["within_noise"] == "True"
+    said = {}
+    for times, names in re.findall(r"\| in (no scenario|\d)[^|]* \| ([\w, ]+) \|", page):
+        said |= dict.fromkeys(names.split(", "), int(times) if times.isdigit() else 0)
+    assert said == counts
+    assert (leads["fedumf_feddc"], leads["feddyn"], sum(leads.values())) == (5, 2, 7)
+    assert "FedUmf with FedDC has the highest mean in 5 scenarios and FedDyn in 2" in page
+    assert (min(maybe.values()), max(maybe.values())) == (3, 18)
+    assert (maybe["hapt", "natural"], maybe["heart_disease", "natural"]) == (3, 18)
+    assert "3 methods (`hapt`) to 18 (`heart_disease`) may be" in page
+    (p,) = re.findall(r"Friedman over 6 families of data sets: p = ([\d.e-]+)", index)
+    assert f"Friedman's test says that the methods are not all alike (p = {p})" in page
+    assert "no test tells any two apart" in index

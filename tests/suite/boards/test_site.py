@@ -106,11 +106,12 @@ def test_the_study_beside_it_is_one(site: Path, there: Path) -> None:
 def test_the_commands_of_the_docs_run(there: Path, tmp_path: Path) -> None:
     """As docs/board.md begins, of a sweep `s` instead of the quickstart."""
     shutil.copytree(there / "runs", tmp_path / "runs")
-    shutil.copy(there / "s.zip", tmp_path / "theirs.zip")
+    for name in ("theirs.zip", "mine.zip"):
+        shutil.copy(there / "s.zip", tmp_path / name)
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     block = (ROOT / "docs" / "board.md").read_text().split("```")[1]
     commands = [shlex.split(line, comments=True)[1:] for line in block.strip().splitlines()]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         suite_here(*(word.replace("quickstart", "s") for word in command), cwd=tmp_path)
 

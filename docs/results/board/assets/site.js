@@ -1,0 +1,227 @@
+"use strict";
+// Tables sort by any heading: best first, then the other way round.
+function sortBy(head, way) {
+  const table = head.closest("table"), body = table.tBodies[0];
+  const column = [...head.parentNode.children].indexOf(head), number = "better" in head.dataset;
+  for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
+  const key = (row) => {
+    const cell = row.children[column];
+    return number ? parseFloat(cell.dataset.value ?? cell.textContent) : cell.textContent.trim();
+  };
+  const rows = [...body.rows].map((row) => [key(row), row]);
+  const empty = (value) => number && Number.isNaN(value);
+  rows.sort(([a], [b]) => empty(a) || empty(b) ? empty(a) - empty(b) : way * (number ? a - b : a.localeCompare(b)));
+  body.append(...rows.map(([, row]) => row));
+}
+function onHead(event) {
+  const head = event.target.closest?.(".sortable thead th:not([data-fixed])");
+  if (!head || (event.type === "keydown" && event.key !== "Enter" && event.key !== " ")) return;
+  event.preventDefault();
+  const first = "better" in head.dataset ? -Number(head.dataset.better) : 1;
+  const now = { ascending: 1, descending: -1 }[head.getAttribute("aria-sort")];
+  sortBy(head, now ? -now : first);
+}
+function focusable() {
+  for (const head of document.querySelectorAll(".sortable thead th:not([data-fixed])")) head.tabIndex = 0;
+  // What is wider than the page is moved by keys too.
+  for (const wide of document.querySelectorAll(".scroll, pre"))
+    if (wide.scrollWidth > wide.clientWidth && !wide.querySelector("a, button, summary, [tabindex]")) wide.tabIndex = 0;
+  for (const wide of document.querySelectorAll(MOVED)) faded(wide);
+}
+// What goes on to the right fades there.
+const MOVED = ".scroll, .chips, nav";
+function faded(wide) { wide.toggleAttribute("data-more", wide.scrollLeft + wide.clientWidth < wide.scrollWidth - 1); }
+addEventListener("scroll", ({ target }) => target.matches?.(MOVED) && faded(target), true);
+focusable();
+addEventListener("click", onHead);
+addEventListener("keydown", onHead);
+
+// Rows that have all words of the filter stay.
+const filter = document.getElementById("filter"), shown = document.getElementById("shown");
+filter?.addEventListener("input", () => {
+  const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const item of document.querySelectorAll("[data-text]"))
+    item.hidden = !words.every((word) => item.dataset.text.includes(word));
+  for (const group of document.querySelectorAll("article.group"))
+    group.hidden = !group.querySelector("tbody tr:not([hidden])");
+  const rows = [...document.querySelectorAll("article.group tbody tr")];
+  const left = rows.filter((row) => !row.hidden).length;
+  shown.textContent = words.length ? `${left} of ${rows.length} rows` : "";
+});
+
+// Charts are drawn by Vega, where it is beside the page, from the specification that stands beside each; else its
+// picture stays, and there is nothing to switch.
+document.documentElement.classList.toggle("drawn", Boolean(window.vegaEmbed));
+const WIDEST = 860;
+const views = new Map();
+const hidden = new Set();
+const logs = { x: false, y: false };
+let scope = "leaders";
+const visible = (spec) => spec.params.find((p) => p.name === "shown")?.value.filter((name) => !hidden.has(name));
+const inScope = (spec) => {
+  const spans = spec.params.find((p) => p.name === "spans")?.value;
+  return spans && (spans[scope] ? scope : Object.keys(spans)[0]);
+};
+function fitted(figure, spec) {
+  if (typeof spec.width === "number" && !figure.classList.contains("natural")) {
+    spec.autosize = { type: "fit", contains: "padding" };
+    spec.width = Math.min(figure.clientWidth, WIDEST);
+    spec.height += 56; // what axis and title take of it
+  }
+  const plots = spec.vconcat?.[0];
+  if (plots?.hconcat) {
+    plots.columns = Math.max(1, Math.floor((figure.clientWidth - 60) / 160));
+    plots.concat = plots.hconcat;
+    delete plots.hconcat;
+  }
+  return spec;
+}
+// A log scale where all values are positive, else one that is linear around 0.
+function logged(spec) {
+  for (const layer of spec.datasets?.points ? spec.layer : [])
+    for (const axis of ["x", "y"])
+      if (logs[axis]) {
+        const low = axis === "y" ? spec.params.find((p) => p.name === "spans").value[inScope(spec)][0] : Math.min(...spec.datasets.points.map((p) => p.x));
+        layer.encoding[axis].scale = { ...layer.encoding[axis].scale, type: low > 0 ? "log" : "symlog" };
+      }
+  return spec;
+}
+// Lines may come as rows of numbers by algorithm, a quarter of the size.
+function unpacked(spec) {
+  const lines = spec.datasets?.points;
+  if (!lines || Array.isArray(lines)) return spec;
+  const said = (y, low, high) => y.toFixed(4) + (high > low ? ` ± ${((high - low) / 2).toFixed(4)}` : "");
+  spec.datasets.points = Object.entries(lines).flatMap(([algorithm, rows]) => rows.map(
+    ([x, y, low = y, high = y]) => ({ algorithm, trial: "", x, y, low, high, said: said(y, low, high) })));
+  return spec;
+}
+async function draw(figure) {
+  const text = figure.querySelector("script").textContent, known = views.get(figure.dataset.chart);
+  if (known?.figure === figure && known.text === text && known.width === figure.clientWidth && known.logs === JSON.stringify(logs)) return;
+  const spec = logged(fitted(figure, unpacked(JSON.parse(text)))), params = Object.fromEntries((spec.params ?? []).map((p) => [p.name, p]));
+  if (params.shown) params.shown.value = visible(spec);
+  if (params.spans) params.scope.value = inScope(spec);
+  known?.finalize();
+  const entry = { figure, text, logs: JSON.stringify(logs), width: figure.clientWidth, spec: unpacked(JSON.parse(text)), finalize() {} };
+  views.set(figure.dataset.chart, entry);
+  const options = {
+    renderer: "svg", actions: { export: { svg: true, png: false }, source: false, compiled: false, editor: false },
+    downloadFileName: figure.dataset.chart, tooltip: { theme: "page" },
+  };
+  const made = await vegaEmbed(figure.querySelector(".view"), spec, options);
+  figure.querySelector("summary")?.setAttribute("aria-label", "Save this chart");
+  entry.view = made.view;
+  entry.finalize = () => made.finalize();
+  figure.dataset.drawn = "";
+}
+const folded = (figure) => figure.closest("details:not([open])");
+async function drawAll() {
+  if (!window.vegaEmbed) return;
+  for (const figure of document.querySelectorAll("figure.chart")) if (!folded(figure)) await draw(figure);
+}
+addEventListener("toggle", () => { focusable(); drawAll(); }, true);
+let resized;
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { focusable(); drawAll(); }, 200); });
+function signals() {
+  for (const { view, spec } of views.values()) {
+    if (!view || !spec.params) continue;
+    if (visible(spec)) view.signal("shown", visible(spec));
+    if (inScope(spec)) view.signal("scope", inScope(spec));
+    view.runAsync();
+  }
+}
+addEventListener("click", (event) => {
+  const chip = event.target.closest?.(".chip"), button = event.target.closest?.("[data-scope]"), log = event.target.closest?.("[data-log]");
+  if (chip) {
+    const name = chip.dataset.name;
+    hidden.has(name) ? hidden.delete(name) : hidden.add(name);
+    chip.setAttribute("aria-pressed", !hidden.has(name));
+  } else if (button) {
+    scope = button.dataset.scope;
+    for (const other of button.parentNode.children) other.setAttribute("aria-pressed", other === button);
+  } else if (log) {
+    const axis = log.dataset.log;
+    logs[axis] = !logs[axis];
+    log.setAttribute("aria-pressed", logs[axis]);
+    drawAll();
+  } else return;
+  signals();
+});
+drawAll();
+
+// The matrix shows the columns that the filters leave, at one cost, and ranks over them.
+const filters = document.getElementById("filters"), matrix = document.getElementById("matrix");
+const KEYS = ["dataset", "level", "model", "budget"];
+function ranked(line, shown, at, show) {
+  let sum = 0, count = 0, firsts = 0, seen = 0;
+  for (const [i, cell] of line.numbers.entries()) {
+    cell.hidden = !shown[i];
+    const now = line.at[i]?.[at];
+    if (!now) continue;
+    const [text, rank, best, near, , , tied] = now;
+    cell.firstChild.textContent = show === "rank" ? rank ?? "–" : text;
+    cell.classList.toggle("best", best);
+    cell.style.setProperty("--near", near);
+    if (!shown[i]) continue;
+    seen += 1;
+    if (rank) { sum += tied; count += 1; firsts += rank === 1; }
+  }
+  return { mean: count ? sum / count : NaN, count, firsts, seen };
+}
+function filtered() {
+  const want = Object.fromEntries(new FormData(filters)), heads = [...matrix.querySelectorAll("th.scenario")];
+  const fits = (item) => KEYS.every((key) => !want[key] || item.dataset[key] === want[key]);
+  const shown = heads.map(fits), most = shown.filter(Boolean).length;
+  heads.forEach((head, i) => { head.hidden = !shown[i]; });
+  for (const row of document.querySelectorAll("#scenarios tbody tr")) row.hidden = !fits(row);
+  for (const line of lines) {
+    const found = ranked(line, shown, want.at, want.show), whole = found.count === most;
+    const [mean, first] = line.means;
+    line.row.hidden = !found.seen;
+    mean.textContent = found.count ? (whole ? found.mean.toFixed(2) : `(${found.mean.toFixed(2)})`) : "–";
+    mean.dataset.value = found.count ? found.mean + (whole ? 0 : 1000) : 9999;
+    first.textContent = found.firsts || "–";
+    first.dataset.value = found.firsts;
+  }
+  document.getElementById("left").textContent = most === heads.length ? "" : `${most} of ${heads.length} scenarios`;
+  sortBy(matrix.tHead.rows[0].cells[1], 1);
+  const asked = new URLSearchParams([...new FormData(filters)].filter(([, value]) => value && !["rounds", "score"].includes(value)));
+  history.replaceState(null, "", `${asked}` ? `#${asked}` : location.hash.includes("=") ? location.pathname : location.href);
+}
+let lines = [];
+if (matrix) {
+  lines = [...matrix.tBodies[0].rows].map((row) => {
+    const numbers = [...row.cells].slice(3);
+    return { row, numbers, means: [row.cells[1], row.cells[2]], at: numbers.map((cell) => cell.dataset.at && JSON.parse(cell.dataset.at)) };
+  });
+  for (const [key, value] of new URLSearchParams(location.hash.slice(1)))
+    if (filters.elements[key]) filters.elements[key].value = value;
+  filters.addEventListener("change", filtered);
+  filtered();
+}
+
+// A number tells how it came about; without a script its link leads to its row.
+const dialog = document.getElementById("number");
+matrix?.addEventListener("click", (event) => {
+  const link = event.target.closest("td.n a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const { how, spec, options } = link.dataset, cell = link.parentNode;
+  const { place, metric } = matrix.tHead.rows[0].cells[cell.cellIndex].dataset;
+  const [, rank, , , score, behind] = JSON.parse(cell.dataset.at)[new FormData(filters).get("at")];
+  dialog.querySelector(".eyebrow").textContent = `${cell.parentNode.cells[0].textContent} on ${place}`;
+  dialog.querySelector("h2").textContent = `${score} ${metric}, ${rank ? `rank ${rank}` : "not ranked"}`;
+  dialog.querySelector(".how").textContent = how + (behind ? ` Behind the best: ${behind}.` : "");
+  dialog.querySelector(".whole").href = link.href;
+  dialog.querySelector(".spec").href = spec;
+  dialog.querySelector("pre").textContent = `suite run ${spec} ${options}`;
+  for (const part of dialog.querySelectorAll(".spec, .again, pre, .copy")) part.hidden = !spec;
+  dialog.showModal();
+});
+dialog?.querySelector(".copy").addEventListener("click", (event) => {
+  navigator.clipboard?.writeText(dialog.querySelector("pre").textContent);
+  event.target.textContent = "Copied";
+  setTimeout(() => { event.target.textContent = "Copy"; }, 1500);
+});
+document.getElementById(location.hash.slice(1))?.querySelector("details")?.setAttribute("open", "");
