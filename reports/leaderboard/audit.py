@@ -4,9 +4,10 @@ An audit is facts of one search. Those that may have cost the method something a
 with the command that mends it. All scores are validation scores: no test metric takes part.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, comb
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -126,24 +127,35 @@ def audit(
 
 def combined(searches: Sequence[Audit]) -> Audit:
     """The facts of a row that was searched several times: means over its searches, `trials` of one of them, and
-    every edge that any of the winners is at.
+    the edges that more of the winners are at than chance puts there.
+
+    Where an end makes no difference, a winner is within `EDGE` of it with probability `EDGE`, and k or more of n
+    are with that of a binomial tail. An edge counts where the tail is at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
     """
     if len(searches) == 1:
         return searches[0]
-    edges = [edge for one in searches for edge in one.edges or ()]
-    last = {(edge.name, edge.end): edge for edge in edges}
+    at = defaultdict[tuple[str, str], list[Edge]](list)
+    for one in searches:
+        for edge in one.edges or ():
+            at[edge.name, edge.end].append(edge)
+    often = [edges[-1] for edges in at.values() if _by_chance(len(edges), len(searches)) <= EDGE]
     known = all(one.edges is not None for one in searches)
     as_good = _mean(one.as_good for one in searches)
     return Audit(
         hyperparameters=searches[0].hyperparameters if searches else None,
         trials=max((one.trials for one in searches), default=0),
         diverged_share=_mean(one.diverged_share for one in searches) or 0.0,
-        edges=tuple(last.values()) if known else None,
+        edges=tuple(often) if known else None,
         late_gain=_mean(one.late_gain for one in searches),
         margin=_mean(one.margin for one in searches),
         noise=_mean(one.noise for one in searches),
         as_good=None if as_good is None else round(as_good),
     )
+
+
+def _by_chance(k: int, n: int) -> float:
+    """The probability that `k` or more of `n` values lie within `EDGE` of one end, by chance."""
+    return sum(comb(n, i) * EDGE**i * (1 - EDGE) ** (n - i) for i in range(k, n + 1))
 
 
 def findings(facts: Audit, mend: Mend) -> tuple[Finding, ...]:

@@ -147,13 +147,23 @@ def test_findings_carry_the_command_that_mends_them():
     ]
 
 
-def test_a_row_that_was_tuned_several_times_has_the_means_and_every_edge():
+def test_a_row_that_was_tuned_several_times_has_the_means():
     first = audit(searched(0.90, 0.80), 0, {"lr": 9.9}, {"lr": LR}, [0.90, 0.94], 1)
     second = audit(searched(0.90, 0.86), 0, {"lr": 0.01}, {"lr": LR}, [], 1)
     found = combined([first, second])
-    assert [(edge.value, edge.end) for edge in found.edges] == [(9.9, "high"), (0.01, "low")]
     assert (found.trials, found.hyperparameters) == (2, 1)
     assert found.margin == pytest.approx((0.10 + 0.04) / 2)
     assert found.noise == pytest.approx(0.04 / 2**0.5)
     assert combined([first]) == first
     assert combined([]).trials == 0
+
+
+@pytest.mark.parametrize(("n", "least"), [(1, 1), (2, 2), (7, 2), (8, 3), (16, 3)])
+def test_an_edge_counts_where_more_winners_are_at_it_than_chance_puts_there(n, least):
+    """By hand for n = 8: P(2 or more) = 1 - 0.95^8 - 8 0.05 0.95^7 = 0.057, P(3 or more) = 0.0058."""
+    high = audit(searched(0.9, 0.8), 0, {"lr": 9.9}, {"lr": LR}, [], 1)
+    inside = audit(searched(0.9, 0.8), 0, {"lr": 0.3}, {"lr": LR}, [], 1)
+    assert inside.edges == ()
+    for k in range(1, n + 1):
+        found = combined([high] * k + [inside] * (n - k)).edges
+        assert [edge.end for edge in found] == ["high"] * (k >= least), k
