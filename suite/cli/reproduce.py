@@ -29,7 +29,7 @@ def reproduce(
         str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List all tables, and their cost on this machine.")
+        bool, typer.Option("--list", help="List tables, and their cost on this machine.")
     ] = False,
     summary: Annotated[
         Path | None,
@@ -80,7 +80,7 @@ def reproduce(
         _summary(summary, storage, data_root, output, as_json)
         return
     if list_ or path is None:
-        _list(storage, data_root, seeds or SEEDS, as_json)
+        _list(path, storage, data_root, seeds or SEEDS, as_json)
         return
     from suite.execution.resources import Resources
 
@@ -213,12 +213,14 @@ SUMMARY_SIGN = "# Published and measured, over all papers"
 """How a summary is known again."""
 
 
-def _list(storage: Path, data_root: str | None, seeds: int, as_json: bool) -> None:
+def _list(
+    path: str | None, storage: Path, data_root: str | None, seeds: int, as_json: bool
+) -> None:
     from reports.claims.summary_page import duration
     from suite.reproduction.plan import NO_DATA
     from suite.reproduction.reproduce import listing
 
-    found = list(listing(storage, data_root, seeds))
+    found = list(listing(storage, data_root, seeds, path))
     if as_json:
         emit(found)
         return

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -197,39 +198,45 @@ class _Limit:
         return f"about {minutes:.0f} min on this machine, more than --max-minutes {self.minutes:g}"
 
 
-def listing(storage: Path, data_root: str | None, seeds: int = SEEDS) -> Iterable[dict[str, Any]]:
-    """Every table: what it is, whether it can run here, and what it would cost on this machine."""
+def listing(
+    storage: Path, data_root: str | None, seeds: int = SEEDS, path: str | None = None
+) -> Iterable[dict[str, Any]]:
+    """The tables of `PAPER[/TABLE[/ROW]]`, default all: what each is, whether its rows can run here, and what they
+    would cost on this machine.
+    """
     costs = calibration.Costs(storage)
-    for name in sorted({scenario[0] for scenario in selected(None)}):
-        paper = read_paper(name)
-        for table, content in paper.tables.items():
-            here, elsewhere, runs, reasons = 0.0, 0.0, 0, []
-            for row in content.rows:
-                made = experiment(paper, name, table, row)
-                reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
-                reasons += [reason] if reason else []
-                if made is None:
-                    continue
-                plan = plan_of(paper, made, Effort(seeds))
-                minutes = costs.minutes(paper, made, runs_left(plan, {}), plan.rounds)
-                if reason:
-                    elsewhere += minutes
-                else:
-                    here += minutes
-                    runs += len(plan.jobs)
-            yield {
-                "table": f"{name}/{table}",
-                "source": content.source,
-                "about": content.about,
-                "rows": len(content.rows),
-                "rows_that_run_here": len(content.rows) - len(reasons),
-                "numbers": sum(len(c) for r in content.rows.values() for c in r.numbers.values()),
-                "claims": len(content.claims),
-                "runs": runs,
-                "minutes": round(here, 1),
-                "minutes_of_rows_without_data": round(elsewhere, 1),
-                "not_run": sorted(set(reasons)),
-            }
+    tables = groupby(selected(path), key=lambda scenario: scenario[:2])
+    for (name, table), scenarios in tables:
+        paper, rows = read_paper(name), [row for _, _, row in scenarios]
+        content = paper.tables[table]
+        here, elsewhere, runs, reasons = 0.0, 0.0, 0, []
+        for row in rows:
+            made = experiment(paper, name, table, row)
+            reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
+            reasons += [reason] if reason else []
+            if made is None:
+                continue
+            plan = plan_of(paper, made, Effort(seeds))
+            minutes = costs.minutes(paper, made, runs_left(plan, {}), plan.rounds)
+            if reason:
+                elsewhere += minutes
+            else:
+                here += minutes
+                runs += len(plan.jobs)
+        numbers = [content.rows[row].numbers for row in rows]
+        yield {
+            "table": f"{name}/{table}",
+            "source": content.source,
+            "about": content.about,
+            "rows": len(rows),
+            "rows_that_run_here": len(rows) - len(reasons),
+            "numbers": sum(len(of) for columns in numbers for of in columns.values()),
+            "claims": len(content.claims),
+            "runs": runs,
+            "minutes": round(here, 1),
+            "minutes_of_rows_without_data": round(elsewhere, 1),
+            "not_run": sorted(set(reasons)),
+        }
 
 
 def _row(

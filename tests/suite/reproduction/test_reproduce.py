@@ -45,6 +45,10 @@ def test_first_what_it_would_cost(place):
     assert 0 < row["minutes"] + 0.1 < 10
     calibration = json.loads((place / "runs" / "calibration.json").read_text())
     assert all(0 < seconds < 1 for seconds in calibration.values())
+    assert document(suite_here("reproduce", "toy/one", "--list", "--json", cwd=place)) == [row]
+    assert "table of toy" in fault(
+        suite_here("reproduce", "toy/two", "--list", "--json", cwd=place, code=2)
+    )
 
 
 def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place, monkeypatch):
