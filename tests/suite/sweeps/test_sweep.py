@@ -233,7 +233,7 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
 
 
 def test_divergence_is_an_outcome(tmp_path: Path) -> None:
-    text = STUDY + "search: {lr: {default: 0.1, low: 1.0e+38, high: 3.0e+38}}\n"
+    text = STUDY + "search: {lr: {default: 0.1, low: 0.1, high: 3.0e+38, log: false}}\n"
     path = study_file(tmp_path, text)
     args = ("--algorithms", "fedavg", "--json", *SINGLY)
     summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
