@@ -280,7 +280,7 @@ def test_a_matrix_for_other_clients_is_refused_before_anything_starts(n, tmp_pat
     words = f"must be {n} x {n} for {n} clients, but is .6, 6."
     with pytest.raises(UserError, match=words):
         simulation(DeFed(topology=text), partitioned([4] * n), settings())
-    search = {"defed.topology": {"default": text}}
+    search = {"defed.topology": {"default": text, "choices": [text, "ring(2)"]}}
     cells = entries_of(algorithms=["defed"], settings={"clients": n}, search=search)
     with pytest.raises(UserError, match=words):
         load_data(cells, None, "test")
