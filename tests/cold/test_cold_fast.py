@@ -19,7 +19,7 @@ def fast(installed) -> Installed:
 @pytest.mark.parametrize(("model", "rounds"), [("logreg", 1), ("mlp(16)", 2), ("mcmahan_cnn", 3)])
 def test_the_first_command(model, rounds, fast: Installed, tmp_path: Path):
     said = fast.types(RUN.format(model, rounds, "fedavg"), tmp_path)
-    assert f"finished after {rounds} rounds" in said
+    assert f"finished after {rounds} round{'s' * (rounds > 1)}, " in said
 
 
 def test_a_sweep_its_board_and_a_replay(fast: Installed, tmp_path: Path):

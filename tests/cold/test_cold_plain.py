@@ -41,7 +41,7 @@ def test_what_is_installed_is_the_wheel(plain: Installed, tmp_path: Path):
 @pytest.mark.parametrize(("model", "rounds"), zip(MODELS, (1, 2, 3), strict=True))
 def test_the_first_command(model, rounds, plain: Installed, tmp_path: Path):
     line = f"suite run --algorithm fedavg --dataset digits --model '{model}' --set rounds={rounds}"
-    assert f"finished after {rounds} rounds" in plain.types(line, tmp_path)
+    assert f"finished after {rounds} round{'s' * (rounds > 1)}, " in plain.types(line, tmp_path)
 
 
 def test_every_algorithm(plain: Installed, tmp_path: Path):
