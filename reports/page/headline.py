@@ -9,7 +9,16 @@ from reports.leaderboard.interim import MARK
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.page.gallery import told_apart
 from reports.wording.tables import groups, scenario_text
-from reports.wording.words import caution, label, mean_text, methods, short, title_of, verdict
+from reports.wording.words import (
+    caution,
+    label,
+    listed,
+    mean_text,
+    methods,
+    short,
+    title_of,
+    verdict,
+)
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
@@ -64,7 +73,9 @@ def _several(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[st
         most = max(wins.values())
         leaders = [short(name) for name, count in wins.items() if count == most]
         each = " each" if len(leaders) > 1 else ""
-        lead = f"{_listed(leaders)}: shown to be the best in {most} of {len(scenarios)} scenarios{each}"
+        lead = (
+            f"{listed(leaders)}: shown to be the best in {most} of {len(scenarios)} scenarios{each}"
+        )
     several = [found for found in board.overall.values() if len(found.families) > 1]
     if len(several) != 1 or len(board.overall) > 1:
         return lead, _each(scenarios)
@@ -93,7 +104,7 @@ def _tests(found: Across) -> str:
         return f"{over} no test tells any two methods apart."
     if not differs:
         return ""
-    return f"{over} {short(leader)} has the best average rank, {rank:.2f}; it differs from {_listed(differs)}."
+    return f"{over} {short(leader)} has the best average rank, {rank:.2f}; it differs from {listed(differs)}."
 
 
 def _each(scenarios: Sequence[Sequence[Row]]) -> str:
@@ -118,11 +129,6 @@ def _alone(rows: Sequence[Row]) -> bool:
 
 def _names(rows: Sequence[Row]) -> str:
     return " and ".join(map(label, rows))
-
-
-def _listed(names: Sequence[str], most: int = 4) -> str:
-    more = len(names) - most
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
 def setting(sweeps: Sequence[SweepFacts]) -> Mapping[str, str]:

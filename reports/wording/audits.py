@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
 from reports.leaderboard.board import Row
 from reports.table import Column, ColumnKind
-from reports.wording.words import label, number
+from reports.wording.words import label, listed, number
 
 FOUND = {
     "edge": "Winner at an edge of its range",
@@ -65,15 +65,13 @@ def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
     return [
         (
             command,
-            [f"{FOUND[kind]}: {_first(list(dict.fromkeys(who)))}." for kind, who in by.items()],
+            [
+                f"{FOUND[kind]}: {listed(list(dict.fromkeys(who)), NAMED)}."
+                for kind, who in by.items()
+            ],
         )
         for command, by in commands.items()
     ]
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _named(who: str, short: str, finding: Finding) -> str:

@@ -1,6 +1,6 @@
 """What is said of a leaderboard's rows, in words and numbers as people read them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -307,6 +307,12 @@ def to_target_text(row: Row) -> str:
         return "never"
     share = "" if row.reached_share == 1 else f" ({row.reached_share:.0%})"
     return f"{row.rounds_to_target:.0f}{share}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def params_text(params: Mapping[str, Any]) -> str:

@@ -332,11 +332,8 @@ def _holds_default(found: Range, given: RangeSpec) -> None:
     """Raise `UserError` when a study gives a default that its search would never try again."""
     if given.default is None or not found.searched or _inside(found, given.default):
         return
-    values = (
-        f"{found.low:g} to {found.high:g}"
-        if found.choices is None
-        else f"one of {', '.join(map(str, found.choices))}"
-    )
+    choices = ", ".join(map(str, found.choices or ()))
+    values = f"one of {choices}" if choices else f"{found.low:g} to {found.high:g}"
     raise UserError(f"default {given.default} must lie in the range that is searched, {values}")
 
 

@@ -238,6 +238,7 @@ def test_divergence_is_an_outcome(tmp_path: Path) -> None:
     summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
     assert summary["trials_failed"] == 0
     tried = [(r.tags["status"], float(r.params["lr"])) for r in records(tmp_path, kind="search")]
+    assert len(tried) == 2 * TRIALS
     assert set(tried) == {("finished", 0.1), ("diverged", 3e38)}
     assert summary["trials_diverged"] == tried.count(("diverged", 3e38))
     assert summary["trials_finished"] == tried.count(("finished", 0.1))
