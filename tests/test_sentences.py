@@ -2,7 +2,6 @@
 
 import csv
 import itertools
-import json
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -165,43 +164,3 @@ def test_the_boards_table_and_counts_are_those_of_its_rows():
     searched = {n for of in pages for n in re.findall(r">(\d) in 20<", of.read_text())}
     assert (min(searched), max(searched)) == ("1", "4")
     assert "one to four tuned hyperparameters share 20 trials" in page
-
-
-def results(name: str) -> dict[str, dict[str, float]]:
-    """The measured numbers of a document of one row, by metric and method."""
-    (row,) = json.loads((DOCS / "results" / f"{name}.json").read_text())["rows"]
-    found = defaultdict(dict)
-    for number in row["numbers"]:
-        found[number["metric"]][number["method"]] = number["measured"]
-    return found
-
-
-def test_what_is_said_of_safl_is_what_was_measured():
-    said = section(DOCS / "results" / "README.md", "What is not reproduced, by paper")
-    four, three = results("safl-table4")["test_accuracy"], results("safl-table3-mnist")
-    variants = [value for method, value in four.items() if method.startswith("safl")]
-    assert f"FedAvg ends at {four['fedavg']:.1f} %" in said
-    assert f"six SAFL variants at {min(variants):.1f} to {max(variants):.1f} %" in said
-    assert f"SAFL (0.3, 80) is {four['fedavg'] - four['safl_0.3_80']:.1f} points below" in said
-    gaps = [four[f"safl_{e}_10"] - four[f"safl_{e}_80"] for e in (0.3, 0.5, 0.7)]
-    assert f"L = 80 is {min(gaps):.1f} to {max(gaps):.1f} points below L = 10" in said
-    assert f"({four['centralized']:.1f} %), the highest" in said
-    top = three["test_accuracy"]
-    assert f"FedAvg ends at {top['fedavg']:.1f} % where 30 %" in said
-    assert f"SAFL ({top['safl']:.1f} %, printed 94 %)" in said
-    assert f"is {top['fedavg'] - top['safl']:.1f} points below it" in said
-    fives = [results(path.stem) for path in (DOCS / "results").glob("safl-table5-*.json")]
-    ends = [value for of in fives for value in of["test_accuracy"].values()]
-    assert len(fives) == 3
-    assert f"FedAvg and SAFL end at {min(ends):.0f} to {max(ends):.0f} %" in said
-
-
-def test_no_verdict_rests_on_fewer_than_three_seeds_and_what_was_not_run_is_named():
-    said = section(DOCS / "results" / "README.md", "Published against measured")
-    summary = (DOCS / "results" / "summary.md").read_text()
-    assert "Every verdict rests on three seeds or more." in said
-    assert "rest on fewer than 3 seeds" not in summary
-    missing = re.findall(r"^\| not run yet \| (.+?) \|", summary, re.MULTILINE)
-    named = "five rows of SAFL Table V, SAFL Fig. 6 and FedAgg Table VI with LeNet-5"
-    assert f"Feasible but not run are {named}" in said
-    assert missing == ["table6, lenet5", "table5, 5 rows", "fig6, mnist"]
