@@ -31,6 +31,9 @@ USUAL = {
     "model": "models",
     "algorithm": "algorithms",
     "partition": "heterogeneity",
+    "noniid": "dirichlet",
+    "non_iid": "dirichlet",
+    "non-iid": "dirichlet",
 }
 """What others call things that are known here by another name."""
 
@@ -41,7 +44,7 @@ CUTOFF = 0.6
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not in a registry: says the nearest one, or lists them all."""
     names = sorted(known)
-    usual = USUAL.get(name)
+    usual = USUAL.get(name.lower())
     near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)
     near = [usual] if usual in names else near
     listed = f"Known: {', '.join(names)}." if names else "There is none yet."

@@ -116,6 +116,7 @@ def test_canonical_names(written, canonical):
         ("shard(2)", "unknown heterogeneity 'shard.2.'. Did you mean 'shards'?"),
         ("dirichlet_class(1)", "Did you mean 'dirichlet_by_class'?"),
         ("gausian", "Did you mean 'gaussian'?"),
+        ("non-IID", "Did you mean 'dirichlet'?"),
         ("iid+size(powerlaw)", "Did you mean 'sizes'?"),
         ("iid+drop(0.1)", "Did you mean 'dropout'?"),
         ("iid+delays(mean=1,deadline=2)", "Did you mean 'delay'?"),
