@@ -28,7 +28,7 @@ OTHERS = "some reading is left, the truth is not declared"
 ABOUT = (
     "A planted paper prints what runs gave under a reading that is known: one of those that its file declares, or another. "
     "It prints one row or more, accuracies or rounds to a target, means of one run or several. One paper in ten prints "
-    "FedAvg's numbers 4 tolerances too low. The judge is the code of `suite reproduce --readings`; it has three other seeds of each "
+    "FedAvg's numbers 4 tolerances worse. The judge is the code of `suite reproduce --readings`; it has three other seeds of each "
     "declared reading, and takes each number for one run.",
     "`order`: the own method is above, or below, a baseline, by a coin, and true by all seeds of the bank. `as good`: it is "
     "within the tolerance of the baseline.",

@@ -2,20 +2,28 @@
 
 import csv
 import itertools
+import json
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import yaml
+from scipy.stats import friedmanchisquare
 
 from reports.claims.metrics import metric
+from suite import bank
 from suite.studies.initial_design import shared_draw
+from suite.studies.study import Study, read_study
 from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 
 DOCS = ROOT / "docs"
 BOARD = DOCS / "results" / "board"
+PLANNED = ROOT / "search_spaces" / "studies" / "edition3"
 REPRODUCE = (DOCS / "reproduce.md").read_text()
 
 
@@ -164,3 +172,188 @@ def test_the_boards_table_and_counts_are_those_of_its_rows():
     searched = {n for of in pages for n in re.findall(r">(\d) in 20<", of.read_text())}
     assert (min(searched), max(searched)) == ("1", "4")
     assert "one to four tuned hyperparameters share 20 trials" in page
+
+
+def studies(*patterns: str) -> list[Study]:
+    """The shipped studies whose files match."""
+    folder = ROOT / "search_spaces" / "studies"
+    return [read_study(str(path), {})[1] for of in patterns for path in sorted(folder.glob(of))]
+
+
+def test_the_board_was_tuned_as_is_said():
+    page = section(DOCS / "results" / "README.md", "A leaderboard of 18 methods")
+    digits, natural = studies("methods_*.yaml")
+    for study in (digits, natural):
+        assert len(study.algorithms) == 18
+        assert max(study.partitions, study.splits) == 8
+        assert (study.trials, study.confirm.best * study.confirm.seeds, study.seeds) == (20, 6, 5)
+        assert study.settings.rounds == 30
+    assert "18 methods" in page
+    assert "tuned eight times, on eight partitions or splits: 20 search trials, six that" in page
+    assert "confirm the best three, and five final runs" in page
+    assert "30 rounds reward speed" in page
+    scenarios = sum(len(of.datasets) * len(of.heterogeneity) for of in (digits, natural))
+    assert f"{18 * scenarios * 8 * (20 + 6 + 5):,} trials" in page
+    with (BOARD / "board.csv").open(newline="") as file:
+        away = {row["algorithm"] for row in csv.DictReader(file) if row["away"]}
+    assert away == {"safl", "fedagg", "folb"}
+    assert "SAFL, FedAgg and FOLB run away from their papers' settings" in page
+
+
+def test_the_named_boards_are_what_is_said_of_them():
+    text = section(DOCS / "board.md", "By name")
+    with (BOARD / "board.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len({row["algorithm"] for row in rows}) == 18
+    assert len({(row["dataset"], row["heterogeneity"]) for row in rows}) == 7
+    assert "18 methods in seven scenarios" in text
+    files = list((ROOT / "search_spaces" / "tuned" / "second").glob("*/*/*/*.yaml"))
+    scenarios = {path.parent for path in files}
+    methods = {path.stem for path in files}
+    said = f"{len(files)} configurations of {len(methods)} algorithms in {len(scenarios)} scenarios"
+    assert said in text
+
+
+def test_the_edition_s_page_counts_its_studies_and_its_winners():
+    page = " ".join((DOCS / "edition3.md").read_text().split())
+    planned = {path.stem: read_study(str(path), {})[1] for path in PLANNED.glob("*.yaml")}
+    usual = {
+        name: len(of.datasets) * len(of.models) * len(of.heterogeneity)
+        for name, of in planned.items()
+        if name not in ("e3_20_cifar", "e3_21_plays")
+    }
+    assert f"of one core for {sum(usual.values())} scenarios, without" in page
+    hours = re.findall(r"\| `(e3_\w+)` \|.*?\| (\d+) \| ([\d.]+) \| ([\d.]+) \|", page)
+    assert [name for name, *_ in hours] == sorted(planned)
+    for name, trials, seconds, said in hours:
+        assert float(said) == pytest.approx(int(trials) * float(seconds) / 3600, rel=0.06), name
+    total = sum(float(said) for name, *_, said in hours if name in usual)
+    assert f"The total is {total:.0f} hours" in page
+    fewer = defaultdict(set)
+    for of in planned.values():
+        fewer[of.trials] |= set(of.models)
+    assert sorted(fewer) == [12, 16, 24]
+    assert fewer[16] == {"mlp(200,200)"}
+    assert fewer[12] == {"lenet5", "feddc_cnn", "char_lstm"}
+    results = " ".join((DOCS / "results" / "README.md").read_text().split())
+    out = " ".join((DOCS / "results" / "edition3.md").read_text().split())
+    (done,) = re.findall(r"Complete units are there of (\d+) scenarios", out)
+    (families,) = re.findall(r"Equally tuned, over (\d+) families", out)
+    assert f"has {done} scenarios of {families} families so far" in results
+    told = subprocess.run(
+        [sys.executable, "benchmarks/ends.py", *map(str, PLANNED.glob("*.yaml"))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    winners, rate, anything = re.findall(
+        r"(\d+) winners; .*\((.+)%\); .*\((.+)%\)", told.splitlines()[0]
+    )[0]
+    said = f"Of the {winners} winners so far {rate} % have `lr` at an end of its range, and {anything} %"
+    assert said in page
+
+
+def test_simulated_searches_are_those_of_their_document():
+    page = (DOCS / "results" / "searchers.md").read_text()
+    found = json.loads((DOCS / "results" / "searchers.json").read_text())
+    flat = " ".join(page.split())
+    for number in ("scenarios", "families", "pairs"):
+        assert re.search(rf"\b{found[number]}\b", flat.partition("FOLDER holds")[0]), number
+    assert f"FOLDER holds {40 * found['pairs']:,} search trials" in flat
+    at = (1, 4, 5, 8, 16, 32)
+    for of in found["searches"]:
+        cells = [f"{of[f'after {trials}']:.2f}" for trials in at]
+        interval = f"{of['after_8_low']:.2f} to {of['after_8_high']:.2f}"
+        assert f"| {of['search']} | {' | '.join(cells)} | {interval} |" in page
+    (share,) = found["portfolios"]
+    for key, words in {
+        "8_with_portfolio_at_most_32_cold": "the regret of 32 cold ones in {} %",
+        "within_half_a_point": "a point more in {} %",
+        "first_within_1_point": "within a point of the best in {} %",
+        "best_of_4_within_1_point": "the best of four in {} %",
+    }.items():
+        assert words.format(round(100 * share[key] + 1e-9)) in flat
+    takes = [str(share[f"bad_prior_trials_for_{trials}"]) for trials in (8, 16, 32)]
+    assert f"it takes {', '.join(takes)} trials to the regret" in flat
+    assert f"take {found['seconds_of_1000_searches']:.0f} seconds of one core" in flat
+    curves = found["curves"]
+    for start in ("cold", "prior", "bad prior"):
+        tpe, random = curves[f"tpe, {start}"], curves[f"random, {start}"]
+        assert all(a < b for a, b in zip(tpe[15:], random[15:], strict=True)), start
+    assert "at least as good in 2 of 12 pairs, and at most half a point behind in 10" in flat
+    pairs = [
+        (float(row[i]), float(row[i + 1]))
+        for line in page.splitlines()
+        if len(row := line.strip("| ").split(" | ")) == 9 and row[0] in ALGORITHMS
+        for i in (1, 5)
+    ]
+    assert len(pairs) == 12
+    assert sum(warm >= cold for warm, cold in pairs) == 2
+    assert sum(warm >= cold - 0.5 for warm, cold in pairs) == 10
+
+
+def test_shares_of_boards_are_those_of_the_table_above_them():
+    """Of the methods that are ranked; DeFed is not."""
+    page = (DOCS / "statistics.md").read_text()
+    held, alone = [], []
+    for names, both, one in re.findall(
+        r"^\| (`.+?) \|.*\| (\d+)% \| (\d+)% \|$", page, re.MULTILINE
+    ):
+        methods = names.count("`") // 2
+        if names != "`defed`":
+            held += [int(both)] * methods
+            alone += [int(one)] * methods
+    assert len(held) == 16
+    said = f"holds {fmean(held):.0f} % of the means of 16, and the seeds of one tuning {fmean(alone):.0f} %"
+    assert said in " ".join(page.split())
+
+
+def test_friedman_s_test_over_natural_federations():
+    with (DOCS / "results" / "natural.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = list(
+        dict.fromkeys(
+            re.findall(r"^\| `(\w+)(?:\(.*\))?` \| [\d.]+ ±", (DOCS / "data.md").read_text(), re.M)
+        )
+    )
+    scores = defaultdict(list)
+    for name in names[:6]:
+        for row in rows:
+            if row["dataset"] == name and row["algorithm"] != "defed":
+                scores[row["algorithm"]].append(float(row["mean"]))
+    p = friedmanchisquare(*scores.values()).pvalue
+    assert f"Friedman test on ranks, p = {p:.2f}" in section(
+        DOCS / "data.md", "Natural federations"
+    )
+
+
+def test_what_is_said_of_the_simulated_boards_is_in_their_document():
+    page = " ".join((DOCS / "statistics.md").read_text().split())
+    found = json.loads((DOCS / "results" / "calibration.json").read_text())
+    assert f"{found['boards']:,} boards of 5, 7 and 18 methods" in page
+    assert f"a Monte Carlo error of {found['monte carlo error']} points at 5 %" in page
+    family, rows = (
+        max(of[f"false by {unit}"] for of in found["friedman"]) for unit in ("family", "data set")
+    )
+    assert f"different in at most {family:.1f} % of boards" in page
+    assert f"With a row for each data set it does so in up to {rows:.0f} %" in page
+
+
+def test_the_agreement_with_other_frameworks_counts_its_pairs():
+    page = (DOCS / "agreement.md").read_text()
+    pairs = json.loads((ROOT / "benchmarks" / "agreement.json").read_text())["pairs"]
+    assert len({pair["peer"] for pair in pairs}) == 4
+    assert f"Four frameworks and {len(pairs)} pairs were compared" in page
+    parted = [pair for pair in pairs if pair["first_round_apart"] is not None]
+    assert parted
+    assert all(pair["corrected"]["first_round_apart"] is None for pair in parted)
+
+
+def test_a_trial_of_the_bank_takes_as_long_as_is_said():
+    trials = bank.load(ROOT / "search_spaces" / "bank")
+    digits = trials[trials.study.isin(["e3_01_digits", "e3_11_fedagg", "bank_digits"])]
+    assert digits.groupby("study").seconds.mean().max() < 0.1
+    assert "takes less than 0.1 seconds this way" in " ".join(
+        (DOCS / "bank.md").read_text().split()
+    )
