@@ -58,9 +58,13 @@ def section(heading: str) -> str:
 def test_safl():
     four = measured("safl-table4", *one("safl-table4"), "test_accuracy")
     variants = [value for method, value in four.items() if method.startswith("safl")]
-    assert len(four) == 8
+    of = numbers(rows("safl-table4")[one("safl-table4")[0]], "test_accuracy")
+    assert (len(four), {number["seeds"] for number in of.values()}) == (8, {3})
     table4 = said("SAFL Table IV")
-    assert f"FedAvg ends at {four['fedavg']:.1f} %" in table4
+    assert "all eight methods have three seeds" in table4
+    assert (
+        f"FedAvg ends at {four['fedavg']:.1f} % where {float(of['fedavg']['published']):.1f} % is printed"
+    ) in table4
     assert f"six SAFL variants at {to(variants, 1)} %" in table4
     assert f"SAFL (0.3, 80) is {four['fedavg'] - four['safl_0.3_80']:.1f} points below" in table4
     gaps = [four[f"safl_{e}_10"] - four[f"safl_{e}_80"] for e in (0.3, 0.5, 0.7)]
@@ -374,6 +378,11 @@ def test_no_verdict_rests_on_fewer_than_three_seeds_and_what_was_not_run_is_name
     text = section("Published against measured")
     summary = (RESULTS / "summary.md").read_text()
     assert "Every verdict rests on three seeds or more." in text
+    table = [
+        line for line in (RESULTS / "README.md").read_text().splitlines() if line.count("|") == 10
+    ]
+    assert len(table) == 8
+    assert set(table) <= set(summary.splitlines()), "what is feasible, too"
     assert "rest on fewer than 3 seeds" not in summary
     missing = re.findall(r"^\| not run yet \| (.+?) \|", summary, re.MULTILINE)
     named = "three rows of SAFL Table V and FedAgg Table VI with LeNet-5"
