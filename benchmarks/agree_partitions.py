@@ -53,7 +53,7 @@ def ours(a: float) -> dict[str, list[float]]:
     return {
         name: [skew(draw(Y, sizes, np.random.default_rng(seed))) for seed in seeds]
         for name, draw in (
-            ("dirichlet", parse(f"dirichlet({a})").partition.assign_sizes),  # type: ignore[attr-defined]
+            ("dirichlet", parse(f"dirichlet({a})").partition.assign_sizes),
             ("iid", lambda y, n, rng: np.split(rng.permutation(len(y))[: n.sum()], len(n))),
         )
     }

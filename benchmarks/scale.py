@@ -165,7 +165,7 @@ def make(folder: Path, trials: int, entries: int, quick: bool) -> dict[str, Any]
     began = time.perf_counter()
     sweep = Filled(NAME, check_study(study, {}, NAME), paths, resume=paths.begun)
     sweep.quick = quick
-    summary = sweep.run(SimpleNamespace()).summary  # type: ignore[arg-type]
+    summary = sweep.run(SimpleNamespace()).summary
     seconds = time.perf_counter() - began
     runs = len(sweep.state.ended)
     size = (folder / "runs" / "mlflow.db").stat().st_size

@@ -10,9 +10,11 @@ import pytest
 
 from suite.reproduction.experiments import experiment, read_paper
 from suite.reproduction.readings import readings
+from tests.support.pages import section
 from tests.support.simulations import ROOT
 
 RESULTS = ROOT / "docs" / "results"
+PAGE = RESULTS / "README.md"
 
 Row = dict[str, Any]
 
@@ -29,14 +31,20 @@ def numbers(row: Row, metric: str) -> dict[str, Row]:
     return {of["method"]: of for of in row["numbers"] if of["metric"] == metric}
 
 
-def measured(name: str, row: str, metric: str) -> dict[str, float]:
-    """The means over seeds, by method."""
-    return {of: number["measured"] for of, number in numbers(rows(name)[row], metric).items()}
+def only(name: str, metric: str) -> dict[str, Row]:
+    """The numbers of a metric in a document of one row, by method."""
+    (row,) = rows(name).values()
+    return numbers(row, metric)
+
+
+def measured(name: str, metric: str) -> dict[str, float]:
+    """The means over seeds in a document of one row, by method."""
+    return {method: of["measured"] for method, of in only(name, metric).items()}
 
 
 def said(of: str) -> str:
     """The items of "What is not reproduced, by paper" that begin so, each in one line."""
-    page = (RESULTS / "README.md").read_text().partition("## What is not reproduced, by paper\n")[2]
+    page = PAGE.read_text().partition("## What is not reproduced, by paper\n")[2]
     items = [" ".join(item.split()) for item in page.split("\n- ")]
     found = " ".join(item for item in items if item.startswith(of))
     assert found, of
@@ -48,17 +56,10 @@ def to(values: Any, digits: int = 0) -> str:
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
-def section(heading: str) -> str:
-    """What the page says under a heading, in one line."""
-    of = (RESULTS / "README.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    assert of, heading
-    return " ".join(of.split())
-
-
 def test_safl():
-    four = measured("safl-table4", *one("safl-table4"), "test_accuracy")
+    four = measured("safl-table4", "test_accuracy")
     variants = [value for method, value in four.items() if method.startswith("safl")]
-    of = numbers(rows("safl-table4")[one("safl-table4")[0]], "test_accuracy")
+    of = only("safl-table4", "test_accuracy")
     assert (len(four), {number["seeds"] for number in of.values()}) == (8, {3})
     table4 = said("SAFL Table IV")
     assert "all eight methods have three seeds" in table4
@@ -71,18 +72,17 @@ def test_safl():
     assert f"L = 80 is {to(gaps, 1)} points below L = 10" in table4
     assert f"({four['centralized']:.1f} %), the highest" in table4
     assert max(four, key=four.__getitem__) == "centralized"
-    three = measured("safl-table3-mnist", *one("safl-table3-mnist"), "test_accuracy")
+    three = measured("safl-table3-mnist", "test_accuracy")
     table3 = said("SAFL Table III, MNIST")
     assert f"FedAvg ends at {three['fedavg']:.1f} % where 30 %" in table3
     assert f"SAFL ({three['safl']:.1f} %, printed 94 %)" in table3
     assert f"is {three['fedavg'] - three['safl']:.1f} points below it" in table3
-    fives = [path.stem for path in RESULTS.glob("safl-table5-*.json")]
-    ends = [v for name in fives for v in measured(name, *one(name), "test_accuracy").values()]
-    printed = [
-        float(of["published"])
-        for name in fives
-        for of in numbers(rows(name)[one(name)[0]], "test_accuracy").values()
+    fives = [
+        number
+        for path in RESULTS.glob("safl-table5-*.json")
+        for number in only(path.stem, "test_accuracy").values()
     ]
+    ends, printed = ([float(of[key]) for of in fives] for key in ("measured", "published"))
     assert (
         f"FedAvg and SAFL end at {to(ends)} %, the share of one label, where {to(printed)} % are printed"
     ) in said("SAFL Table V")
@@ -91,19 +91,13 @@ def test_safl():
     assert f"SAFL is {-gain['measured']:.1f} points below FedAvg" in said("SAFL Fig. 6")
 
 
-def one(name: str) -> list[str]:
-    """The only row of a document."""
-    (row,) = rows(name)
-    return [row]
-
-
 def test_folb():
-    iid = numbers(rows("folb-table1-synthetic_iid")["synthetic_iid"], "rounds_to(70)")
+    iid = only("folb-table1-synthetic_iid", "rounds_to(70)")
     text = said("FOLB Synthetic_iid")
     assert {of["reached_share"] for of in iid.values()} == {0.0}
     printed = [iid[method]["published"] for method in ("folb", "fedprox", "fedavg")]
     assert "where {}, {} and {} rounds are printed".format(*printed) in text
-    one_one = numbers(rows("folb-table1-synthetic_1_1")["synthetic_1_1"], "rounds_to(70)")
+    one_one = only("folb-table1-synthetic_1_1", "rounds_to(70)")
     text = said("FOLB Synthetic_1_1")
     folb, prox, avg = (one_one[method] for method in ("folb", "fedprox", "fedavg"))
     assert (folb["verdict"], folb["seeds"]) == ("too noisy to say", 5)
@@ -113,7 +107,7 @@ def test_folb():
         f"need {avg['measured']:.0f} rounds where {prox['published']} and {avg['published']}"
         in text
     )
-    mnist = numbers(rows("folb-table1-mnist")["mnist"], "rounds_to(80)")
+    mnist = only("folb-table1-mnist", "rounds_to(80)")
     text = said("FOLB MNIST")
     assert f"in {to([of['measured'] for of in mnist.values()])} rounds on average" in text
     assert f"(FOLB {mnist['folb']['measured']}; printed {mnist['folb']['published']})" in text
@@ -171,6 +165,7 @@ def test_fedagg():
         off["baselines"] += [of["measured"] - float(of["published"]) for of in got.values()]
         if "iid" in name:
             assert abs(agg["measured"] - got["fedavg"]["measured"]) < 0.1
+            assert "on IID data FedAgg is within 0.1 points of FedAvg" in text
             assert got["fedadam"]["measured"] > agg["measured"]
     assert f"up to {max(off['baselines']):.1f} points above" in text
     less = sorted({round(of, 1) for of in off["shards"]})
@@ -235,11 +230,9 @@ def test_fedumf_against_fedavg():
     times = [measured / printed for of in met for measured, printed in of.values()]
     assert f"take {to(times, 1)} times the printed rounds" in text
     both = [of for of in met if len(of) == 2]
-    ratios = [
-        [of["fedumf"][at] / of["fedavg"][at] for of in both] for at in (0, 1)
-    ]  # measured, printed
-    assert f"FedUmf {to(ratios[0], 2)} times as many as FedAvg" in text
-    assert f"(printed: {min(ratios[1]):.2f} to {max(ratios[1]):.0f})" in text
+    ours, theirs = ([of["fedumf"][at] / of["fedavg"][at] for of in both] for at in (0, 1))
+    assert f"FedUmf {to(ours, 2)} times as many as FedAvg" in text
+    assert f"(printed: {min(theirs):.2f} to {max(theirs):.0f})" in text
     text = said("FedUmf Table 2")
     fast, slow = (
         {n: of for n, of in rows("fedumf-table2").items() if n.startswith(rate)}
@@ -261,6 +254,7 @@ def test_fedumf_against_fedavg():
     } == {0}
     least = [numbers(row, "rounds_to(91)")["fedumf"]["reached_share"] for row in slow.values()]
     assert sum(3 * share for share in least) == pytest.approx(3)
+    assert "and FedUmf the least of them in three of six runs" in text
     assert not any(
         of["reached_share"]
         for row in slow.values()
@@ -271,7 +265,7 @@ def test_fedumf_against_fedavg():
 
 def test_all_readings():
     """The counts of the pages on all readings, from their documents."""
-    text = section("Results under all readings")
+    text = section(PAGE, "Results under all readings")
     document = {}
     for path in RESULTS.glob("*-readings.json"):
         document[path.stem.removesuffix("-readings")] = json.loads(path.read_text())
@@ -354,7 +348,7 @@ def test_fedagg_declares_so_many_readings_of_a_row(table):
     path = f"fedagg/{table}/mnist-logreg"
     assert (
         f"`suite reproduce {path} --readings --seeds 3`, {len(readings(made))} readings a row"
-    ) in section("Results under all readings")
+    ) in section(PAGE, "Results under all readings")
 
 
 def p_of(document: Row, *values: Any) -> float:
@@ -375,12 +369,10 @@ def p_of(document: Row, *values: Any) -> float:
 
 
 def test_no_verdict_rests_on_fewer_than_three_seeds_and_what_was_not_run_is_named():
-    text = section("Published against measured")
+    text = section(PAGE, "Published against measured")
     summary = (RESULTS / "summary.md").read_text()
     assert "Every verdict rests on three seeds or more." in text
-    table = [
-        line for line in (RESULTS / "README.md").read_text().splitlines() if line.count("|") == 10
-    ]
+    table = [line for line in PAGE.read_text().splitlines() if line.count("|") == 10]
     assert len(table) == 8
     assert set(table) <= set(summary.splitlines()), "what is feasible, too"
     assert "rest on fewer than 3 seeds" not in summary

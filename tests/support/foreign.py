@@ -70,7 +70,7 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
         sweep.control.end(then)
 
     with patch.object(Sweep, "_drive", drive):
-        return sweep.run(SimpleNamespace())  # type: ignore[arg-type]
+        return sweep.run(SimpleNamespace())
 
 
 def swept(folder: Path, name: str = "s", **given: Any) -> SweepPaths:

@@ -238,7 +238,7 @@ def act(place: SweepPaths, action: str, value: int | None) -> None:
     if action == "refused":
         error = patch.object(Sweep, "_drive", side_effect=UserError("no node is large enough"))
         with error:
-            Sweep("s", little(), place, resume=place.begun).run(SimpleNamespace())  # type: ignore[arg-type]
+            Sweep("s", little(), place, resume=place.begun).run(SimpleNamespace())
         return
     trials = 4 if action == "extend" else 2
     with suppress(UserError):  # what was extended does not shrink

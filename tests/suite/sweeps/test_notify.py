@@ -20,7 +20,7 @@ def result(failed: int = 0, ending: str = "") -> Result:
         study="quick", name="night", entries=2, **counts, final_runs=4, final_runs_diverged=0,
         seconds=12.3, tracking_uri="", experiment_id="", storage="",
     )  # fmt: skip
-    return Result(summary, None, ending, None)  # type: ignore[arg-type]
+    return Result(summary, None, ending, None)
 
 
 @pytest.mark.parametrize(

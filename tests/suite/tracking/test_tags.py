@@ -224,7 +224,7 @@ def test_what_a_run_records(store, tmp_path):
             model=SimpleNamespace(architecture=SimpleNamespace(note="at once")),
         ),
     )
-    run = Finished(SPEC, simulation, 1.0)  # type: ignore[arg-type]
+    run = Finished(SPEC, simulation, 1.0)
     recording = Recording(store.uri, tmp_path)
     recording.record(run)
     more = {
