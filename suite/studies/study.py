@@ -13,7 +13,7 @@ from suite.studies.space import RangeSpec, both_forms, replaced
 from suite.studies.validation import Faults, check_names
 from suite.yaml_files import parse_mapping, read_text
 from trials import heterogeneity
-from trials.common.errors import unknown
+from trials.common.errors import UserError, unknown
 from trials.heterogeneity.partitions import Natural
 from trials.settings import Number, Positive, Settings, Whole
 
@@ -117,6 +117,9 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
         name, text = path.stem, read_text(path, "study")
     else:
         if name_or_path not in study_names():
+            if path.is_dir():
+                rule = "a study is the name of a shipped one, or a .yaml file"
+                raise UserError(f"cannot read study {name_or_path}: it is a folder; {rule}")
             raise unknown("study", name_or_path, study_names())
         name = name_or_path
         text = files("search_spaces").joinpath("studies", f"{name}.yaml").read_text()

@@ -1,5 +1,6 @@
 """A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class SweepRequest:
 
 def usual_name(study: str | Path, smoke: bool) -> str:
     """The name of a sweep that is given none: that of its study, so that a smoke test leaves it free."""
-    return Path(study).stem + "-smoke" * smoke
+    return Path(os.path.abspath(study)).stem + "-smoke" * smoke
 
 
 def flat(study: Study) -> dict[str, Any]:

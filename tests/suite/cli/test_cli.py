@@ -33,6 +33,9 @@ BAD = {
     ),
     "sweep quickstart --trials -3": f"{STUDY}trials = -3: must be greater than or equal to 1",
     "sweep quickstrat": "unknown study 'quickstrat'. Did you mean 'quickstart'?",
+    "sweep .": (
+        "cannot read study .: it is a folder; a study is the name of a shipped one, or a .yaml file"
+    ),
     "sweep quickstart --models lenet5": (
         f"{STUDY}models = 'lenet5': model lenet5 needs images (channels, height, width) of at least "
         "16x16, because convolutions and poolings leave nothing of less; got (1, 8, 8)"
