@@ -300,7 +300,7 @@ def tables(found: dict[str, Any]) -> str:
     """The figures as a page has them, the worst of the numbers of methods."""
     units = sorted({of["units"] for of in found["false"]})
     words = ("best out", "anything", "failing as here", "of configurations")
-    head = ["situation", "what is false", *(f"{n} units" for n in units)]
+    head = ["situation", "what is said", *(f"{n} units" for n in units)]
     lines = [
         [
             situation if word == words[0] else "",
@@ -310,7 +310,8 @@ def tables(found: dict[str, Any]) -> str:
         for situation in dict.fromkeys(of["situation"] for of in found["false"])
         for word in words
     ]
-    power = [["", f"a method {100 * BEHIND:.0f} points behind is marked", *_least(found, units)]]
+    right = f"true: a method {100 * BEHIND:.0f} points behind is marked"
+    power = [["Equal normal spreads", right, *_least(found, units)]]
     methods = sorted({of["methods"] for of in found["friedman"]})
     shares = ("false by family", "false by data set")
     friedman_head = [
@@ -326,10 +327,10 @@ def tables(found: dict[str, Any]) -> str:
 
 
 LABELS = {
-    "best out": "the best is out",
-    "anything": "anything, of methods",
-    "failing as here": "anything, of methods that fail as often as here",
-    "of configurations": "anything, of the configurations that ran",
+    "best out": "false: the best is out",
+    "anything": "false: anything, of methods",
+    "failing as here": "false: anything, of methods that fail as often as here",
+    "of configurations": "false: anything, of the configurations that ran",
 }
 
 
