@@ -147,7 +147,7 @@ def budget_text(found: Budgets) -> str:
         return (
             f"{text}. Their order still changes at the last of {length} trials: they are too few."
         )
-    return f"{text}. Their order is settled from {found.settled} of {_trials(length)} on."
+    return f"{text}. Their order stays as it is from {found.settled} of {_trials(length)} on."
 
 
 def _trials(count: int) -> str:
@@ -234,7 +234,7 @@ def signs(board: Leaderboard) -> list[tuple[str, str]]:
         "≈": ("shown to be within the study's margin of the best", any(r.equivalent for r in rows)),
         "~": ("may be the best", any(r.within_noise and not r.equivalent for r in rows)),
         "✗ NAME": (
-            "NAME is ahead of it for certain; NAME need not be the first row",
+            "NAME is shown to be ahead; NAME need not be the first row",
             any(row.beaten_by for row in rows),
         ),
         "=": ("a rank that is shared", any(row.tied for row in rows)),
@@ -290,7 +290,7 @@ def behind_text(row: Row) -> str:
 
 
 def behind_mark(row: Row) -> str:
-    """What is shown of a row beside the best: a tie, no difference, or who is ahead of it for certain."""
+    """What is shown of a row beside the best: a tie, no difference, or who is shown to be ahead."""
     if row.beaten_by:
         return f"✗ {short(row.beaten_by[0])}"
     return "≈" if row.equivalent else "~" if row.within_noise else ""

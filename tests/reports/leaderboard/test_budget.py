@@ -55,7 +55,7 @@ def test_who_leads_at_which_budget():
     assert found.settled == 2
     assert budget_text(found) == (
         "By the recorded trials, safe would be expected to lead with a search of 1 trial; from 2 on, wide. "
-        "Their order is settled from 2 of 3 trials on."
+        "Their order stays as it is from 2 of 3 trials on."
     )
     assert found.low["wide"] == (None,) * 3, "one tuning has no band"
 
