@@ -111,7 +111,8 @@ class SweepRequest:
 
 def usual_name(study: str | Path, smoke: bool) -> str:
     """The name of a sweep that is given none: that of its study, so that a smoke test leaves it free."""
-    return Path(os.path.abspath(study)).stem + "-smoke" * smoke
+    of = Path(os.path.abspath(study))  # `.` and `..` have no name of their own
+    return of.stem + "-smoke" * smoke
 
 
 def flat(study: Study) -> dict[str, Any]:
