@@ -203,3 +203,16 @@ def test_a_rate_in_a_round_is_what_a_user_gave():
     )
     assert seen == [(1, 0.8, 0.3), (2, 0.4, 0.3), (3, 0.2, 0.3), (4, 0.1, 0.3)]
     assert run.algorithm == algorithm == replace(algorithm, lr=0.8)
+
+
+def test_equal_keys_keep_the_order_of_the_samples(monkeypatch):
+    """Which of two equal keys an unstable sort puts first depends on the processor's instructions."""
+
+    def three_keys(*words):
+        return (np.zeros_like(words[-1]) + words[-1] % 3).astype(np.uint64) << np.uint64(60)
+
+    monkeypatch.setattr("trials.engine.plans.randomness.bits", three_keys)
+    data = partitioned([1000])
+    samples = minibatches(data, np.array([0]), np.array([1]), "full", ()).samples[0, 0]
+    expected = [data.train[start::3] for start in range(3)]
+    np.testing.assert_array_equal(samples, np.concatenate(expected))

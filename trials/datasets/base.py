@@ -214,6 +214,15 @@ def joined(parts: list[Array]) -> Array:
     return x
 
 
+def moments(train: Array) -> tuple[Array, Array]:
+    """Return the mean and the deviation of each column of `train` (n, ...), float64 without NaN. The deviation of a
+    column that is constant up to rounding is 1: sums of n equal numbers x err by up to n eps |x|.
+    """
+    mean, deviation = train.mean(0), train.std(0)
+    rounding = len(train) * np.finfo(np.float64).eps * np.abs(mean)
+    return mean, np.where(deviation > rounding, deviation, 1.0)
+
+
 def stratified_fifth(y: Array, seed: int) -> Array:
     """A fifth of the samples, (N,) bool, drawn by `seed` with the label shares of `y`."""
     from sklearn.model_selection import train_test_split

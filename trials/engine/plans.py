@@ -60,9 +60,9 @@ def minibatches(
     segment = np.repeat(np.arange(len(row)), sizes[row])
     position = _counts_up(sizes[row])
     key = randomness.bits("order", *words, ids[row][segment], epoch[segment], position)
-    shuffled = position[
-        np.argsort((segment.astype(np.uint64) << np.uint64(40)) | (key >> np.uint64(24)))
-    ]
+    order = (segment.astype(np.uint64) << np.uint64(40)) | (key >> np.uint64(24))
+    # 40 bits tie now and then, and how another sort breaks ties depends on the processor.
+    shuffled = position[np.argsort(order, kind="stable")]
     row = row[segment]
     step = epoch[segment] * per_epoch[row] + position // width
     kept = step < steps[row]

@@ -5,6 +5,7 @@ partition or modifier is one class and one entry of `PARTITIONS` or `MODIFIERS`,
 (examples/own_partition.py).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +81,12 @@ class Heterogeneity:
         """
         for modifier in self.modifiers:
             asked = modifier.local_steps(asked, per_epoch, ids, round_index, seed)
-        return asked
+        deadline = min((modifier.deadline for modifier in self.modifiers), default=math.inf)
+        if deadline == math.inf:
+            return asked
+        # Each step takes as long as `seconds` counts it, whatever else the level says of the device.
+        fit = np.floor((deadline - self._waiting(ids, seed)) / self._pace(ids, seed))
+        return np.clip(fit, 1, asked).astype(np.int64)
 
     @property
     def timed(self) -> bool:
@@ -88,11 +94,18 @@ class Heterogeneity:
         return any(modifier.timed for modifier in self.modifiers)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
-        """Simulated seconds (k,) of clients `ids` (k,) for local `steps` (k,): one a step, as modifiers change it."""
-        found = steps.astype(float)
-        for modifier in self.modifiers:
-            found = modifier.seconds(found, ids, seed)
-        return found
+        """Return the simulated seconds (k,) of clients `ids` (k,) for local `steps` (k,) and all else of a round."""
+        return steps * self._pace(ids, seed) + self._waiting(ids, seed)
+
+    def _pace(self, ids: Array, seed: int) -> Array:
+        """Return the simulated seconds (k,) of a local step: one, as modifiers change it."""
+        factors = [modifier.step_seconds(ids, seed) for modifier in self.modifiers]
+        return np.prod(np.broadcast_arrays(np.ones(len(ids)), *factors), axis=0)
+
+    def _waiting(self, ids: Array, seed: int) -> Array:
+        """Return the simulated seconds (k,) of a round that are not local steps."""
+        terms = [modifier.waiting_seconds(ids, seed) for modifier in self.modifiers]
+        return np.sum(np.broadcast_arrays(np.zeros(len(ids)), *terms), axis=0)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
         """Those of the selected clients `ids` that answer in a round, at least one."""

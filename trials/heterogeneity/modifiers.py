@@ -25,6 +25,8 @@ class Modifier:
     """Whether devices do different amounts of work, which an algorithm may refuse as `system`."""
     timed: ClassVar[bool] = False
     """Whether it says how fast devices are, so that runs record their simulated time."""
+    deadline: float = math.inf
+    """Simulated seconds at which a round ends: a client does the local steps that fit in, and at least one."""
 
     def applied(self, partition: Partition) -> Partition:
         """The partition with this modifier; raises `UserError` when the two do not go together."""
@@ -48,11 +50,13 @@ class Modifier:
         """Those of the selected clients that answer in a round, at least one."""
         return ids
 
-    def seconds(self, asked: Array, ids: Array, seed: int) -> Array:
-        """Simulated seconds (k,) of a client's part in a round, which would be `asked` (k,) without it: one for
-        each local step.
-        """
-        return asked
+    def step_seconds(self, ids: Array, seed: int) -> Array | float:
+        """Return the factors (k,) of the simulated seconds of a client's local step, which takes one without it."""
+        return 1.0
+
+    def waiting_seconds(self, ids: Array, seed: int) -> Array | float:
+        """Return the simulated seconds (k,) of a client's part in a round beside its local steps."""
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -161,11 +165,11 @@ class Speed(Modifier):
                 f"heterogeneity speed(sigma): 0 <= sigma <= 10 must hold, got {self.sigma:g}"
             )
 
-    def seconds(self, asked: Array, ids: Array, seed: int) -> Array:
-        """The steps, each as long as device k takes; z_k by Box and Muller (1958)."""
+    def step_seconds(self, ids: Array, seed: int) -> Array:
+        """Return exp(sigma z_k); z_k by Box and Muller (1958)."""
         u, v = (randomness.uniform(name, seed, ids) for name in ("speed", "speed angle"))
         z = np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v)
-        return asked * np.exp(self.sigma * z)
+        return np.exp(self.sigma * z)
 
 
 @dataclass(frozen=True)
@@ -196,10 +200,9 @@ class Delay(Modifier):
     ends at the `deadline`: of the local steps asked for it does those that fit into deadline - T_k,
     and at least one. FOLB section V-A: "any optimization within tau - T_k^c time".
 
-    Reading: times are in local minibatch steps, which take one unit on every device (devices of
-    different speed are `+system`, with which this combines). The paper gives no distribution over
-    devices; the exponential is the one that it names. Every selected device returns an update there,
-    hence at least one step.
+    Reading: times are in local minibatch steps of the median device; with `+speed` those of device k take its own
+    time s_k, and (deadline - T_k) / s_k of them fit. The paper gives no distribution over devices; the exponential is
+    the one that it names. Every selected device returns an update there, hence at least one step.
     """
 
     summary: ClassVar[str] = (
@@ -216,17 +219,6 @@ class Delay(Modifier):
                 f"1 <= deadline < inf must hold, got {self.mean:g}, {self.deadline:g}"
             )
 
-    def delays(self, ids: Array, seed: int) -> Array:
-        """T_k (k,), in local steps."""
+    def waiting_seconds(self, ids: Array, seed: int) -> Array:
+        """Return T_k (k,)."""
         return -self.mean * np.log1p(-randomness.uniform("delay", seed, ids))
-
-    def local_steps(
-        self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
-    ) -> Array:
-        """The steps asked for, at most as many as fit before the deadline."""
-        fit = np.floor(self.deadline - self.delays(ids, seed))
-        return np.clip(fit, 1, asked).astype(np.int64)
-
-    def seconds(self, asked: Array, ids: Array, seed: int) -> Array:
-        """And the communication."""
-        return asked + self.delays(ids, seed)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trials.common.errors import UserError
 from trials.datasets.base import DatasetFamily
@@ -186,6 +188,15 @@ def test_features_are_standardised_by_the_training_samples():
     x = np.array([[1.0, 5.0], [3.0, 5.0], [7.0, 9.0]])
     expected = [[-1.0, 0.0], [1.0, 0.0], [5.0, 4.0]]  # mean 2 and 5, deviation 1 and 0
     assert np.allclose(standardised(x, np.array([False, False, True])), expected)
+
+
+@given(st.floats(1e-3, 1e6), st.integers(2, 5_000))
+def test_a_feature_that_is_constant_in_training_is_only_shifted(value, n):
+    """Rounding gives the mean of 0.1, 0.1, ... as something else, and a deviation of 1e-17 that is no scale."""
+    x = np.full((n + 1, 1), value)
+    x[-1] += 1
+    made = standardised(x, np.arange(n + 1) == n)
+    np.testing.assert_allclose(made[:, 0], np.eye(n + 1)[-1], atol=1e-6 * value)
 
 
 def test_a_mail_gives_its_author_subject_and_body():

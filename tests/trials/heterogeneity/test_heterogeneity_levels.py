@@ -254,9 +254,21 @@ def test_a_delayed_device_does_the_steps_that_fit_into_the_deadline(asks, level,
     assert (fits >= 1).any()
 
 
+def test_a_deadline_holds_on_devices_of_every_speed():
+    """Whoever does more than one step is done by the deadline, and one step more would be late."""
+    level = heterogeneity.parse("iid+speed(0.8)+delay(mean=5,deadline=30)")
+    ids, asked = np.arange(50), np.full(50, 40)
+    steps = level.local_steps(asked, asked, ids, 3, SEED)
+    assert (steps < 20).any()
+    assert (steps == 40).any()
+    in_time = level.seconds(steps, ids, SEED) <= 30
+    assert (in_time | (steps == 1)).all()
+    assert (level.seconds(steps + 1, ids, SEED) > 30)[steps < 40].all()
+
+
 def test_delays_are_exponential_and_stay():
-    (delay,) = heterogeneity.parse("iid+delay(mean=5,deadline=8)").modifiers
-    found = delay.delays(np.arange(20_000), SEED)
+    delay = heterogeneity.parse("iid+delay(mean=5,deadline=8)")
+    found = delay.seconds(np.zeros(20_000), np.arange(20_000), SEED)
     assert found.mean() == pytest.approx(5, abs=5 * 5 / np.sqrt(20_000))
     assert (found > 10).mean() == pytest.approx(np.exp(-2), abs=0.02)
     full = np.full(8, 10**6)

@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from trials.common import randomness
-from trials.datasets.base import Array, DatasetFamily, FileReport, md5
+from trials.datasets.base import Array, DatasetFamily, FileReport, md5, moments
 
 BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
 """What unpacking a damaged file raises."""
@@ -166,7 +166,6 @@ def share_of_each(client: Array, share: int, seed: int) -> Array:
 
 
 def standardised(x: Array, test: Array) -> Array:
-    """Each feature minus its training mean, divided by its training deviation (1 where that is 0); float32."""
-    train = x[~test].astype(np.float64)
-    deviation = train.std(0)
-    return ((x - train.mean(0)) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
+    """Return each feature minus its training mean, divided by its training deviation; float32."""
+    mean, deviation = moments(x[~test].astype(np.float64))
+    return ((x - mean) / deviation).astype(np.float32)

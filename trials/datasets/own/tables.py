@@ -15,7 +15,7 @@ from trials.common import names, randomness
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain, resolved
 from trials.common.lazy import Lazy
-from trials.datasets.base import Array, Dataset
+from trials.datasets.base import Array, Dataset, moments
 from trials.datasets.own.files import NoOptions, Own
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 
@@ -170,7 +170,7 @@ def encoded(name: str, table: pd.DataFrame, columns: Columns, seed: int) -> Data
     x, note = _features(name, features, test)
     if columns.task == "classification":
         return Dataset(x, y, test, classes, client, note=note)
-    mean, deviation = y[~test].mean(), y[~test].std() or 1.0
+    mean, deviation = moments(y[~test])
     note += f"; target standardised by mean {mean:.6g} and deviation {deviation:.6g}"
     y = ((y - mean) / deviation).astype(np.float32)
     return Dataset(x, y, test, 1, client, REGRESSION, note)
@@ -257,7 +257,8 @@ def _standardised(name: str, column: pd.Series[Any], test: Array) -> tuple[Array
             f"&drop={quote(str(column.name), safe=' ')}"
         )
     absent = np.isnan(x)
-    x = np.where(absent, 0.0, (x - train.mean()) / (train.std() or 1.0))
+    mean, deviation = moments(train)
+    x = np.where(absent, 0.0, (x - mean) / deviation)
     return x.astype(np.float32)[:, None], int(absent.sum())
 
 
