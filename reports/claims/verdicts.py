@@ -64,11 +64,6 @@ class VerdictSummary:
     seeds: int
     reached: float
 
-    @property
-    def half(self) -> float:
-        """Half the width of the interval, 0 without one."""
-        return 0.0 if self.low is None or self.high is None else (self.high - self.low) / 2
-
 
 def summary(values: Seeds, wanted: Metric, rounds: int) -> VerdictSummary | None:
     """Mean and interval; None without values."""
@@ -261,16 +256,9 @@ def compare(
     found = summary(gaps, wanted, rounds)
     if found is None:
         return Verdict(NOT_RUN, "nothing was measured"), None
-    allowed = allowed_differences(wanted, relation, {s: to[s] for s in gaps}, rounds, times, by)
+    size = fmean(times * counted(to[s], rounds) for s in seeds)
+    allowed = AgreementRange.of(relation, by, wanted.apart(size))
     return allowed.verdict(list(gaps.values())), found
-
-
-def allowed_differences(
-    wanted: Metric, relation: str, to: Seeds, rounds: int, times: float = 1.0, by: float = 0.0
-) -> AgreementRange:
-    """The mean differences that agree with a statement (`compare`)."""
-    sizes = [times * counted(value, rounds) for value in to.values()]
-    return AgreementRange.of(relation, by, wanted.apart(fmean(sizes) if sizes else 0.0))
 
 
 def _of_diverged(relation: str, of: Sequence[float], to: Sequence[float]) -> Verdict:

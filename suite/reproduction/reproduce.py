@@ -13,6 +13,7 @@ from reports.claims.judged import JudgedEntry, Said, Statement, entries, stateme
 from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
 from reports.claims.verdicts import RULES, VERDICTS
 from suite.reproduction import costs as calibration
+from suite.reproduction.choices import otherwise
 from suite.reproduction.experiments import (
     SCORING,
     Configured,
@@ -21,7 +22,6 @@ from suite.reproduction.experiments import (
     reason_not_run,
     selected,
 )
-from suite.reproduction.named_readings import under_reading
 from suite.reproduction.paper import Paper, PaperTable
 from suite.reproduction.plan import (
     SEEDS,
@@ -32,7 +32,6 @@ from suite.reproduction.plan import (
     runs_left,
     what_is_missing,
 )
-from suite.reproduction.readings import otherwise
 from suite.runs.batch import Batch, Job
 from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Record, Store
@@ -121,11 +120,10 @@ def reproduce(
     name = scenarios[0][0]
     paper = read_paper(name)
     found = [experiment(paper, name, table, row) for _, table, row in scenarios]
-    can_run = [made for made in found if made is not None]
-    can_run = otherwise(under_reading(can_run, effort.reading), effort.other)
+    can_run = otherwise([made for made in found if made is not None], effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
     store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
-    batch = Batch(store, RunKind.REPRODUCE, EXPERIMENT, tune, shared=[RunKind.READING])
+    batch = Batch(store, RunKind.REPRODUCE, EXPERIMENT, tune)
     limit = _Limit(effort, storage, batch)
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}
