@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +68,6 @@ def reproduce(
         _list(path, storage, data_root, seeds or SEEDS, as_json)
         return
     from suite.execution.resources import Resources
-    from suite.reproduction.reproduce import reproduce as run
 
     other = assignments(assign or ())
     resources = Resources.taken(other)
@@ -77,9 +77,10 @@ def reproduce(
         refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
     effort = Effort(few, rounds, quick, max_minutes, other, until_said)
-    given: dict[str, float | None] = {"seeds": seeds, "until-said": until_said, "rounds": rounds}
-    given |= {"max-minutes": max_minutes}
-    command = _command(path, given, quick, kept)
+    given = {"seeds": seeds, "until-said": until_said, "rounds": rounds}
+    command = _command(path, {**given, "max-minutes": max_minutes}, quick, kept)
+    from suite.reproduction.reproduce import reproduce as run
+
     report = run(path, effort, tracking_uri, storage, data_root, resources, command)
     _show(report, output, name, as_json)
 
@@ -90,7 +91,7 @@ def _name(path: str, kept: list[str]) -> str:
     return f"{path}-set-{changes}" if changes else path
 
 
-def _command(path: str, given: dict[str, float | None], quick: bool, kept: list[str]) -> str:
+def _command(path: str, given: Mapping[str, float | None], quick: bool, kept: list[str]) -> str:
     """The command that does the same again."""
     options = [f"--{option} {value:g}" for option, value in given.items() if value is not None]
     options += ["--quick"] * quick

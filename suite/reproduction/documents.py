@@ -106,7 +106,7 @@ def documents(folder: Path) -> dict[str, dict[str, Any]]:
         if content is not None:
             found[path.name] = content
     if not found:
-        raise nothing(folder)
+        raise UserError(f"{folder}: it has no documents of suite reproduce --output")
     return found
 
 
@@ -124,8 +124,3 @@ def _content(path: Path) -> dict[str, Any] | None:
         say(f"{error}: it is skipped")
         return None
     return content
-
-
-def nothing(folder: Path) -> UserError:
-    """The error for a folder without such documents."""
-    return UserError(f"{folder}: it has no documents of suite reproduce --output")

@@ -22,7 +22,7 @@ from suite.reproduction.experiments import (
     reason_not_run,
     selected,
 )
-from suite.reproduction.paper import Paper, PaperTable
+from suite.reproduction.paper import Paper
 from suite.reproduction.plan import (
     SEEDS,
     Effort,
@@ -247,14 +247,16 @@ def _row(
     store: Store,
 ) -> RowResult:
     content, at = paper.tables[table], paper.tables[table].rows[row]
-    said = statements_of(content)
+    said = [
+        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in content.claims
+    ]
     if plan is None:
         numbers = entries(at.numbers, {}, 0, why_not)
         claims = statements(said, at.numbers, {}, 0, why_not)
         facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
         return RowResult(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
     wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
-    runs, best, seconds = runs_of(plan, wanted, done, store)
+    runs, best, seconds = _runs_of(plan, wanted, done, store)
     missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
     numbers = entries(at.numbers, runs, plan.planned, None)
     claims = statements(said, at.numbers, runs, plan.planned, None)
@@ -280,14 +282,7 @@ def _row(
     )
 
 
-def statements_of(table: PaperTable) -> list[Statement]:
-    """A table's claims, to be judged."""
-    return [
-        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in table.claims
-    ]
-
-
-def runs_of(
+def _runs_of(
     plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
 ) -> tuple[dict[str, dict[int, ClaimRun]], dict[str, list[dict[str, Any]]], dict[str, float]]:
     """The runs of each method's best variant; the searched values that ran, the best first; and
