@@ -1,6 +1,5 @@
 """What the docs say of the tree and the registries is so, and nothing that people rely on is missing."""
 
-import csv
 import re
 import tomllib
 from pathlib import Path
@@ -106,9 +105,6 @@ def test_a_trial_crosses_what_the_architecture_says():
         assert missing == [], file
 
 
-NATURAL = ("fedavg", "fedprox", "safl", "fedagg", "folb", "fedumf", "defed")
-
-
 def test_the_tutorial_says_what_its_study_compares():
     study = yaml.safe_load((ROOT / "search_spaces" / "studies" / "quickstart.yaml").read_text())
     text = (ROOT / "docs" / "tutorial.md").read_text()
@@ -124,23 +120,6 @@ def test_the_readme_s_own_study_stops_no_trial_and_searches_rates_as_the_quickst
     quick = yaml.safe_load((ROOT / "search_spaces" / "studies" / "quickstart.yaml").read_text())
     assert own.scheduler == "none"
     assert yaml.safe_load(text)["search"]["lr"] == quick["search"]["lr"]
-
-
-def test_the_natural_federations_scores_are_those_of_their_leaderboard():
-    """Mean and half of the interval in percent, a star where no method is shown to be ahead."""
-    found: dict[str, dict[str, str]] = {}
-    with (ROOT / "docs" / "results" / "natural.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            half = 100 * (float(row["ci_high"]) - float(row["mean"]))
-            star = "*" if row["within_noise"] == "True" else ""
-            text = f"{100 * float(row['mean']):.1f} ± {half:.1f}{star}"
-            found.setdefault(row["dataset"], {})[row["algorithm"]] = text
-    expected = [
-        f"| `{name}` | {' | '.join(of[method] for method in NATURAL)} |"
-        for name, of in found.items()
-    ]
-    section = sections((ROOT / "docs" / "data.md").read_text())["Natural federations"]
-    assert [line for line in section.splitlines() if "±" in line] == expected
 
 
 def commands() -> set[str]:

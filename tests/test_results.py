@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from suite.reproduction.experiments import experiment, read_paper
-from suite.reproduction.readings import readings
+from suite.reproduction.experiments import read_paper
 from tests.support.pages import section
 from tests.support.simulations import ROOT
 
@@ -154,7 +153,7 @@ def test_defed():
 
 
 def test_fedagg():
-    text = said("FedAgg, under the default reading")
+    text = said("FedAgg (standardised inputs")
     tables = {**rows("fedagg-table3-mnist-logreg"), **rows("fedagg-table5-mnist-logreg")}
     off = defaultdict(list)
     for name, row in tables.items():
@@ -276,111 +275,6 @@ def test_fedumf_against_fedavg():
         for of in row["numbers"]
         if of["metric"] != "rounds_to(91)"
     )
-
-
-def test_all_readings():
-    """The counts of the pages on all readings, from their documents."""
-    text = section(PAGE, "Results under all readings")
-    document = {}
-    for path in RESULTS.glob("*-readings.json"):
-        document[path.stem.removesuffix("-readings")] = json.loads(path.read_text())
-    table = {name: of["tables"][0] for name, of in document.items()}
-    folb = document["folb-table1"]["rows"]
-    assert f"{sum(row['screened'] for row in folb)} readings of three rows" in text
-    of = table["folb-table1"]
-    assert f"{of['judging']} readings of the three rows together are within the text" in text
-    assert f"so are the {of['readings'] - of['judging']} others" in text
-    assert of["left"] == 0
-    (mnist,) = (row for row in folb if row["row"] == "mnist")
-    near = [
-        r
-        for r in mnist["readings"]
-        if r["compared"] and max(n["off"] for n in r["compared"]) <= 0.5
-    ]
-    assert near
-    assert {r["values"]["lr"] for r in near} == {0.003}
-    of = table["folb-text"]
-    assert f"rules out all of {of['judging']} readings (best p {of['best_p']:.2f})" in text
-    assert of["left"] == 0
-    of = table["fedumf-table1"]
-    assert (of["judging"], of["left"]) == (3, 1)
-    assert f"30 clients (p {of['best_p']:.2f})" in text
-    assert document["fedumf-table1"]["verdicts"]["likely"] == 4
-    assert f"{of['left_by_chance']:.0%} of tables".replace("%", " %") in text
-    assert (
-        f"(p {p_of(document['fedumf-table1'], 'clients', 10, 'inputs', 'mnist(unit)'):.2f}), but"
-        in text
-    )
-    of = table["fedumf-table2"]
-    assert of["left"] == 0
-    shares = [
-        p_of(document["fedumf-table2"], "clients", k, "inputs", inputs, "deal", "dirichlet(1)")
-        for k, inputs in ((30, "mnist"), (10, "mnist(unit)"))
-    ]
-    assert (
-        f"30 clients (p {shares[0]:.2f}), or with 10 and inputs in [0, 1] (p {shares[1]:.2f})"
-        in text
-    )
-    five = table["fedagg-table5-mnist-logreg"]
-    assert f"{five['left']} of {five['judging']} readings are left by both rows" in text
-    assert five["left_by_chance"] == 1
-    five = document["fedagg-table5-mnist-logreg"]
-    assert (five["verdicts"]["likely"], five["verdicts"]["unlikely"]) == (1, 5)
-    assert {claim["answer"]["of"] for row in five["rows"] for claim in row["judged"]} == {16}
-    for row in five["rows"]:
-        ran = sum(reading["weight"] for reading in row["readings"] if reading["numbers"])
-        assert ran > 0.99, "nearly all of the weight"
-    late = [
-        {
-            json.dumps(reading["values"], sort_keys=True)
-            for reading in row["readings"]
-            if reading["apart"] == "late" and reading["numbers"]
-            if all(number["verdict"] == "reproduced" for number in reading["numbers"])
-        }
-        for row in five["rows"]
-    ]
-    both = [json.loads(values) for values in set.intersection(*late)]
-    assert [values["corrections of FedAgg's rates"] for values in both] == [{"sweeps": 3}] * 2
-    assert "With three corrections a round its printed numbers come out under two readings" in text
-    three = table["fedagg-table3-mnist-logreg"]
-    assert f"{three['left']} of {three['judging']} readings are left by all four rows" in text
-    assert f"(p {three['best_p']:.3f})" in text
-    above = [
-        number["measured"] - float(number["published"])
-        for row in document["fedagg-table3-mnist-logreg"]["rows"]
-        for reading in row["readings"]
-        if reading["left"]
-        for number in reading["compared"]
-        if number["method"] == "feddyn"
-    ]
-    assert f"FedDyn is {to(above, 1)} points above the print" in text
-
-
-@pytest.mark.parametrize("table", ["table3", "table5"])
-def test_fedagg_declares_so_many_readings_of_a_row(table):
-    paper = read_paper("fedagg")
-    made = experiment(paper, "fedagg", table, "mnist-logreg-shards" + "-c20" * (table == "table3"))
-    path = f"fedagg/{table}/mnist-logreg"
-    assert (
-        f"`suite reproduce {path} --readings --seeds 3`, {len(readings(made))} readings a row"
-    ) in section(PAGE, "Results under all readings")
-
-
-def p_of(document: Row, *values: Any) -> float:
-    """The probability of the reading with these values, each after the name of its setting."""
-    wanted = dict(zip(values[::2], values[1::2], strict=True))
-
-    def bare(value: Any) -> Any:
-        return next(iter(value.values())) if isinstance(value, dict) else value
-
-    found = {
-        reading["p"]
-        for row in document["rows"]
-        for reading in row["readings"]
-        if {name: bare(reading["values"][name]) for name in wanted} == wanted
-    }
-    (p,) = found
-    return p
 
 
 def test_all_that_is_feasible_has_a_verdict_of_at_least_three_seeds():

@@ -41,7 +41,6 @@ OTHERS = {
     "reports/table.py": {"cell"},
     "reports/terminal.py": {"cell"},
     "reports/claims/page.py": {"cell"},
-    "reports/claims/readings_page.py": {"cell"},
     "reports/wording/tables.py": {"cell"},
     "reports/wording/formats.py": {"cell"},
     "reports/page/board_table.py": {"cell"},

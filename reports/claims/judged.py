@@ -5,14 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.claims.chances import Sample
 from reports.claims.metrics import KINDS, Metric, Runs, measured, metric
 from reports.claims.verdicts import (
     NOT_RUN,
     Printed,
     Seeds,
     Verdict,
-    allowed_differences,
     compare,
     judge,
     order_of,
@@ -126,28 +124,6 @@ def statements(
         mean, low, high = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
         said_of = (verdict.verdict, verdict.reason, verdict.seeds_needed)
         found.append(Said(claim.says, name, mean, low, high, *said_of))
-    return found
-
-
-def samples(
-    said: Sequence[Statement], numbers: Mapping[str, Any], runs: Runs, planned: int
-) -> list[Sample | None]:
-    """What runs say of all statements about a row, as `statements` judges them; None for what it does not, such as
-    runs that were cut short.
-    """
-    rounds = _rounds(runs)
-    found: list[Sample | None] = []
-    for claim in said:
-        name = claim.metric or next(filter(_known, numbers), "")
-        if claim.of is None or claim.to is None:
-            found.append(None)
-            continue
-        wanted = metric(name)
-        of, to = (measured(wanted, m, runs) for m in (claim.of, claim.to))
-        verdict, gap = compare(wanted, claim.relation, of, to, rounds, claim.times, claim.by)
-        allowed = allowed_differences(wanted, claim.relation, to, rounds, claim.times, claim.by)
-        whole = of and to and not _cut(wanted, [of, to], rounds, planned)
-        found.append(Sample.of(allowed, verdict, gap) if whole else None)
     return found
 
 

@@ -6,23 +6,35 @@ from typing import Any
 from reports.document import Block, CodeBlock, Heading, Items, Text, markdown
 from reports.table import Cell, Column, ColumnKind, table
 
-STATEMENT = Column("statement", ColumnKind.NAME, look="wrap")
 VERDICT = Column("verdict", ColumnKind.WORDS, look="wrap")
 NUMBERS: tuple[Column | str, ...] = (
     *("method", "metric", "published", "measured", "difference"),
     VERDICT,
 )
-CLAIMS: tuple[Column | str, ...] = (STATEMENT, "metric", "difference", VERDICT)
+CLAIMS: tuple[Column | str, ...] = (
+    Column("statement", ColumnKind.NAME, look="wrap"),
+    *("metric", "difference"),
+    VERDICT,
+)
 LOOKS = {
-    "reproduced": "yes", "likely": "yes", "direction only": "partly",
-    "not reproduced": "no", "unlikely": "no", "too noisy": "noisy",
-}  # fmt: skip
+    "reproduced": "yes",
+    "direction only": "partly",
+    "not reproduced": "no",
+    "too noisy": "noisy",
+}
 """Colour and shape of a verdict on a page (`site.css`), by how it begins; of the others nothing is said."""
 
 
 def page(report: Mapping[str, Any]) -> str:
     """The document of `suite reproduce --json` as a page."""
-    parts = head(report, "published and measured")
+    counts = ", ".join(f"{count} {name}" for name, count in report["verdicts"].items())
+    origin = "Published numbers are the paper's; measured ones come from the runs of"
+    parts: list[Block] = [
+        Heading(f"{report['paper']}: published and measured", level=1),
+        Text(f"{report['cites']}. {origin}"),
+        CodeBlock(report["command"]),
+        Text(f"Protocol: {report['protocol']}. {counts}."),
+    ]
     for row in report["rows"]:
         parts += row_blocks(row)
     parts += [Heading("How verdicts are made", level=2), Items(report["rules"])]
@@ -32,32 +44,14 @@ def page(report: Mapping[str, Any]) -> str:
     return markdown(parts) + "\n"
 
 
-def head(report: Mapping[str, Any], about: str) -> list[Block]:
-    """How a page on a paper begins: what it is about, the command, the protocol, the verdicts' counts."""
-    counts = ", ".join(f"{count} {name}" for name, count in report["verdicts"].items())
-    return [
-        Heading(f"{report['paper']}: {about}", level=1),
-        Text(
-            f"{report['cites']}. Published numbers are the paper's; measured ones come from the runs of"
-        ),
-        CodeBlock(report["command"]),
-        Text(f"Protocol: {report['protocol']}. {counts}."),
-    ]
-
-
-def titled(row: Mapping[str, Any]) -> list[Block]:
-    """The heading of a row of a paper's table, and what it is about."""
+def row_blocks(row: Mapping[str, Any]) -> list[Block]:
+    """A row of a paper's table: its numbers and statements with their verdicts, and its settings."""
     place = " · ".join(row[k] for k in ("dataset", "model", "heterogeneity") if row[k])
     about = row["about"][:1].upper() + row["about"][1:]
-    return [
+    parts: list[Block] = [
         Heading(f"{row['source']}, `{row['table']}/{row['row']}`", level=2),
         Text(f"{about}. {place}".strip()),
     ]
-
-
-def row_blocks(row: Mapping[str, Any]) -> list[Block]:
-    """A row of a paper's table: its numbers and statements with their verdicts, and its settings."""
-    parts = titled(row)
     if row["note"]:
         parts.append(Text(f"**{row['note']}**"))
     if row["runs"]:

@@ -18,7 +18,7 @@ def summary_page(found: Mapping[str, Any]) -> str:
         "A number or a statement is feasible when the suite measures it, its data are at hand and its row "
         f"takes at most {found['minutes']:g} minutes with {found['seeds']} seeds on the machine that counted, "
         "or when it has a verdict already. A statement counts once for each row it is about, and what is printed twice of one "
-        "experiment counts once."
+        "experiment counts once. A document under the declared settings counts before one with `--set`."
     )
     parts: list[Block] = [
         Heading("Published and measured, over all papers", level=1),
@@ -48,11 +48,7 @@ def counts(found: Mapping[str, Any]) -> str:
         lines.append([*line, *(_verdicts(kind) for kind in kinds)])
     few = found["total"]["few_seeds"] + found["total"]["statements"]["few_seeds"]
     note = f"\n\n{few} of these verdicts rest on fewer than {found['seeds']} seeds." if few else ""
-    how = (
-        "\n\nNumbers are counted under the default reading, statements under all readings that are left, where these "
-        "were run."
-    )
-    return markdown([table(head, lines)]) + note + how
+    return markdown([table(head, lines)]) + note
 
 
 def drawn(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -93,17 +89,10 @@ def _pages(paper: Mapping[str, Any]) -> Table:
 
 
 def _claims(paper: Mapping[str, Any]) -> Table:
-    head = ["statement", "where", "verdict", "readings"]
     lines = [
-        [
-            one["says"],
-            f"{one['table']}/{one['row']}",
-            one["verdict"],
-            str(one["readings"]),
-        ]
-        for one in paper["claims"]
+        [one["says"], f"{one['table']}/{one['row']}", one["verdict"]] for one in paper["claims"]
     ]
-    return table(head, lines)
+    return table(["statement", "where", "verdict"], lines)
 
 
 def _left(paper: Mapping[str, Any]) -> Table:

@@ -64,11 +64,6 @@ class VerdictSummary:
     seeds: int
     reached: float
 
-    @property
-    def half(self) -> float:
-        """Half the width of the interval, 0 without one."""
-        return 0.0 if self.low is None or self.high is None else (self.high - self.low) / 2
-
 
 def summary(values: Seeds, wanted: Metric, rounds: int) -> VerdictSummary | None:
     """Mean and interval; None without values."""
@@ -191,24 +186,20 @@ def judge(
 def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Verdict:
     """Whether the mean over seeds agrees with a number, whatever else its row holds."""
     missing = [value for value in values.values() if not math.isfinite(value)]
+    if claim.value is None:  # all numbers of rounds above the last are one
+        last = rounds + 1.0
+        agreeing = AgreementRange(last - wanted.tolerance(last), math.inf)
+    else:
+        agreeing = AgreementRange.of(claim.relation, claim.value, wanted.tolerance(claim.value))
     if wanted.kind.unit == "rounds":
         reached = [counted(value, rounds) for value in values.values()]
-        at_least = claim.value is not None and bool(missing)
-        return agreeing(claim, wanted, rounds).verdict(reached, at_least)
+        return agreeing.verdict(reached, at_least=claim.value is not None and bool(missing))
     if missing and claim.value is not None:
         why = "diverged" if wanted.kind.last else "did not get there"
         return Verdict(FAILED, f"{len(missing)} of {len(values)} seeds {why}")
     if claim.value is None:
         return Verdict(REPRODUCED if len(missing) == len(values) else FAILED)
-    return agreeing(claim, wanted, rounds).verdict(list(values.values()))
-
-
-def agreeing(claim: Printed, wanted: Metric, rounds: int) -> AgreementRange:
-    """The means that agree with a printed number. All numbers of rounds above the last are one."""
-    if claim.value is None:
-        last = rounds + 1.0
-        return AgreementRange(last - wanted.tolerance(last), math.inf)
-    return AgreementRange.of(claim.relation, claim.value, wanted.tolerance(claim.value))
+    return agreeing.verdict(list(values.values()))
 
 
 def counted(value: float, rounds: int) -> float:
@@ -261,16 +252,9 @@ def compare(
     found = summary(gaps, wanted, rounds)
     if found is None:
         return Verdict(NOT_RUN, "nothing was measured"), None
-    allowed = allowed_differences(wanted, relation, {s: to[s] for s in gaps}, rounds, times, by)
+    size = fmean(times * counted(to[s], rounds) for s in seeds)
+    allowed = AgreementRange.of(relation, by, wanted.apart(size))
     return allowed.verdict(list(gaps.values())), found
-
-
-def allowed_differences(
-    wanted: Metric, relation: str, to: Seeds, rounds: int, times: float = 1.0, by: float = 0.0
-) -> AgreementRange:
-    """The mean differences that agree with a statement (`compare`)."""
-    sizes = [times * counted(value, rounds) for value in to.values()]
-    return AgreementRange.of(relation, by, wanted.apart(fmean(sizes) if sizes else 0.0))
 
 
 def _of_diverged(relation: str, of: Sequence[float], to: Sequence[float]) -> Verdict:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from reports.claims import page as one_reading
-from reports.claims import readings_page
+from reports.claims.page import row_blocks
 from reports.document import Block, Heading, Items, Page, Section, Text
 from reports.page.page import show
 from reports.site.addresses import FOOTER, Addresses
@@ -16,7 +15,7 @@ from reports.table import Cell
 from reports.wording.words import short
 
 Document = Mapping[str, Any]
-"""What `suite reproduce --json` says: of a table, or (`fitted`) of a table under all readings."""
+"""What `suite reproduce --json` says of a table."""
 
 
 def pages(data: SiteData, to: Addresses) -> dict[str, str]:
@@ -26,11 +25,10 @@ def pages(data: SiteData, to: Addresses) -> dict[str, str]:
 
 
 def documents(data: SiteData, to: Addresses) -> dict[str, str]:
-    """The documents that the pages are of, as JSON, by their addresses; of fitted ones the page says all."""
+    """The documents that the pages are of, as JSON, by their addresses."""
     return {
         to.document(document["command"]): json.dumps(document, separators=(",", ":"))
         for document in data.papers
-        if not fitted(document)
     }
 
 
@@ -56,18 +54,13 @@ def _page(data: SiteData, to: Addresses, name: str) -> Page:
 
 def _section(number: int, document: Document, to: Addresses) -> Section:
     """A document: its protocol, its rows, and how verdicts are made."""
-    blocks: list[Block] = [Text(f"Protocol: {document['protocol']}.", "legend")]
-    if not fitted(document):
-        text = "The settings and every number by seed, as JSON"
-        blocks.append(Text(text, href=f"../{to.document(document['command'])}"))
-    made = readings_page.statements_blocks if fitted(document) else one_reading.row_blocks
+    text = "The settings and every number by seed, as JSON"
+    blocks: list[Block] = [
+        Text(f"Protocol: {document['protocol']}.", "legend"),
+        Text(text, href=f"../{to.document(document['command'])}"),
+    ]
     for row in document["rows"]:
-        blocks += [replace(b, level=3) if isinstance(b, Heading) else b for b in made(row)]
+        blocks += [replace(b, level=3) if isinstance(b, Heading) else b for b in row_blocks(row)]
     blocks.append(Items(document["rules"], "How verdicts are made"))
-    link = document["command"].split()[2].partition("/")[2] + ", readings" * fitted(document)
+    link = document["command"].split()[2].partition("/")[2]
     return Section(f"document-{number}", f"`{document['command']}`", blocks, link)
-
-
-def fitted(document: Document) -> bool:
-    """Whether a document is of readings that were fitted, and not of one."""
-    return "made_with" not in document

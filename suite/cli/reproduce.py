@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +17,8 @@ from reports.terminal import fitted, left_out
 from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
 from suite.console import UNBOUNDED, emit, finite, out, say, show_table
 from suite.yaml_files import assignments, refuse_foreign, write_files
-from trials.common.errors import UserError
 
 if TYPE_CHECKING:
-    from suite.reproduction.fit_report import Fit
     from suite.reproduction.reproduce import ReproductionReport
 
 
@@ -49,19 +47,6 @@ def reproduce(
     max_minutes: Annotated[
         float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
     ] = None,
-    reading: Annotated[
-        list[str] | None,
-        typer.Option(help="A declared reading: default, a number of --readings, or KEY=VALUE."),
-    ] = None,
-    readings: Annotated[
-        bool,
-        typer.Option(
-            "--readings", help="Run all declared readings; hold them against the baselines."
-        ),
-    ] = False,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="With --readings: start no run after so long.")
-    ] = None,
     assign: Assign = None,
     output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
     storage: Storage = RUNS,
@@ -84,77 +69,48 @@ def reproduce(
         return
     from suite.execution.resources import Resources
 
-    if minutes is not None and not readings:
-        raise UserError("--minutes bounds --readings; --max-minutes leaves out long rows")
-    if readings and (max_minutes is not None or quick or until_said is not None):
-        raise UserError(
-            "--readings goes with --minutes, not with --max-minutes, --quick or --until-said"
-        )
-    if readings and reading:
-        raise UserError("--readings runs all readings, --reading one: not both")
-    named = [text for text in reading or () if text != "default"]
-    name = f"{path}-readings" if readings else _name(path, named)
     other = assignments(assign or ())
     resources = Resources.taken(other)
     kept = [text for text in assign or () if text.partition("=")[0] in other]
+    name = _name(path, kept)
     for file in _files(output, name) if output is not None else ():
         refuse_foreign([file], SIGNS[file.suffix])
     few = seeds or (QUICK_SEEDS if quick else SEEDS)
-    most = minutes if readings else max_minutes
-    effort = Effort(few, rounds, quick, most, named, other, until_said=until_said)
-    given: dict[str, float | None] = {"seeds": seeds, "until-said": until_said, "rounds": rounds}
-    given |= {"max-minutes": max_minutes, "minutes": minutes}
-    flags = ["--quick"] * quick + ["--readings"] * readings
-    command = _command(path, given, flags, {"reading": named, "set": kept})
-    facts = (path, effort, tracking_uri, storage, data_root, resources, command)
-    _show(*_made(facts, readings), output, name, as_json)
+    effort = Effort(few, rounds, quick, max_minutes, other, until_said)
+    given = {"seeds": seeds, "until-said": until_said, "rounds": rounds}
+    command = _command(path, {**given, "max-minutes": max_minutes}, quick, kept)
+    from suite.reproduction.reproduce import reproduce as run
+
+    report = run(path, effort, tracking_uri, storage, data_root, resources, command)
+    _show(report, output, name, as_json)
 
 
-def _name(path: str, reading: list[str]) -> str:
-    """What the page of a reading is called; that of the default one as its path."""
-    said = re.sub(r"[^\w.=-]+", "-", "-".join(reading)).strip("-")
-    return f"{path}-reading-{said}" if said else path
+def _name(path: str, kept: list[str]) -> str:
+    """What a result's files are called: by its path, and by what `--set` changes, so that both stand side by side."""
+    changes = re.sub(r"[^\w.=-]+", "-", "-".join(kept)).strip("-")
+    return f"{path}-set-{changes}" if changes else path
 
 
-def _command(
-    path: str,
-    given: dict[str, float | None],
-    flags: list[str],
-    texts: Mapping[str, Iterable[str]],
-) -> str:
+def _command(path: str, given: Mapping[str, float | None], quick: bool, kept: list[str]) -> str:
     """The command that does the same again."""
     options = [f"--{option} {value:g}" for option, value in given.items() if value is not None]
-    options += flags
-    options += [f"--{option} {shlex.quote(text)}" for option in texts for text in texts[option]]
+    options += ["--quick"] * quick
+    options += [f"--set {shlex.quote(text)}" for text in kept]
     return " ".join(["suite reproduce", shlex.quote(path), *options])
 
 
-def _made(facts: tuple[Any, ...], readings: bool) -> tuple["ReproductionReport | Fit", str]:
-    """What came out, and its page."""
-    if readings:
-        from reports.claims.readings_page import readings_page
-        from suite.reproduction.fit import fit
-
-        fitted = fit(*facts)
-        return fitted, readings_page(fitted.document())
-    from reports.claims.page import page
-    from suite.reproduction.reproduce import reproduce as run
-
-    report = run(*facts)
-    return report, page(report.document())
-
-
-def _show(
-    report: "ReproductionReport | Fit", page: str, output: Path | None, name: str, as_json: bool
-) -> None:
+def _show(report: "ReproductionReport", output: Path | None, name: str, as_json: bool) -> None:
     """Write and print what came out, and end as it did."""
+    from reports.claims.page import page
+
     document = report.document()
+    text = page(document)
     if output is not None:
-        _write(output, name, document, page)
+        _write(output, name, document, text)
     if as_json:
         emit(document)
     else:
-        _show_page(page)
+        _show_page(text)
     if report.interrupted:
         say("Interrupted: this is what is done. The same command continues.")
         raise typer.Exit(130)
@@ -199,7 +155,6 @@ def _summary(
         pages = {
             (output / file).with_suffix(".md"): page(content).encode()
             for file, content in documents(folder).items()
-            if "made_with" in content
         }
         write_files(pages, SIGNS[".md"])
         say(f"wrote {output / 'summary.md'}, {FIGURE} and {len(pages)} pages")

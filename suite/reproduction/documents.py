@@ -58,23 +58,9 @@ class Number(Measured):
 
 
 class ClaimDocument(Measured):
-    """A statement under one reading."""
+    """A statement."""
 
     says: str
-
-
-class AnswerDocument(BaseModel):
-    """What all readings say of a statement."""
-
-    verdict: str
-    of: int
-
-
-class JudgedDocument(BaseModel):
-    """A statement under all readings."""
-
-    says: str
-    answer: AnswerDocument
 
 
 class RowDocument(BaseModel):
@@ -89,24 +75,13 @@ class RowDocument(BaseModel):
     heterogeneity: str | None
     seeds: int
     note: str
-
-
-class RunDocument(RowDocument):
-    """One that was run under one reading."""
-
     reduced: list[str] = []
     numbers: list[Number]
     claims: list[ClaimDocument]
 
 
-class FittedDocument(RowDocument):
-    """One that was run under all."""
-
-    judged: list[JudgedDocument]
-
-
 class Document(BaseModel):
-    """What both kinds of documents have alike."""
+    """What was written of a table."""
 
     paper: str
     cites: str
@@ -114,23 +89,11 @@ class Document(BaseModel):
     protocol: str
     verdicts: dict[str, int]
     rules: list[str]
-    rows: list[RunDocument] | list[FittedDocument]
-
-
-class OfOne(Document):
-    """Of one reading."""
-
     made_with: list[dict[str, Any]]
-    rows: list[RunDocument]
+    rows: list[RowDocument]
 
 
-class OfAll(Document):
-    """Of all readings."""
-
-    rows: list[FittedDocument]
-
-
-_ONE, _ALL = TypeAdapter[Document](OfOne), TypeAdapter[Document](OfAll)
+_DOCUMENT = TypeAdapter(Document)
 
 
 def documents(folder: Path) -> dict[str, dict[str, Any]]:
@@ -143,7 +106,7 @@ def documents(folder: Path) -> dict[str, dict[str, Any]]:
         if content is not None:
             found[path.name] = content
     if not found:
-        raise nothing(folder)
+        raise UserError(f"{folder}: it has no documents of suite reproduce --output")
     return found
 
 
@@ -156,13 +119,8 @@ def _content(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or not str(content.get("command")).startswith(COMMAND):
         return None
     try:
-        json_files.check(content, _ONE if "made_with" in content else _ALL, str(path))
+        json_files.check(content, _DOCUMENT, str(path))
     except UserError as error:
         say(f"{error}: it is skipped")
         return None
     return content
-
-
-def nothing(folder: Path) -> UserError:
-    """The error for a folder without such documents."""
-    return UserError(f"{folder}: it has no documents of suite reproduce --output")

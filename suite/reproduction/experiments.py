@@ -9,7 +9,7 @@ a default in silence. docs/reproduce.md explains the form.
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from typing import Any
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from reports.claims.metrics import LAST, RANKED
 from suite.json_files import rule
-from suite.reproduction.paper import Layer, Open, Paper, paper_names
+from suite.reproduction.paper import Layer, Paper, paper_names
 from suite.studies.validation import Faults
 from suite.yaml_files import parse_mapping
 from trials import algorithms, heterogeneity
@@ -47,11 +47,11 @@ PER_SEED = "per seed"
 """The value of `data_seed` or `partition_seed` under which each run's seed draws or partitions the data anew."""
 
 PLACE = tuple(Scenario._fields)
-"""The parts of a place, which a reading may change as it may a setting."""
+"""The parts of a scenario, which `--set` may change where they are open."""
 
 SCORED, SCORED_MODEL = "scored", "scored_model"
 SCORING = {SCORED: LAST, SCORED_MODEL: RANKED}
-"""What of a run counts, which a reading may change too: one of `EVALUATIONS` and one of `MODELS` of
+"""What of a run counts, which `--set` may change too: one of `EVALUATIONS` and one of `MODELS` of
 `reports.claims.metrics`; and what counts else.
 """
 
@@ -128,9 +128,8 @@ class Experiment:
     table: str
     row: str
     methods: Mapping[str, Configured]
-    own: frozenset[str] = frozenset()
-    """The methods that are the paper's; the others are its baselines."""
-    open: Mapping[str, Open] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+    """Settings, hyperparameters and parts of the scenario that are ours to set, though they are not chosen."""
 
     @property
     def path(self) -> str:
@@ -204,18 +203,8 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     if not found and not faults.found:
         faults.add("methods", None, "a row that is run needs at least one")
     faults.check()
-    own = own_methods(paper, table) & frozenset(found)
-    declared = paper.open | paper.tables[table].open | columns.open
-    return Experiment(name, table, row, found, own, declared)
-
-
-def own_methods(paper: Paper, table: str) -> frozenset[str]:
-    """The methods of a table that are the paper's; the others are its baselines."""
-    return frozenset(
-        method
-        for method, column in paper.tables[table].methods.items()
-        if algorithms.resolve(column.algorithm or method).paper == paper.paper
-    )
+    declared = frozenset([*paper.open, *paper.tables[table].open, *columns.open])
+    return Experiment(name, table, row, found, declared)
 
 
 def undecided(configured: Configured) -> list[str]:

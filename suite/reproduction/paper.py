@@ -1,9 +1,7 @@
 """What is known of a paper's experiments: the files in `search_spaces/papers`, as types."""
 
-import hashlib
-import json
 from importlib.resources import files
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,40 +21,12 @@ class Layer(BaseModel):
     readings: list[str] = []
 
 
-AGAINST, LATE = "against", "late"
-Source = Literal["paper", "convention", "ours", "against", "late"]
-"""Who says a candidate: the paper's own words, another paper or its code, or this project. `against`: the paper's words
-say otherwise. `late`: it was added after a number of the paper's own method had been seen.
-"""
-
-
-class Candidate(NamedTuple):
-    """A value of an open setting, with its reason, and who says so."""
-
-    value: Any
-    why: Annotated[str, Field(min_length=1)]
-    says: Source = "ours"
-
-
-class Open(BaseModel):
-    """What a paper leaves open, or says in two ways: candidates, each with its reason and who says so.
-
-    A candidate is a value of the setting, hyperparameter or part of the place (data set, model, level)
-    that the open setting is named after; or several of them at once, name -> value. A list is a
-    hyperparameter's values that all run; the best counts. It concerns `of`: all methods, the
-    paper's own, its baselines, or those listed.
+class Shared(Layer):
+    """A layer that speaks of all methods. `open`: what has one stated or searched value here though the paper
+    leaves it open, so that `--set` may change it as it may what is chosen.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    of: Literal["all", "own", "baselines"] | list[str] = "all"
-    values: Annotated[list[Candidate], Field(min_length=2)]
-
-
-class Shared(Layer):
-    """A layer that speaks of all methods; an inner `open` of the same name takes an outer one's place."""
-
-    open: dict[str, Open] = {}
+    open: list[str] = []
 
 
 class PaperMethod(Layer):
@@ -101,13 +71,10 @@ class PaperClaim(BaseModel):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims. `runs`: how many a printed number is the mean of, 1
-    where the paper does not say.
-    """
+    """A table or figure of a paper: its methods, rows and claims."""
 
     source: str
     about: str
-    runs: Annotated[int, Field(ge=1)] = 1
     methods: dict[str, PaperMethod] = {}
     rows: dict[str, TableRow]
     claims: list[PaperClaim] = []
@@ -135,22 +102,6 @@ class Paper(Shared):
     cites: str
     data: dict[str, Data]
     tables: dict[str, PaperTable]
-    frozen: str | None = None
-    """The hash of the candidates (`candidates_hash`), written down before any run of the paper's own method."""
-
-    @property
-    def candidates_hash(self) -> str:
-        """A hash of all candidates but the late ones: of values and who says so, not of reasons."""
-        layers: dict[str, Shared] = {"": self}
-        for name, table in self.tables.items():
-            layers |= {name: table} | {f"{name}/{row}": at for row, at in table.rows.items()}
-        content = {
-            f"{layer}: {name}": [of.of, [[c.value, c.says] for c in of.values if c.says != LATE]]
-            for layer, at in layers.items()
-            for name, of in at.open.items()
-        }
-        text = json.dumps(content, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
         """The table and row that a row is the same as; None where it is none."""

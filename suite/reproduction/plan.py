@@ -1,7 +1,7 @@
 """What a reproduction will run: jobs, reduced to what is affordable."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,18 +24,15 @@ NO_DATA = "no data: "
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of the paper's protocol is run, and under which reading; `other`: values of what is ours,
-    instead of ours; `every_round`: evaluate after each, though no metric needs it; `until_said`: up to how many seeds
-    are added, once, for verdicts that are too noisy.
+    """How much of the paper's protocol is run; `other`: values of what is ours, instead of ours; `until_said`: up to
+    how many seeds are added, once, for verdicts that are too noisy.
     """
 
     seeds: int = SEEDS
     rounds: int | None = None
     quick: bool = False
     max_minutes: float | None = None
-    reading: Sequence[str] = ()
     other: Mapping[str, Any] = field(default_factory=dict)
-    every_round: bool = False
     until_said: int | None = None
 
     def cut(self, rounds: int) -> int:
@@ -76,7 +73,7 @@ def plan_of(paper: Paper, made: Experiment, effort: Effort) -> Planned:
     table = paper.tables[made.table]
     row = table.rows[made.row]
     names = [*row.numbers, *(c.metric for c in table.claims if c.metric)]
-    every_round = effort.every_round or any(_every_round(name) for name in names)
+    every_round = any(_every_round(name) for name in names)
     every_round |= any(c.value(SCORED) == BEST for c in made.methods.values())
     planned = max(configured.rounds for configured in made.methods.values())
     rounds = effort.cut(planned)

@@ -13,6 +13,7 @@ from reports.claims.judged import JudgedEntry, Said, Statement, entries, stateme
 from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
 from reports.claims.verdicts import RULES, VERDICTS
 from suite.reproduction import costs as calibration
+from suite.reproduction.choices import otherwise
 from suite.reproduction.experiments import (
     SCORING,
     Configured,
@@ -21,8 +22,7 @@ from suite.reproduction.experiments import (
     reason_not_run,
     selected,
 )
-from suite.reproduction.named_readings import under_reading
-from suite.reproduction.paper import Paper, PaperTable
+from suite.reproduction.paper import Paper
 from suite.reproduction.plan import (
     SEEDS,
     Effort,
@@ -32,7 +32,6 @@ from suite.reproduction.plan import (
     runs_left,
     what_is_missing,
 )
-from suite.reproduction.readings import otherwise
 from suite.runs.batch import Batch, Job
 from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Record, Store
@@ -121,11 +120,10 @@ def reproduce(
     name = scenarios[0][0]
     paper = read_paper(name)
     found = [experiment(paper, name, table, row) for _, table, row in scenarios]
-    can_run = [made for made in found if made is not None]
-    can_run = otherwise(under_reading(can_run, effort.reading), effort.other)
+    can_run = otherwise([made for made in found if made is not None], effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
     store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
-    batch = Batch(store, RunKind.REPRODUCE, EXPERIMENT, tune, shared=[RunKind.READING])
+    batch = Batch(store, RunKind.REPRODUCE, EXPERIMENT, tune)
     limit = _Limit(effort, storage, batch)
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}
@@ -249,14 +247,16 @@ def _row(
     store: Store,
 ) -> RowResult:
     content, at = paper.tables[table], paper.tables[table].rows[row]
-    said = statements_of(content)
+    said = [
+        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in content.claims
+    ]
     if plan is None:
         numbers = entries(at.numbers, {}, 0, why_not)
         claims = statements(said, at.numbers, {}, 0, why_not)
         facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
         return RowResult(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
     wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
-    runs, best, seconds = runs_of(plan, wanted, done, store)
+    runs, best, seconds = _runs_of(plan, wanted, done, store)
     missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
     numbers = entries(at.numbers, runs, plan.planned, None)
     claims = statements(said, at.numbers, runs, plan.planned, None)
@@ -282,14 +282,7 @@ def _row(
     )
 
 
-def statements_of(table: PaperTable) -> list[Statement]:
-    """A table's claims, to be judged."""
-    return [
-        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in table.claims
-    ]
-
-
-def runs_of(
+def _runs_of(
     plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
 ) -> tuple[dict[str, dict[int, ClaimRun]], dict[str, list[dict[str, Any]]], dict[str, float]]:
     """The runs of each method's best variant; the searched values that ran, the best first; and

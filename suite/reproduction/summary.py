@@ -80,9 +80,8 @@ class Obstacle:
 def summary(folder: Path, storage: Path, data_root: str | None) -> list[Covered]:
     """All papers, by the documents of `suite reproduce --output` that lie in a folder, whatever their names.
 
-    Of several documents on a number or a statement the one of the default reading counts, else the
-    one that was reduced the least, else the one with most seeds; on a statement one of all readings before
-    all of them. Raises `UserError` where there is no document.
+    Of several documents on a number or a statement the one under the declared settings counts, else the
+    one that was reduced the least, else the one with most seeds. Raises `UserError` where there is no document.
     """
     written = documents(folder)
     costs = calibration.Costs(storage)
@@ -114,7 +113,11 @@ def _covered(
     mine = {file: d for file, d in written.items() if d["paper"] == paper.paper}
     covered = Covered(name, paper.paper, pages=[_page(file, d) for file, d in mine.items()])
     obstacles = _obstacles(paper, name, costs, data_root)
-    numbers, statements = _judged_numbers(mine.values()), _judged_statements(mine.values())
+    rows = sorted(
+        ((d, row) for d in mine.values() for row in d["rows"]), key=lambda pair: _rank(*pair)
+    )
+    by_rank = [row for _, row in rows]
+    numbers, statements = _judged_numbers(by_rank), _judged_statements(by_rank)
     reasons: dict[str, dict[Address, str]] = {
         "numbers": {
             number: obstacles[number[:2]].reason or ("" if _measured(number[2]) else UNMEASURED)
@@ -148,46 +151,33 @@ def _page(file: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rank(content: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[bool, bool, int]:
     """The greater, the more a document's row counts."""
-    other = "--set " in content["command"] or "--reading " in content["command"]
-    return not other, not row.get("reduced"), row["seeds"]
+    return "--set " not in content["command"], not row.get("reduced"), row["seeds"]
 
 
-def _by_rank(
-    mine: Iterable[Mapping[str, Any]], fitted: bool
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """The rows of the documents of one reading, or of all, with their documents; what counts most last."""
-    rows = [(d, row) for d in mine if ("made_with" not in d) == fitted for row in d["rows"]]
-    return iter(sorted(rows, key=lambda pair: _rank(*pair)))
-
-
-def _judged_numbers(mine: Iterable[Mapping[str, Any]]) -> dict[Address, Mapping[str, Any]]:
-    """The printed numbers that have a verdict under one reading."""
+def _judged_numbers(rows: Iterable[Mapping[str, Any]]) -> dict[Address, Mapping[str, Any]]:
+    """The printed numbers that have a verdict; of several, the last row's."""
     return {
         (row["table"], row["row"], one["metric"], one["method"]): one
-        for _, row in _by_rank(mine, fitted=False)
+        for row in rows
         for one in row["numbers"]
         if one["verdict"] != NOT_RUN
     }
 
 
-def _judged_statements(mine: Iterable[Mapping[str, Any]]) -> dict[Address, dict[str, Any]]:
-    """The statements that have a verdict: under all readings where they were fitted, else under one."""
-    found: dict[Address, dict[str, Any]] = {}
-    for fitted in (False, True):
-        for _, row in _by_rank(mine, fitted):
-            for one in row["judged"] if fitted else row["claims"]:
-                given = one["answer"] if fitted else one
-                if given["verdict"] == NOT_RUN:
-                    continue
-                found[row["table"], row["row"], one["says"]] = {
-                    "table": row["table"],
-                    "row": row["row"],
-                    "says": one["says"],
-                    "verdict": given["verdict"],
-                    "readings": given["of"] if fitted else 1,
-                    "seeds": row["seeds"],
-                }
-    return found
+def _judged_statements(rows: Iterable[Mapping[str, Any]]) -> dict[Address, dict[str, Any]]:
+    """The statements that have a verdict; of several, the last row's."""
+    return {
+        (row["table"], row["row"], one["says"]): {
+            "table": row["table"],
+            "row": row["row"],
+            "says": one["says"],
+            "verdict": one["verdict"],
+            "seeds": row["seeds"],
+        }
+        for row in rows
+        for one in row["claims"]
+        if one["verdict"] != NOT_RUN
+    }
 
 
 def _counts(reasons: Mapping[Address, str], judged: Mapping[Address, Mapping[str, Any]]) -> Counts:

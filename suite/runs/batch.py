@@ -5,9 +5,8 @@ spec) is not run again.
 """
 
 import hashlib
-import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,18 +48,17 @@ class Job:
 
 
 class Queue:
-    """What the driver asks for trials: the jobs, in order, as long as there is time. No search, no scenarios."""
+    """What the driver asks for trials: the jobs, in order. No search, no scenarios."""
 
-    def __init__(self, jobs: list[Job], until: float = math.inf) -> None:
+    def __init__(self, jobs: list[Job]) -> None:
         self.jobs = {job.id: job for job in jobs}
-        self.until = until
         self.requests: dict[str, TrialRequest] = {}
         self._left = list(self.jobs)
         self._open = set(self.jobs)
 
     def next(self) -> tuple[TrialRequest, bool] | None:
         """The next job and that it is new; None when all were handed out."""
-        if not self._left or self._late:
+        if not self._left:
             return None
         job = self.jobs[self._left.pop(0)]
         spec = job.spec
@@ -77,12 +75,8 @@ class Queue:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all jobs have ended, or time is up and those that were handed out have."""
-        return not (self._open - set(self._left) if self._late else self._open)
-
-    @property
-    def _late(self) -> bool:
-        return time.monotonic() >= self.until
+        """Whether all jobs have ended."""
+        return not self._open
 
     @property
     def code(self) -> set[str]:
@@ -96,18 +90,16 @@ class Queue:
 
 @dataclass
 class Batch:
-    """Jobs of one kind in one experiment of a store; runs of the `shared` kinds are as good as its own."""
+    """Jobs of one kind in one experiment of a store."""
 
     store: Store
     kind: RunKind
     experiment: str
     folder: Path
-    shared: Collection[RunKind] = ()
 
     def done(self) -> dict[str, Record]:
-        """Finished runs of this kind, and of those it shares, by job id."""
-        found = (r for kind in (*self.shared, self.kind) for r in self.store.sound(kind=kind))
-        return {r.tags.trial_id: r for r in found if r.finished}
+        """Finished runs of this kind, by job id."""
+        return {r.tags.trial_id: r for r in self.store.sound(kind=self.kind) if r.finished}
 
     def record(self, job: Job, outcome: TrialResult) -> None:
         """Write an ended job: once, whatever an earlier attempt left behind."""
@@ -125,12 +117,8 @@ class Batch:
         self.store.log(run_id, spec_params(job.spec), outcome.history)
         self.store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
 
-    def run(
-        self, jobs: list[Job], data_root: str | None, resources: Any, until: float = math.inf
-    ) -> tuple[int, bool]:
-        """Run what is not done and record it, starting none after the clock's (`time.monotonic`) `until`;
-        how many runs failed, and whether it was interrupted.
-        """
+    def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
+        """Run what is not done and record it; how many runs failed, and whether it was interrupted."""
         done = self.done()
         left = list({job.id: job for job in jobs if job.id not in done}.values())
         if not left:
@@ -145,7 +133,7 @@ class Batch:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
         takes = _takes(left, data) if resources.gpus_per_trial else {}
         reach.refuse(resources)
-        queue, ended, failed = Queue(left, until), 0, 0
+        queue, ended, failed = Queue(left), 0, 0
         recorder = Recorder(
             lambda item: self.record(*item),
             lambda error: say(f"recording waits: {str(error)[:100]}"),

@@ -35,29 +35,9 @@ tables:
       - {says: alike, metric: test_accuracy, of: fedprox, is: "~", to: fedavg}
 """
 
-OPEN = """
-    open:
-      unit:
-        values:
-          - [{heterogeneity: iid}, one]
-          - [{heterogeneity: "iid+system(epochs=1..3)"}, other]
-      weighting of the baselines:
-        of: baselines
-        values: [[{aggregation: samples}, one], [{aggregation: plain}, other]]
-      draw: {values: [[{partition_seed: per seed}, one], [{partition_seed: 7, data_seed: 7}, other]]}
-      what is scored: {values: [[{scored: last}, one], [{scored: best}, other]]}
-      momentum: {values: [[0.0, one], [0.5, other], [0.9, third]]}
-    rows:
-"""
-
 
 def toy(text: str) -> experiments.Experiment:
     """The only row of a file like `SMALL`."""
     made = experiments.experiment(parse_paper(text, "toy.yaml"), "toy", "one", "iid")
     assert made is not None
     return made
-
-
-def opened(text: str = OPEN) -> experiments.Experiment:
-    """The row of `SMALL` with open settings, as a table of FOLB's."""
-    return toy(SMALL.replace("paper: Toy", "paper: FOLB").replace("\n    rows:\n", text, 1))

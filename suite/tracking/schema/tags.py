@@ -47,8 +47,6 @@ class RunKind(StrEnum):
     """A final run of what is no longer the best of its scenario."""
     RUN = "run"
     REPRODUCE = "reproduce"
-    READING = "reading"
-    """A run under another reading of what a paper leaves open."""
 
 
 class TagError(UserError):

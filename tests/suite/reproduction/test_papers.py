@@ -4,7 +4,8 @@ import pytest
 
 from reports.claims.metrics import metric
 from reports.claims.verdicts import printed
-from suite.reproduction import experiments, readings, summary
+from suite.reproduction import experiments, summary
+from suite.reproduction.choices import otherwise
 from suite.reproduction.experiments import Decision, parse_paper, read_paper, selected
 from tests.support.papers import SMALL, toy
 from trials import algorithms
@@ -137,21 +138,21 @@ def test_faults_are_named(old, new, message):
 def test_what_is_ours_can_be_chosen_otherwise():
     text = SMALL.replace("fedprox: {params: {mu: 0.1}}", "fedprox: {chosen: {mu: [0.1, a guess]}}")
     made = toy(text)
-    (other,) = readings.otherwise([made], {"momentum": 0.5, "mu": 0.7})
+    (other,) = otherwise([made], {"momentum": 0.5, "mu": 0.7})
     fedavg, prox = other.methods["fedavg"], other.methods["fedprox"]
     assert fedavg.decisions["momentum"].value == prox.decisions["momentum"].value == 0.5
     assert fedavg.decisions["momentum"].why == "--set; the suite's own choice: 0.0"
     assert prox.decisions["mu"].value == 0.7
     assert "mu" not in fedavg.decisions
     assert other.methods["fedavg"].decisions["lr"] == made.methods["fedavg"].decisions["lr"]
-    assert readings.otherwise([made], {}) == [made]
+    assert otherwise([made], {}) == [made]
     for key, value, said in (
         ("lr", 0.5, "--set lr: the paper states it; --set takes aggregation, clip_norm"),
         ("momentun", 0.5, "Did you mean 'momentum'"),
         ("momentum", 2.0, "toy/one/iid, fedavg.*momentum"),
     ):
         with pytest.raises(UserError, match=said):
-            readings.otherwise([made], {key: value})
+            otherwise([made], {key: value})
 
 
 @pytest.mark.parametrize("rounds", ["abc", None, 12.7, float("inf"), 0])
@@ -160,9 +161,9 @@ def test_rounds_that_cannot_be_are_refused(rounds):
         "  init: [", "  rounds: [5, a guess]\n  init: ["
     )
     made = toy(text)
-    assert readings.otherwise([made], {"rounds": 7})[0].methods["fedavg"].rounds == 7
+    assert otherwise([made], {"rounds": 7})[0].methods["fedavg"].rounds == 7
     with pytest.raises(UserError, match="rounds"):
-        readings.otherwise([made], {"rounds": rounds})
+        otherwise([made], {"rounds": rounds})
 
 
 def test_what_comes_with_another_choice_has_to_be_chosen_too():
@@ -173,8 +174,8 @@ def test_what_comes_with_another_choice_has_to_be_chosen_too():
     )
     made = toy(text)
     with pytest.raises(UserError, match="toy/one/iid, fedprox: psi: has to be set too"):
-        readings.otherwise([made], {"variant": "heterogeneity"})
-    (both,) = readings.otherwise([made], {"variant": "heterogeneity", "psi": 0.5})
+        otherwise([made], {"variant": "heterogeneity"})
+    (both,) = otherwise([made], {"variant": "heterogeneity", "psi": 0.5})
     assert both.methods["fedprox"].decisions["psi"] == Decision(0.5, "--set")
     assert both.methods["fedprox"].spec({}, 0, 5, 5).params["psi"] == 0.5
 
