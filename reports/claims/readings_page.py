@@ -3,18 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from reports.claims.page import STATEMENT, head, titled, verdict
+from reports.claims.page import head, titled
 from reports.document import Block, Heading, Items, Text, markdown
-from reports.table import Cell, Column, Table, table
+from reports.table import Table, table
 
 SHOWN = 12
 """So many readings of a row are shown, the most probable, and all that are left; the others are
 counted, and the JSON document has them all.
 """
-JUDGED: tuple[Column | str, ...] = (
-    STATEMENT,
-    *("answer", "readings"),
-)
+JUDGED = ("statement", "answer", "readings")
 SAYS = {
     "paper": "the paper",
     "convention": "another's convention",
@@ -111,19 +108,11 @@ def _plural(count: int, what: str) -> str:
     return f"{count} {what}" + "s" * (count != 1)
 
 
-def statements_blocks(row: Mapping[str, Any]) -> list[Block]:
-    """A row of a paper's table: what became of its statements under the readings."""
-    parts = titled(row)
-    if row["note"]:
-        parts.append(Text(f"**{row['note']}**"))
-    return [*parts, table(JUDGED, _judged(row["judged"]))] if row["judged"] else parts
-
-
-def _judged(judged: Iterable[Mapping[str, Any]]) -> list[list[str | Cell]]:
-    found: list[list[str | Cell]] = []
+def _judged(judged: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    found = []
     for one in judged:
         given = one["answer"]
-        found.append([one["says"], verdict(given["verdict"]), str(given["of"] or "")])
+        found.append([one["says"], given["verdict"], str(given["of"] or "")])
     return found
 
 
