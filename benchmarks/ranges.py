@@ -1,6 +1,6 @@
 """Whether the best of many random trials lie inside of the ranges that a study searches.
 
-    python benchmarks/ranges.py --study board_linear --trials 256
+    python benchmarks/ranges.py --study quickstart --trials 256
 
 Ends with 1 where an end cuts them off.
 """

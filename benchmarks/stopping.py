@@ -1,6 +1,6 @@
 """What early stopping would have cost a sweep that stopped nothing, and spared it.
 
-    python benchmarks/stopping.py --name board_digits-ranges --orders 20
+    python benchmarks/stopping.py --name quickstart-ranges --orders 20
 
 The recorded curves of an entry's trials are played again under each scheduler, in shuffled orders, as a sweep
 runs them: `LAG` trials at once, each for as long as it has rounds; what stops makes room for the next. Of one

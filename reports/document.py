@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from reports import table
-from reports.table import Cell, Table
+from reports.table import Table
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,11 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `look` is a class of the style sheet, `href` where all of it leads."""
+    """A paragraph; `look` is a class of the style sheet."""
 
     kind: ClassVar[str] = "text"
     text: str
     look: str = ""
-    href: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,15 +47,14 @@ class CodeBlock:
 
     kind: ClassVar[str] = "code"
     text: str
-    look: str = ""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names with their values; a page lays them out by `look`: `facts`, `says` or `setting`."""
+    """Names with their values; a page lays them out by `look`: `facts`, `signs` or `setting`."""
 
     kind: ClassVar[str] = "facts"
-    facts: Sequence[tuple[str, str | Cell | Items]]
+    facts: Sequence[tuple[str, str]]
     look: str = "facts"
 
 
@@ -79,15 +77,7 @@ class Fold:
     look: str = ""
 
 
-@dataclass(frozen=True)
-class Cards:
-    """Links with a word on each."""
-
-    kind: ClassVar[str] = "cards"
-    cards: Sequence[Cell]
-
-
-Block = Heading | Text | Items | CodeBlock | Facts | Charts | Fold | Cards | Table
+Block = Heading | Text | Items | CodeBlock | Facts | Charts | Fold | Table
 
 
 @dataclass(frozen=True)
@@ -104,7 +94,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A page. `root` leads to the first page of the site that it is of; None: it stands alone."""
+    """A page, which stands alone."""
 
     title: str
     heading: str
@@ -112,8 +102,6 @@ class Page:
     eyebrow: str = ""
     lead: str = ""
     setting: Sequence[tuple[str, str]] = ()
-    links: Sequence[Cell] = ()
-    root: str | None = None
     footer: str = ""
     chips: Sequence[Mapping[str, str]] = field(default_factory=list)
     filtered: bool = False

@@ -62,15 +62,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text of a table with what a page adds: the `value` that it sorts by, an address and its tooltip, what opens
-    below it (paragraphs, then a block of code), a drawing, and a class of the style sheet.
+    """A text of a table with what a page adds: the `value` that it sorts by, an address and its tooltip, the block of
+    code that opens below it, a drawing, and a class of the style sheet.
     """
 
     text: str
     value: Any = None
     href: str = ""
     about: str = ""
-    said: str = ""
     code: str = ""
     drawing: Mapping[str, Any] | None = None
     look: str = ""
@@ -81,13 +80,11 @@ Cells = Sequence[str | Cell]
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table: `best` ones stand out, `found` is what a page's filter looks through, `key` a fragment."""
+    """A row of a table: `best` ones stand out, `found` is what a page's filter looks through."""
 
     cells: Cells
     best: bool = False
     found: str = ""
-    key: str = ""
-    data: Mapping[str, str] | None = None
 
     @property
     def full(self) -> list[Cell]:

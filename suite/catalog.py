@@ -123,18 +123,10 @@ FACTS = ("Equations", "Keeps", "Down", "Up", "Reading")
 
 def facts(cls: type) -> dict[str, str]:
     """The facts in an algorithm's docstring; "" for those it does not give."""
-    _, *parts = _parts(cls)
+    docstring = inspect.getdoc(cls) or ""
+    _, *parts = re.split(rf"^({'|'.join(FACTS)}):", docstring, flags=re.MULTILINE)
     given = {key: " ".join(text.split()) for key, text in zip(parts[::2], parts[1::2], strict=True)}
     return {key: given.get(key, "") for key in FACTS}
-
-
-def formulas(cls: type) -> str:
-    """What an algorithm's docstring says before its facts: what it computes, line by line."""
-    return _parts(cls)[0].strip()
-
-
-def _parts(cls: type) -> list[str]:
-    return re.split(rf"^({'|'.join(FACTS)}):", inspect.getdoc(cls) or "", flags=re.MULTILINE)
 
 
 def algorithms_page() -> str:

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from trials.common.errors import UserError
 
 FORMAT = 2
-"""What the first line of a journal, the tags of a run, a tuned file and the list of a bundle carry."""
+"""What the first line of a journal, the tags of a run and a tuned file carry."""
 BEFORE = "0.1.0"
 """The last version whose files have no format, or a smaller one."""
 COMMIT = "d055751"

@@ -34,15 +34,6 @@ def parse(text: str | bytes) -> Any:
     return found
 
 
-def read(content: bytes, form: TypeAdapter[T], source: str) -> T:
-    """A JSON document of this form. Raises `UserError`, which begins with the source, for anything else."""
-    try:
-        found = parse(content)
-    except ValueError as error:
-        raise UserError(f"{source} is not JSON that can be read: {error}") from None
-    return check(found, form, source)
-
-
 def check(content: Any, form: TypeAdapter[T], source: str) -> T:
     """A document that was parsed as this form; raises `UserError` with its first fault."""
     try:

@@ -1,6 +1,5 @@
 """Sentences with numbers are held to what they are of: the code, a study, or a page that a command wrote."""
 
-import csv
 import itertools
 import json
 import re
@@ -21,7 +20,6 @@ from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 
 DOCS = ROOT / "docs"
-BOARD = DOCS / "results" / "board"
 PLANNED = ROOT / "search_spaces" / "studies" / "edition3"
 REPRODUCE = (DOCS / "reproduce.md").read_text()
 
@@ -84,69 +82,6 @@ def test_the_natural_federations_were_tuned_as_is_said():
     assert len(study["algorithms"]) == 7
     assert len(rows) == 9
     assert "Seven methods were tuned on each of nine natural federations" in said
-
-
-def test_the_boards_table_and_counts_are_those_of_its_rows():
-    """`board.csv`: who is shown not to be the best how often, who has the highest mean, and how many may be the best."""
-    page = section(DOCS / "results" / "README.md", "A leaderboard of 18 methods")
-    with (BOARD / "board.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    index = (BOARD / "index.html").read_text()
-    counts, leads, maybe = defaultdict(int), defaultdict(int), defaultdict(int)
-    for row in rows:
-        counts[row["algorithm"]] += row["within_noise"] == "False"
-        leads[row["algorithm"]] += row["rank"] == "1"
-        maybe[row["dataset"], row["heterogeneity"]] += row["within_noise"] == "True"
-    said = {}
-    for times, names in re.findall(r"\| in (no scenario|\d)[^|]* \| ([\w, ]+) \|", page):
-        said |= dict.fromkeys(names.split(", "), int(times) if times.isdigit() else 0)
-    assert said == counts
-    assert (leads["fedumf_feddc"], leads["feddyn"], sum(leads.values())) == (5, 2, 7)
-    assert "FedUmf with FedDC has the highest mean in 5 scenarios and FedDyn in 2" in page
-    assert (min(maybe.values()), max(maybe.values())) == (3, 18)
-    assert (maybe["hapt", "natural"], maybe["heart_disease", "natural"]) == (3, 18)
-    assert "3 methods (`hapt`) to 18 (`heart_disease`) may be" in page
-    (p,) = re.findall(r"Friedman over 6 families of data sets: p = ([\d.e-]+)", index)
-    assert f"Friedman's test says that the methods are not all alike (p = {p})" in page
-    assert "no test tells any two apart" in index
-    pages = (BOARD / "scenarios").glob("*.html")
-    searched = {n for of in pages for n in re.findall(r">(\d) in 20<", of.read_text())}
-    assert (min(searched), max(searched)) == ("1", "4")
-    assert "one to four tuned hyperparameters share 20 trials" in page
-
-
-def test_the_board_was_tuned_as_is_said():
-    page = section(DOCS / "results" / "README.md", "A leaderboard of 18 methods")
-    digits, natural = (read_study(f"methods_{of}", {})[1] for of in ("digits", "natural"))
-    for study in (digits, natural):
-        assert len(study.algorithms) == 18
-        assert max(study.partitions, study.splits) == 8
-        assert (study.trials, study.confirm.best * study.confirm.seeds, study.seeds) == (20, 6, 5)
-        assert study.settings.rounds == 30
-    assert "18 methods" in page
-    assert "tuned eight times, on eight partitions or splits: 20 search trials, six that" in page
-    assert "confirm the best three, and five final runs" in page
-    assert "30 rounds reward speed" in page
-    scenarios = sum(len(of.datasets) * len(of.heterogeneity) for of in (digits, natural))
-    assert f"{18 * scenarios * 8 * (20 + 6 + 5):,} trials" in page
-    with (BOARD / "board.csv").open(newline="") as file:
-        away = {row["algorithm"] for row in csv.DictReader(file) if row["away"]}
-    assert away == {"safl", "fedagg", "folb"}
-    assert "SAFL, FedAgg and FOLB run away from their papers' settings" in page
-
-
-def test_the_named_boards_are_what_is_said_of_them():
-    text = section(DOCS / "board.md", "By name")
-    with (BOARD / "board.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert len({row["algorithm"] for row in rows}) == 18
-    assert len({(row["dataset"], row["heterogeneity"]) for row in rows}) == 7
-    assert "18 methods in seven scenarios" in text
-    files = list((ROOT / "search_spaces" / "tuned" / "second").glob("*/*/*/*.yaml"))
-    scenarios = {path.parent for path in files}
-    methods = {path.stem for path in files}
-    said = f"{len(files)} configurations of {len(methods)} algorithms in {len(scenarios)} scenarios"
-    assert said in text
 
 
 def test_the_edition_s_page_counts_its_studies_and_its_winners():

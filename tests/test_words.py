@@ -37,19 +37,13 @@ CLASSES = {"Ask", "End", "Told", "Known", "Place", "Room"}
 OTHERS = {
     "suite/cli/reproduce.py": {"cell"},
     "suite/cli/listing.py": {"cell"},
-    "reports/document.py": {"cell"},
     "reports/table.py": {"cell"},
     "reports/terminal.py": {"cell"},
-    "reports/claims/page.py": {"cell"},
     "reports/wording/tables.py": {"cell"},
     "reports/wording/formats.py": {"cell"},
     "reports/page/board_table.py": {"cell"},
     "reports/page/compare.py": {"cell"},
     "reports/page/page.py": {"cell"},
-    "reports/site/matrix.py": {"cell"},
-    "reports/site/methods.py": {"cell"},
-    "reports/site/papers.py": {"cell"},
-    "reports/site/scenarios.py": {"cell"},
     "suite/yaml_files.py": {"anchor"},  # YAML's
     "reports/charts/style.py": {"anchor"},  # Vega's
     "suite/cli/app.py": {"eager"},  # click's

@@ -56,10 +56,6 @@ class Failure:
     page: str
 
 
-PRINT = "fingerprint of "
-"""Before a scenario's name, in the facts of a sweep."""
-
-
 @dataclass(frozen=True)
 class SweepFacts:
     """Where numbers come from: the study as it was run, versions, seeds, fingerprints; and its `setting`:

@@ -4,25 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from reports.document import Block, CodeBlock, Heading, Items, Text, markdown
-from reports.table import Cell, Column, ColumnKind, table
+from reports.table import table
 
-VERDICT = Column("verdict", ColumnKind.WORDS, look="wrap")
-NUMBERS: tuple[Column | str, ...] = (
-    *("method", "metric", "published", "measured", "difference"),
-    VERDICT,
-)
-CLAIMS: tuple[Column | str, ...] = (
-    Column("statement", ColumnKind.NAME, look="wrap"),
-    *("metric", "difference"),
-    VERDICT,
-)
-LOOKS = {
-    "reproduced": "yes",
-    "direction only": "partly",
-    "not reproduced": "no",
-    "too noisy": "noisy",
-}
-"""Colour and shape of a verdict on a page (`site.css`), by how it begins; of the others nothing is said."""
+NUMBERS = ("method", "metric", "published", "measured", "difference", "verdict")
+CLAIMS = ("statement", "metric", "difference", "verdict")
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -72,21 +57,21 @@ def row_blocks(row: Mapping[str, Any]) -> list[Block]:
     return parts
 
 
-def _number(entry: Mapping[str, Any]) -> list[str | Cell]:
+def _number(entry: Mapping[str, Any]) -> list[str]:
     return [
         entry["method"],
         entry["metric"],
         published(entry),
         measured(entry),
         "" if entry["difference"] is None else f"{entry['difference']:+.3g}",
-        verdict(entry["verdict"], entry["reason"]),
+        _verdict(entry),
     ]
 
 
-def verdict(said: str, reason: str = "") -> Cell:
+def _verdict(entry: Mapping[str, Any]) -> str:
     """A verdict, with its reason where there is one."""
-    look = next((look for begin, look in LOOKS.items() if said.startswith(begin)), "none")
-    return Cell(f"{said} ({reason})" if reason else said, look=f"mark {look}")
+    said, reason = entry["verdict"], entry["reason"]
+    return f"{said} ({reason})" if reason else str(said)
 
 
 def published(entry: Mapping[str, Any]) -> str:
@@ -109,11 +94,11 @@ def measured(entry: Mapping[str, Any]) -> str:
     return text if entry["ci_low"] is None else f"{text} ± {_half(entry):.2g}"
 
 
-def _claim(claim: Mapping[str, Any]) -> list[str | Cell]:
+def _claim(claim: Mapping[str, Any]) -> list[str]:
     shown = "" if claim["measured"] is None else f"{claim['measured']:+.3g}"
     if claim["ci_low"] is not None:
         shown += f" ± {_half(claim):.2g}"
-    return [claim["says"], claim["metric"], shown, verdict(claim["verdict"], claim["reason"])]
+    return [claim["says"], claim["metric"], shown, _verdict(claim)]
 
 
 def _half(entry: Mapping[str, Any]) -> float:

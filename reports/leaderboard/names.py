@@ -68,18 +68,13 @@ def aliased(value: T, board: "Leaderboard", aliases: Mapping[str, str]) -> T:
 
 def as_shown(value: T, board: "Leaderboard") -> T:
     """Plain data about a board: names without folders, and methods told apart."""
-    return renamed(value, shown_names(board))
-
-
-def shown_names(board: "Leaderboard") -> dict[str, str]:
-    """What the names of a board's data sets, models and algorithms are shown as, where that differs."""
     algorithms = [row.algorithm for row in board.rows] + [one.algorithm for one in board.interim]
     models = [scenario.model for scenario in _scenarios(board)]
     methods = classes_of_files(algorithms)
     bare = without_folders([*_datasets(board), *models, *algorithms])
-    return {name: renamed(shown, bare) for name, shown in methods.items()} | {
-        name: shown for name, shown in bare.items() if name not in methods
-    }
+    names = {name: renamed(shown, bare) for name, shown in methods.items()}
+    names |= {name: shown for name, shown in bare.items() if name not in methods}
+    return renamed(value, names)
 
 
 def _datasets(board: "Leaderboard") -> list[str]:
@@ -96,7 +91,7 @@ FOLDERS = re.compile(r"(?<![\w/.#])(?:~|/[\w.@+-]+)/(?:[\w.@+-]+/)*(?=[\w.@+-])"
 
 
 def without_paths(value: T) -> T:
-    """Plain data without the folders of absolute paths in its texts, which name a publisher's disk."""
+    """Plain data without the folders of absolute paths in its texts, which name somebody's disk."""
     return _each_text(value, lambda text: FOLDERS.sub("", text))
 
 

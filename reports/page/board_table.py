@@ -1,6 +1,6 @@
 """The groups of a leaderboard as a page has them: with pictures of intervals, links, and what was tuned."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,22 +15,19 @@ STRIP = 140
 """Width of the picture of an interval."""
 FIXED = 4
 """The rank, the name, the score and what it is behind are on every page."""
-Links = Callable[[Row], Mapping[str, Cell]]
-"""What a row's `name`, `score` and `tuned` cells are, and its fragment (`key`); one that is not given stays as it is."""
 
 
-def tables(data: ReportData, look: Look, links: Links | None = None) -> list[Table]:
-    """The tables of a board, one a group of rows that are ranked together."""
-    linked = links or (lambda row: _linked(data, row))
+def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
+    """The tables of a board, one a group of rows that are ranked together; `linked` to the rows' runs in MLflow."""
     return [
-        _table(found, rows, look, linked)
+        _table(data, found, rows, look, linked)
         for found, rows in zip(
             board_tables(data.board, wide=True), groups(data.board).values(), strict=True
         )
     ]
 
 
-def _table(found: Table, rows: Sequence[Row], look: Look, linked: Links) -> Table:
+def _table(data: ReportData, found: Table, rows: Sequence[Row], look: Look, linked: bool) -> Table:
     """The table without the columns in which all rows are alike, which are said below it."""
     scale = leading(rows)
     texts = [[line.texts[i] for line in found.lines] for i in range(len(found.columns))]
@@ -41,29 +38,22 @@ def _table(found: Table, rows: Sequence[Row], look: Look, linked: Links) -> Tabl
     bar = Column(" to ".join(map(number, scale)), ColumnKind.MARKED, look="bar")
     lines = []
     for row, line in zip(rows, found.lines, strict=True):
-        cells, links = line.full, linked(row)
-        tuned = links.get("tuned") or Cell(cells[last].text, look="cut")
+        cells = line.full
+        name, tuned = cells[1], Cell(cells[last].text, look="cut")
+        if linked and row.page:
+            name = Cell(label(row), href=data.server + row.page, about="The run in MLflow")
+        if file := data.tuned.get((row.sweep, row.entry_id)):
+            tuned = Cell(params_text(row.params), code=file)
         picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
-        name, score = links.get("name") or cells[1], links.get("score") or cells[2]
-        score = replace(score, value=row.mean)
+        score = replace(cells[2], value=row.mean)
         shown = [cells[0], name, score, picture, cells[3], *(cells[i] for i in kept), tuned]
         words = " ".join([row.algorithm, row.paper, found.title, found.small])
-        lines.append(Line(shown, line.best, words, links["key"].text if "key" in links else ""))
+        lines.append(Line(shown, line.best, words))
     columns = found.columns
     heads = [*columns[:3], bar, columns[3], *(columns[i] for i in kept), columns[last]]
     alike = ", ".join(f"{columns[i].head} {texts[i][0]}" for i in same)
     notes = [f"All rows: {alike}."] if alike else []
     return replace(found, columns=heads, lines=lines, notes=notes, look="board")
-
-
-def _linked(data: ReportData, row: Row) -> dict[str, Cell]:
-    """A row of a report leads to its run in MLflow, and has its tuned file."""
-    found: dict[str, Cell] = {}
-    if row.page:
-        found["name"] = Cell(label(row), href=data.server + row.page, about="The run in MLflow")
-    if tuned := data.tuned.get((row.sweep, row.entry_id)):
-        found["tuned"] = Cell(params_text(row.params), code=tuned)
-    return found
 
 
 def leading(rows: Sequence[Row]) -> tuple[float, float]:

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from reports.charts import drawing
 from reports.charts.data import ReportData
 from reports.charts.line_charts import Trace, lines, spans
 from reports.charts.style import Chart, styles
 from reports.document import Block, Text
-from reports.leaderboard.board import Leaderboard, Row
+from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.names import told_apart
 from reports.page.board_table import tables
 from reports.page.gallery import gallery, look_of
@@ -56,11 +55,8 @@ def html(blocks: Sequence[Block]) -> str:
 def board_html(board: Leaderboard) -> str:
     """The tables of a leaderboard, as a report has them."""
     data = ReportData(told_apart(board, (row.algorithm for row in board.rows)))
-
-    def unlinked(row: Row) -> dict[str, Any]:
-        return {}  # MLflow's pages may not be served
-
-    found: list[Block] = [*tables(data, look_of(data), unlinked), *interim_tables(data.board)]
+    # Without links, since MLflow's pages may not be served.
+    found: list[Block] = [*tables(data, look_of(data), linked=False), *interim_tables(data.board)]
     found.append(Text(f"{legend(board)} {PICTURE}" if board.rows else "", "legend"))
     return html(found)
 

@@ -86,8 +86,7 @@ def leaderboard_page(board: Leaderboard) -> str:
 
 def show(page: Page, template: str = "page.html", **more: Any) -> str:
     """The HTML of a page."""
-    alone = page.root is None and page.has_charts
-    script = drawing.script() if alone else ""
+    script = drawing.script() if page.has_charts else ""
     return render(template, page=page, title=page.title, script=script, **more)
 
 
@@ -144,7 +143,7 @@ def _standing(board: Leaderboard) -> list[Section]:
     return [Section("interim", "Standings", found, "Interim", mark)] if board.interim else []
 
 
-def audit(board: Leaderboard, mends: bool = True) -> list[Block]:
+def audit(board: Leaderboard) -> list[Block]:
     """How fair the searches were: a table, what was found and the commands that mend it; nothing where none is
     known.
     """
@@ -153,8 +152,7 @@ def audit(board: Leaderboard, mends: bool = True) -> list[Block]:
         return []
     found: list[Block] = [Text(audits.ABOUT, "legend"), made]
     for command, texts in audits.found(board.rows):
-        found.append(Text("\n".join(texts), "verdict"))
-        found += [CodeBlock(command)] if mends else []
+        found += [Text("\n".join(texts), "verdict"), CodeBlock(command)]
     nothing = Text("Nothing was found that may have cost a method something.")
     return found if len(found) > 2 else [*found, nothing]
 
@@ -282,10 +280,9 @@ def _templates() -> Environment:
 
 
 def _coded(text: str) -> Markup:
-    """Text with what stands in backticks as code, in double stars bold, and powers raised elsewhere."""
+    """Text with what stands in backticks as code, and powers raised elsewhere."""
     parts = re.split(r"`([^`]+)`", str(escape(visible(str(text)))))
     for i in range(0, len(parts), 2):
-        bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", parts[i])
-        parts[i] = re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", bold)
+        parts[i] = re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", parts[i])
     parts[1::2] = [f"<code>{part}</code>" for part in parts[1::2]]
     return Markup("".join(parts))

@@ -12,7 +12,6 @@ from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.board import Leaderboard
-    from suite.boards.site import WrittenSite
     from suite.configurations.portfolio import Portfolio
     from suite.results.report import WrittenReport
 
@@ -73,31 +72,6 @@ def report(
     own, studies, _ = whose(store, name) if name is not None else (None, (), "")
     query = Query(own, studies, _tags(where))
     return write(store, query, folder, pages_at(server, usual(tracking_uri)), forms, aliases)
-
-
-def board(
-    sources: str | Path | Sequence[str | Path] = (),
-    *,
-    output: str | Path | None = None,
-    papers: str | Path | None = None,
-    aliases: Mapping[str, str] | None = None,
-    storage: str | Path = "runs",
-    tracking_uri: str | None = None,
-) -> "WrittenSite":
-    """A static site of recorded results, from folders of stores, bundles or `board:NAME` (default: the store of
-    `storage`): `suite board`. `page` is its first page.
-    """
-    from suite.boards.site import write
-    from suite.boards.sources import open_source
-    from suite.reproduction.documents import documents
-
-    folder = place(storage)
-    where = folder / "site" if output is None else place(output, "output")
-    given = sources if isinstance(sources, list | tuple) else (sources,)
-    found = [open_source(str(place(source, "sources")), folder) for source in given]
-    found = found or [("this store", store_of(None, storage, tracking_uri))]
-    read = list(documents(place(papers, "papers")).values()) if papers is not None else []
-    return write(found, read, where, aliases or {})
 
 
 def status(

@@ -17,7 +17,6 @@ from suite.cli import (
     advise,
     authoring,
     bank,
-    boards,
     control,
     listing,
     reproduce,
@@ -69,14 +68,8 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
         "replay": (run.replay, "suite replay 0f3c12"),
         "score": (run.score, "suite score model/"),
     },
-    "Papers and boards": {
+    "Papers": {
         "reproduce": (reproduce.reproduce, "suite reproduce folb/table1 --output results"),
-        "board": (
-            boards.board,
-            "suite board runs theirs.zip --papers docs/results --output site",
-        ),
-        "publish": (boards.publish, "suite publish --name quickstart --output quickstart.zip"),
-        "verify": (boards.verify, "suite verify theirs.zip --sample 5"),
     },
     "Extend": {
         "new": (authoring.new, ""),

@@ -22,10 +22,7 @@ app = typer.Typer(
 )
 
 
-NONE = (
-    "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` and "
-    "`suite tuned import board:methods` more"
-)
+NONE = "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` makes more"
 
 
 @app.command("list", epilog="Example: suite tuned list --dataset digits")
@@ -191,14 +188,9 @@ def tuned_portfolio(
     say(found.legend)
 
 
-@app.command("import", epilog="Example: suite tuned import board:methods")
+@app.command("import", epilog="Example: suite tuned import theirs")
 def tuned_import(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A YAML file, a folder of them, a bundle of `suite publish`, or board:NAME."
-        ),
-    ],
+    source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
     storage: Storage = RUNS,
     trust: Trust = False,
     as_json: Json = False,
@@ -208,10 +200,9 @@ def tuned_import(
     All files are checked first; if one is wrong, nothing is imported. Of several for an entry, the one with
     the best validation score is kept.
     """
-    from suite.boards.sources import located, tuned_of
-    from suite.configurations.configuration import keep
+    from suite.configurations.configuration import keep, read_all
 
-    kept, passed_over = keep(tuned_of(located(source, storage)), storage / "imported")
+    kept, passed_over = keep(read_all(source), storage / "imported")
     for reason in passed_over:
         say(reason)
     if as_json:

@@ -7,7 +7,6 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +70,6 @@ class Tuned(BaseModel):
             if not _SHAPES.get(key, _number)(value):
                 raise ValueError(f"{key} is {value!r}, which is no score that the suite writes")
         return scores
-
-    @field_validator("provenance")
-    @classmethod
-    def _provenance(cls, provenance: dict[str, Any]) -> dict[str, Any]:
-        runs = provenance.get("runs", [])
-        if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):
-            raise ValueError(f"runs is {runs!r}, but must be a list of the ids of runs")
-        return provenance
 
     @property
     def path(self) -> Path:
@@ -177,19 +168,14 @@ def read_all(source: Path) -> list[Tuned]:
         paths = [plain(source, "configuration")]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
-    return check_all({str(path): partial(read_text, path, "configuration") for path in paths})
-
-
-def check_all(texts: Mapping[str, Callable[[], str]]) -> list[Tuned]:
-    """Tuned files by where they are from. Raises one `UserError` that names every bad one."""
     found, bad = [], []
-    for source, text in texts.items():
+    for path in paths:
         try:
-            found.append(_runnable(text(), source))
+            found.append(_runnable(read_text(path, "configuration"), str(path)))
         except UserError as error:
             bad.append(str(error))
     if bad:
-        count = f"{len(bad)} of {len(texts)} files cannot be imported; nothing was"
+        count = f"{len(bad)} of {len(paths)} files cannot be imported; nothing was"
         raise UserError("\n".join([count, *bad]))
     return found
 

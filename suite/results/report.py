@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.charts.data import PRINT, Curve, Failure, ReportData, SweepFacts, TrialPoint
+from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.charts.drawing import SIGN
 from reports.leaderboard.board import Contest, Leaderboard, Row
 from suite.results.leaderboards import board_of, searched
@@ -182,13 +182,13 @@ def _sweep(run: Record, finals: list[Record]) -> SweepFacts:
     facts["search"] = searched(run)
     facts["search seed"] = str(run.tags.study_json.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
-    facts |= {f"{PRINT}{k}": ", ".join(sorted(v)) for k, v in prints.items()}
+    facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
     return SweepFacts(
-        run.tags.sweep, run.tags.study, study_text(run.tags), facts, run.page, _setting(run)
+        run.tags.sweep, run.tags.study, _study_text(run.tags), facts, run.page, _setting(run)
     )
 
 
-def study_text(tags: Tags) -> str:
+def _study_text(tags: Tags) -> str:
     """The study of a sweep as it was run, as a file: without what was left out."""
     study = {key: value for key, value in tags.study_json.items() if value not in (None, {}, "")}
     study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}

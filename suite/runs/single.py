@@ -271,11 +271,10 @@ def replay(
     run_id: str,
     data_root: str | None,
     on_evaluation: OnEvaluation,
-    elsewhere: str = "",
 ) -> Replay:
     """Run a recorded run again, on the device of the record; the metrics whose values differ in any bit
-    (times aside). On another device, where that one is not at hand, or where it was computed `elsewhere`
-    (in words), those that differ by more than rounding: `ROUNDING` of the value, or of 1 where that is more.
+    (times aside). On another device, where that one is not at hand, those that differ by more than
+    rounding: `ROUNDING` of the value, or of 1 where that is more.
 
     A search trial that was stopped early is compared up to where it was. It is computed as it was
     then: with the recorded execution and chunk, whatever is the default here.
@@ -289,7 +288,6 @@ def replay(
     again = spec.model_copy(update={"settings": same})
     device, near = _device_for(tags.device or "cpu")
     run = execute(again, data_root, device, on_evaluation, halved=tags.halved)
-    near = near or elsewhere
     differences = _differences(store, recorded, run, 0.0)
     exact = not differences
     if near and not exact:

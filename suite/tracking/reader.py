@@ -1,4 +1,4 @@
-"""What recorded runs are read from: an MLflow store, or a published bundle of plain files."""
+"""What recorded runs are read from."""
 
 from abc import ABC, abstractmethod
 from collections import Counter

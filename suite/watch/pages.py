@@ -1,16 +1,13 @@
-"""The pages that are ours, by their addresses: the first one, sweeps, trials, comparisons, reports, the site of the papers."""
+"""The pages that are ours, by their addresses: the first one, sweeps, trials, comparisons, reports."""
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 
-import suite
 from reports.charts import drawing
 from reports.page import compare, live
 from reports.page.live import Frame
@@ -19,9 +16,7 @@ from suite.tracking.schema.leaderboard_view import start_page
 from suite.watch.views import Views
 from trials.common.errors import UserError
 
-SCRIPT, SITE = "/vega.js", "/site"
-PAPERS = Path(suite.__file__).resolve().parents[1] / "docs" / "results" / "board"
-"""The board and the papers' pages that a checkout has."""
+SCRIPT = "/vega.js"
 ALONE = {
     "Content-Security-Policy": "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -36,14 +31,13 @@ class Pages:
     def __init__(self, views: Views) -> None:
         self.views = views
         bar = [("Sweeps and leaderboards", "/"), ("Compare", "/compare")]
-        bar += [("Board and papers", f"{SITE}/")] * PAPERS.is_dir()
         self.frame = Frame([*bar, ("MLflow", views.server + start_page())], SCRIPT)
         self._script = ""
 
     def routes(self) -> list[BaseRoute]:
         """The addresses."""
         sweep, trial = "/sweeps/{name}", "/sweeps/{name}/trials/{trial}"
-        found: list[BaseRoute] = [
+        return [
             Route("/", self.home),
             Route(SCRIPT, self.script),
             Route("/compare", self.compare),
@@ -54,10 +48,6 @@ class Pages:
             Route(trial, self.trial),
             Route(f"{trial}/parts", self.trial_parts),
         ]
-        if PAPERS.is_dir():
-            found.append(Route(f"{SITE}/assets/vega.js", self.script))
-            found.append(Mount(SITE, StaticFiles(directory=PAPERS, html=True)))
-        return found
 
     async def home(self, request: Request) -> Response:
         """All sweeps, and the leaderboards."""

@@ -22,7 +22,6 @@ x[:, 0] += 2 * y
 np.savez("my.npz", x_train=x[:500], y_train=y[:500], x_test=x[500:], y_test=y[500:])
 """
 RUN = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model --json"
-PUBLISH = "suite publish --name quickstart --output theirs.zip"
 NEW = "suite new algorithm SlowMo"
 TYPED = {
     "suite tuned diff mine.yaml theirs.yaml": "suite tuned diff $(find runs/quickstart/tuned -name '*.yaml' | sort | head -2)",
@@ -41,10 +40,7 @@ TYPED = {
     "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
         "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
     ),
-    "suite board runs theirs.zip --papers docs/results --output site": (
-        "suite board runs theirs.zip --output site"
-    ),
-    "suite verify theirs.zip --sample 5": "suite verify theirs.zip --sample 1",
+    "suite tuned import theirs": "suite tuned export theirs && suite tuned import theirs --storage elsewhere",
 }
 COVERED = {
     # Each is typed by the fixture `folder`, or another line types the same command.
@@ -54,7 +50,6 @@ COVERED = {
     "suite leaderboard --name quickstart --format latex > table.tex": "suite leaderboard --name quickstart",
     "suite tuned list --dataset digits": "suite tuned list",
     "suite replay 0f3c12": "suite replay RUN_ID",
-    "suite publish --name quickstart --output quickstart.zip": PUBLISH,
     "suite new algorithm SlowMo": NEW,
 }
 REFUSED = {
@@ -72,7 +67,6 @@ ALSO = (
     "suite status",
     "suite sweep quickstart --dry-run",
     "suite reproduce --list",
-    "suite tuned export there && suite tuned import there --storage elsewhere",
 )
 """Of commands without an example, and of options that people type first."""
 
@@ -91,7 +85,7 @@ def examples() -> list[str]:
     lines = dict.fromkeys([*tour, "suite sweep mine.yaml", *below])
     found = [line for line in lines if not line.startswith(LONG) and line not in COVERED]
     assert set(COVERED) <= set(lines)
-    assert set(COVERED.values()) <= {*found, RUN, PUBLISH, NEW}
+    assert set(COVERED.values()) <= {*found, RUN, NEW}
     return found
 
 
@@ -102,11 +96,10 @@ def _epilogs(command: Any) -> list[str]:
 
 @pytest.fixture(scope="session")
 def folder(plain: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the tour has begun: a sweep, a recorded and saved run, a bundle, data and a method of one's own."""
+    """Where the tour has begun: a sweep, a recorded and saved run, data and a method of one's own."""
     here = tmp_path_factory.mktemp("tour")
     plain.types("suite sweep quickstart", here)
     (here / "run_id").write_text(json.loads(plain.types(RUN, here))["run_id"])
-    plain.types(PUBLISH, here)
     plain.types(NEW, here)
     plain.types(f"python -c {shlex.quote(DATA)}", here)
     study = re.search(r"```yaml\n(.+?)```", (ROOT / "README.md").read_text(), re.DOTALL)

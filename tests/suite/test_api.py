@@ -61,7 +61,7 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
     script = f"import sys, suite; print([m for m in {HEAVY} if m in sys.modules], dir(suite))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    named = "advise board leaderboard load_model portfolio replay report run status stop sweep trainable tuned"
+    named = "advise leaderboard load_model portfolio replay report run status stop sweep trainable tuned"
     names = ["UserError", *named.split()]
     assert done.stdout.strip() == f"[] {names}", done.stderr
     assert all(getattr(suite, name) for name in names)
@@ -147,8 +147,7 @@ MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Cl
         (lambda: suite.status({"x": 1}), "sweep: must be the name of a sweep or a study, or what"),
         (lambda: suite.stop(None), "sweep: must be the name of a sweep, not None"),
         (lambda: suite.replay(7), "run_id: must be the id of a run in MLflow, not an object"),
-        (lambda: suite.board(7), "sources: must be a path, or a list of paths, not an object"),
-        (lambda: suite.board(output=Mine), "output: must be a path, not the class Mine"),
+        (lambda: suite.report(output=Mine), "output: must be a path, not the class Mine"),
         (lambda: suite.advise(), "dataset: must be given, or data"),
         (lambda: suite.advise(Mine()), "dataset: must be a name that `suite list datasets` shows"),
         (lambda: suite.advise("digits", minutes=0), "minutes: must be at least 0.1, not 0"),
@@ -291,13 +290,10 @@ def test_a_run_shows_its_scores_in_a_notebook() -> None:
     assert run.plot()._repr_html_().count("<svg") == 1
 
 
-def test_a_report_a_site_a_status_and_a_replay_are_the_commands(
-    swept: Result, storage: Path
-) -> None:
+def test_a_report_a_status_and_a_replay_are_the_commands(swept: Result, storage: Path) -> None:
     report = suite.report(swept)
     assert report.page == storage / "report" / "mine" / "report.html" or report.page.is_file()
     assert "fedavg" in report.page.read_text()
-    assert suite.board(storage=storage).page.name == "index.html"
     (one,) = suite.status(storage=storage)
     assert one["name"] == "mine"
     assert suite.status(swept)["expected"] == 10

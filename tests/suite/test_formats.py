@@ -1,6 +1,5 @@
 """What version 0.1 wrote is refused in one line, and nothing of it is touched."""
 
-import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -8,8 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from suite.boards.bundle import LISTING
-from suite.boards.folders import listed
 from suite.formats import FORMAT, FormatError, check_format
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, study_file, suite_here
@@ -88,19 +85,6 @@ def test_a_store(tmp_path: Path) -> None:
     assert fault(done) == f"sweep s {OTHERWISE}"
     assert (paths.storage / "mlflow.db").read_bytes() == before
     assert not paths.folder.exists()
-
-
-def test_a_bundle(tmp_path: Path) -> None:
-    swept(tmp_path)
-    suite_here("publish", "--output", "s", cwd=tmp_path)
-    listing = json.loads((tmp_path / "s" / LISTING).read_text())
-    assert listing["format"] == FORMAT
-    files = {name: (tmp_path / "s" / name).read_bytes() for name in listing.pop("files")}
-    (tmp_path / "s" / LISTING).write_bytes(listed({**listing, "format": 1}, files))
-    before = contents(tmp_path)
-    done = suite_here("verify", "s", cwd=tmp_path, code=2)
-    assert fault(done) == f"bundle s {READ}"
-    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("command", ["run old.yaml", "tuned import old.yaml"])

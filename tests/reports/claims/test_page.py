@@ -1,4 +1,4 @@
-"""Pages of papers on a site."""
+"""Pages of papers."""
 
 from reports.claims.page import row_blocks
 

@@ -3,7 +3,13 @@
 import pytest
 
 from reports.charts.data import Failure, ReportData, SweepFacts
-from reports.leaderboard.names import aliased, classes_of_files, without_paths
+from reports.leaderboard.names import (
+    aliased,
+    classes_of_files,
+    renamed,
+    without_folders,
+    without_paths,
+)
 from reports.page.page import build
 from reports.wording.formats import render
 from tests.support.boards import board_of, runs
@@ -69,3 +75,22 @@ def test_no_folder_of_a_publisher_s_disk_is_shown():
 )
 def test_folders_are_told_from_addresses(text, shown):
     assert without_paths(text) == (shown or text)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["digits", "dirichlet(0.3)"], {}),
+        (["npz:/home/me/my.npz"], {"npz:/home/me/my.npz": "npz:my.npz"}),
+        (["/a b/m.py:Mine"], {"/a b/m.py:Mine": "m.py:Mine"}),
+        (
+            ["npz:/a/x.npz", "npz:/b/x.npz"],
+            {"npz:/a/x.npz": "npz:x.npz", "npz:/b/x.npz": "npz:x.npz (2)"},
+        ),
+    ],
+)
+def test_names_without_their_folders(names: list[str], shown: dict[str, str]) -> None:
+    assert without_folders(names) == shown
+    assert renamed({"a": [(name,) for name in names]}, shown) == {
+        "a": [(shown.get(name, name),) for name in names]
+    }

@@ -91,13 +91,6 @@ def test_a_sweep_is_measured(tmp_path: Path, words: tuple[str, ...], keys: set[s
     assert all(told[key] for key in keys)
 
 
-def test_a_cell_is_tuned_again(tmp_path: Path) -> None:
-    least = ("--tunings", "3", "--board", "3", "--algorithms", "fedavg,fedprox")
-    told = found(tmp_path, "replication.py", *least)
-    assert {row["algorithm"] for row in told["methods"]} == {"fedavg", "fedprox"}
-    assert told["covered"] == 1
-
-
 def test_the_documents_name_scripts_that_there_are() -> None:
     named: set[str] = set()
     for page in [*DOCUMENTS, *(ROOT / "docs").rglob("*.md")]:

@@ -7,7 +7,6 @@ import pytest
 
 from tests.support import (
     corpus,
-    corpus_boards,
     corpus_data,
     corpus_places,
     corpus_plugins,
@@ -18,7 +17,6 @@ from tests.support.corpus import Row
 
 TABLES = (
     corpus,
-    corpus_boards,
     corpus_data,
     corpus_places,
     corpus_plugins,

@@ -12,10 +12,7 @@ from tests.support import foreign
 from tests.support.commands import fault, suite_here
 from trials.common.errors import UserError, unknown
 
-NONE = (
-    "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` and "
-    "`suite tuned import board:methods` more"
-)
+NONE = "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` makes more"
 
 
 @pytest.fixture(scope="module")

@@ -48,8 +48,6 @@ READERS = (
     "leaderboard",
     "leaderboard --format html",
     "report",
-    "board",
-    "publish --output published.zip",
 )
 
 

@@ -41,7 +41,6 @@ def test_the_options_that_take_numbers_are_found():
         "--target",
         "--clients",
     } < found
-    assert ("verify", "--budget") in CASES
     assert ("tuned", "recommend", "--clients") in CASES
     assert not found & {"--name", "--storage", "--json", "--set"}
 

@@ -10,7 +10,7 @@ import pytest
 from reports.charts.drawing import svg
 from reports.charts.published_chart import published
 from reports.claims.summary_page import counts, drawn, summary_page
-from suite.reproduction import costs, experiments, paper, summary
+from suite.reproduction import costs, documents, experiments, paper, summary
 from tests.support.commands import suite_here
 from tests.support.papers import SMALL
 from tests.support.simulations import ROOT
@@ -183,3 +183,29 @@ def _sure(text: str) -> list[list[str]]:
 def test_a_folder_without_documents(tmp_path: Path):
     done = suite_here("reproduce", "--summary", tmp_path, cwd=tmp_path, code=2)
     assert done.stderr == f"error: {tmp_path}: it has no documents of suite reproduce --output\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"command": "suite reproduce x; rm -rf ~"}, "command = 'suite reproduce x; rm -rf ~': must be one command with each of its words quoted"),
+        ({"command": "suite reproduce x\nls"}, r"command = 'suite reproduce x\nls': must be one command with each of its words quoted"),
+        ({"paper": ["FOLB"]}, "paper = ['FOLB']: must be a valid string"),
+        ({"rows": 7}, "rows = 7: must be a valid list"),
+        ({"measured": "much"}, "rows.0.numbers.0.measured = 'much': must be a valid number, unable to parse string as a number"),
+        ({"published": "many"}, "rows.0.numbers.0.published = 'many': could not convert string to float: 'many'"),
+        ({"verdicts": {"holds": "x"}}, "verdicts.holds = 'x': must be a valid integer, unable to parse string as an integer"),
+    ],
+)  # fmt: skip
+def test_a_damaged_document_is_said_and_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], says: str
+):
+    sound = json.loads((RESULTS / "folb-table1-mnist.json").read_text())
+    damaged = json.loads(json.dumps(sound))
+    row = damaged["rows"][0]
+    for part in (damaged, row, row["numbers"][0]):
+        part |= {key: value for key, value in changes.items() if key in part}
+    for number, content in enumerate([damaged, {"an": "other"}, [1], sound]):
+        (tmp_path / f"{number}.json").write_text(json.dumps(content))
+    assert list(documents.documents(tmp_path)) == ["3.json"]
+    assert capsys.readouterr().err == f"{tmp_path}/0.json: {says}: it is skipped\n"

@@ -2,15 +2,10 @@
 it changes.
 """
 
-import csv
-from pathlib import Path
-
 import pytest
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
-from suite.studies.entries import make_entries
-from suite.studies.study import read_study
 from tests.support.searches import entries_of
 from trials.algorithms import ALGORITHMS
 from trials.run.spec import away, outside
@@ -97,14 +92,13 @@ def test_a_reference_by_nature_stays_one_without_a_reason():
     assert (entry.outside(), entry.reference()) == ("", True)
 
 
-@pytest.mark.parametrize("name", ["leaderboard_images", "leaderboard_synthetic"])
-def test_the_mark_is_no_part_of_what_a_cell_asks(name):
-    """The entries of the first published leaderboard, from before there was such a mark, keep their ids."""
-    with open(Path(__file__).with_name("leaderboard_first.csv"), encoding="utf-8") as file:
-        published = {row["entry_id"] for row in csv.DictReader(file) if row["study"] == name}
-    entries = make_entries(read_study(name, {})[1], name)
-    assert {entry.id for entry in entries} == published
-    assert {entry.algorithm for entry in entries if entry.outside()} == {"defed"}
+def test_the_mark_is_no_part_of_what_an_entry_asks(monkeypatch):
+    study = {"algorithms": ["defed"], "settings": {"participation": 0.2}}
+    (marked,) = entries_of(**study)
+    assert (bool(marked.outside()), marked.id) == (True, "9626a805")
+    monkeypatch.setattr(ALGORITHMS["defed"], "requires", {})
+    (unmarked,) = entries_of(**study)
+    assert (bool(unmarked.outside()), unmarked.id) == (False, "9626a805")
 
 
 def test_what_is_outside_is_recommended_only_when_asked_for():

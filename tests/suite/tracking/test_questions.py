@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-from suite.boards.publish import publish
-from suite.boards.site import write
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import EVERYTHING, Query
+from suite.results.report import read as read_report
 from suite.tracking.reader import Reader
 from suite.tracking.store import open_existing
 from tests.support.stores import recorded
@@ -25,17 +24,13 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda store, folder: read_leaderboard(store, Query(at="bytes")),
-        lambda store, folder: write([("runs", store)], [], folder / "site", {}),
-        lambda store, folder: publish(store, EVERYTHING, folder / "bundle"),
+        lambda store: read_leaderboard(store, Query(at="bytes")),
+        lambda store: read_report(store, EVERYTHING, ""),
     ],
-    ids=["leaderboard --at bytes", "board", "publish"],
+    ids=["leaderboard --at bytes", "report"],
 )
 def test_no_run_is_asked_for_alone(
-    there: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    read: Callable[[Reader, Path], Any],
+    there: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[Reader], Any]
 ) -> None:
     together: list[str] = []
     many = SqlAlchemyStore.get_metric_history_bulk
@@ -49,7 +44,7 @@ def test_no_run_is_asked_for_alone(
 
     monkeypatch.setattr(SqlAlchemyStore, "get_metric_history", alone)
     monkeypatch.setattr(SqlAlchemyStore, "get_metric_history_bulk", counted)
-    read(open_existing(None, there / "runs"), tmp_path)
+    read(open_existing(None, there / "runs"))
     assert together, "there was something to ask"
 
 

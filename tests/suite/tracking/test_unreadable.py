@@ -164,11 +164,6 @@ def test_a_tuned_configuration_that_cannot_be_read_is_passed_over(here: Path):
     done = suite_here("tuned", "list", "--json", cwd=here)
     assert [item["heterogeneity"] for item in document(done)] == ["labels(2)"]
     assert done.stderr == f"{READ}1 run of sweep s could not be read: tag suite.tuned\n"
-    made = suite_here("board", "--output", "site", cwd=here)
-    of = "fedavg on digits · logreg · iid in sweep s"
-    assert f"left out: the tuned file of {of} must be a mapping of keys to values" in made.stderr
-    shown = [path.parent.name for path in (here / "site" / "specs").rglob("*.yaml")]
-    assert shown == ["digits-logreg-labels-2"]
 
 
 def test_a_report_shows_what_is_sound(here: Path):
