@@ -1,20 +1,21 @@
-"""Golden runs: the numbers of this checkout, recorded before a large change and compared after it.
+"""The yardstick: what this checkout computes as one flat table, recorded before a change and compared after it.
 
-    python benchmarks/golden.py record benchmarks/golden.json
-    python benchmarks/golden.py compare benchmarks/golden.json
+    python benchmarks/golden.py record
+    python benchmarks/golden.py compare                # --part trials|specified|boards|papers|kills, --within 1e-6
 
-runs every algorithm on three models, a sweep that is killed and resumed, another one, and the
-readings of a paper's table, offline, in a few minutes on two cores. `compare` says each difference in words and exits with 1 where
-there is one. Numbers are compared to the last bit; times, ids of runs, paths and sentences are left out.
+The table is `golden.csv`: part, scenario, method, quantity, value. It knows nothing of formats, so it outlives them. `compare` says each
+difference and exits with 1 where there is one. Numbers are equal to the last bit, or `--within` a relative difference.
 """
 
 import argparse
-import hashlib
+import csv
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,315 +26,281 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
-
-RENAMED = {
-    "cell": "entry_id",
-    "cells": "entries",
-    "scenarios": "entries",
-    "deal": "partition",
-    "deals": "partitions",
-    "place": "scenario",
-}
-"""Words of names in documents that change on purpose: what is recorded, what it is called later.
-
-A recorded name and a name of today are equal when they are after this. It changes no number.
-"""
-DROPPED = re.compile(
-    r".*seconds|runs?|at|page|chosen|storage|tracking_uri|experiment_id|command|why|note"
-)
-"""Keys of documents whose values are times, ids of runs, places or remarks."""
+FILE = ROOT / "benchmarks" / "golden.csv"
+Key = tuple[str, str, str]
+Table = dict[Key, str]
 
 MODELS = ("logreg", "mlp(16)", "mcmahan_cnn")  # compiled, batched, and a small convolution
-LEVEL = "labels(2)+system(epochs=1..2)"
-SETTINGS = {"rounds": 4, "clients": 6, "participation": 0.5, "batch_size": 64, "eval_every": 1}
-SHORT = {"rounds": 10, "clients": 6, "participation": 0.5, "batch_size": 32, "eval_every": 2}
-DIGITS = {"algorithms": ["fedavg", "folb"], "datasets": ["digits"], "settings": SHORT}
-KILLED = "deals"
-SWEEPS: dict[str, dict[str, Any]] = {
-    KILLED: {
-        **DIGITS,
-        "models": ["logreg", "mlp(16)"],
-        "heterogeneity": [LEVEL],
-        "trials": 10,
-        "seeds": 2,
-        "partitions": 2,
-        "confirm": {"best": 2, "seeds": 1},
-        "pack": 4,
-        "target": 0.3,
-    },
-    "gp": {
-        **DIGITS,
-        "models": ["logreg"],
-        "heterogeneity": ["iid"],
-        "trials": 10,
-        "seeds": 1,
-        "sampler": "gp",
-        "confirm": {"best": 2, "seeds": 1},
-    },
+SHORT = {"rounds": 4, "clients": 6, "participation": 0.5, "batch_size": 64, "eval_every": 1}
+LEVEL = "labels(2)"
+
+LONGER = {"rounds": 6, "clients": 8, "participation": 0.5, "batch_size": 16, "eval_every": 2}
+SPECIFIED: list[dict[str, Any]] = [
+    {"algorithm": "fedavg", "heterogeneity": "dirichlet(0.3)", "lr": 0.2, "momentum": 0.9, "weight_decay": 0.001},
+    {"algorithm": "fedprox", "heterogeneity": "labels(2)+system(epochs=1..3)", "lr": 0.1, "mu": 0.05, "local_epochs": 2},
+    {"algorithm": "scaffold", "model": "mlp(16)", "heterogeneity": "shards(2)", "lr": 0.05, "partition_seed": 3},
+    {"algorithm": "folb", "dataset": "synthetic(1,1)", "heterogeneity": "natural+system(steps=1..9)", "lr": 0.05, "mu": 0.1, "variant": "heterogeneity", "psi": 0.3},
+    {"algorithm": "safl", "heterogeneity": "iid+dropout(0.2)", "lr": 0.1, "L": 5.0, "epsilon": 0.02},
+    {"algorithm": "fedagg", "model": "mlp(16)", "heterogeneity": "dirichlet_by_class(0.3)", "lr": 0.1, "alpha": 0.05},
+    {"algorithm": "defed", "heterogeneity": "iid", "lr": 0.3, "topology": "ring(2)", "participation": 1.0},
+    {"algorithm": "fedumf", "heterogeneity": "labels(2)", "lr": 0.1, "alpha": 0.4, "batch_size": "full"},
+    {"algorithm": "fedadam", "model": "mcmahan_cnn", "heterogeneity": "iid+speed(0.5)+delay(mean=2,deadline=9)", "lr": 0.05},
+    {"algorithm": "fedavg", "dataset": "synthetic(0.5,0.5)", "heterogeneity": "natural", "lr": 0.1, "execution": "sequential"},
+]  # fmt: skip
+
+SWEEP = {
+    "algorithms": ["fedavg", "folb"],
+    "datasets": ["digits"],
+    "models": ["logreg"],
+    "heterogeneity": ["dirichlet(0.3)"],
+    "seeds": 2,
+    "trials": 12,  # TPE models the last three
+    "sampler": "tpe",
+    "scheduler": "none",
+    "settings": {"rounds": 10, "clients": 6, "participation": 0.5, "batch_size": 32, "eval_every": 2},
+}  # fmt: skip
+TUNINGS = {
+    **SWEEP,
+    "algorithms": ["fedavg", "fedprox", "folb"],
+    "tunings": 3,
+    "models": ["logreg", "mlp(16)"],
 }
-READINGS = ("folb/text", "--readings", "--seeds", "2", "--rounds", "20")
-LONG = 12
-"""Of longer lists of objects each has a digest of its numbers instead."""
+KILLED = {**SWEEP, "confirm": {"best": 2, "seeds": 1}, "partitions": 2, "pack": 4}
+FIELDS = ("rank", "mean", "ci_low", "ci_high", "behind", "seeds", "uploaded_bytes")
+PAPERS = (("folb/text", "2"), ("folb/table1", "2"), ("defed/regression", "2"))
 PACKAGES = ("torch", "numpy", "scipy", "numba", "optuna", "ray", "scikit-learn")
 
 
-def digest(numbers: Any) -> str:
-    """A digest of the numbers in a document, whatever its names are."""
-    return hashlib.sha256(_canonical(numbers).encode()).hexdigest()[:8]
-
-
-def _canonical(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"({' '.join(sorted(map(_canonical, value.values())))})"
-    if isinstance(value, list | tuple):
-        return f"[{' '.join(map(_canonical, value))}]"
-    if isinstance(value, str):
-        return "text"
-    return value.hex() if isinstance(value, float) else repr(value)
-
-
-def timeless(entry: dict[str, Any]) -> dict[str, Any]:
-    """An evaluation without its times."""
-    return {name: value for name, value in entry.items() if not name.endswith("_seconds")}
-
-
-def algorithms(folder: Path) -> dict[str, Any]:
-    """Histories and final models of every algorithm, by `model algorithm`."""
-    import suite
+def trials(folder: Path) -> Table:
+    """Run every algorithm on three models."""
     from trials.algorithms import ALGORITHMS
 
-    found = {}
+    table: Table = {}
     for model in MODELS:
         for name in sorted(ALGORITHMS):
-            run = suite.run(name, model=model, heterogeneity="labels(2)", settings=SETTINGS, seed=1)
-            kept = folder / f"{model} {name}"
-            run.save(kept)
-            entries = [timeless(entry) for entry in run.history]
-            metrics = sorted(set().union(*entries))
-            found[kept.name] = {
-                "status": str(run.status),
-                "val_score": run.val_score,
-                "test_score": run.test_score,
-                "history": {
-                    m: digest([entry[m] for entry in entries if m in entry]) for m in metrics
-                },
-                "weights": _weights(kept),
-            }
-            say(f"{kept.name}: {run.val_score:.3f}")
-    return found
+            asked = {"algorithm": name, "model": model, "heterogeneity": LEVEL, **SHORT}
+            table |= _run(folder, asked, f"digits {model} {LEVEL}", name)
+    return table
 
 
-def _weights(folder: Path) -> str:
-    """The SHA-256 of a saved model's tensors, the server's and then the clients'."""
+def specified(folder: Path) -> Table:
+    """Run ten trials that are written out in full."""
+    table: Table = {}
+    for number, asked in enumerate(SPECIFIED):
+        whole = {**LONGER, **asked}
+        scenario, method = f"trial {number}", asked["algorithm"]
+        table[scenario, method, "specification"] = json.dumps(whole)
+        table |= _run(folder / str(number), whole, scenario, method)
+    return table
+
+
+def _run(folder: Path, asked: dict[str, Any], scenario: str, method: str) -> Table:
+    import suite
+
+    run = suite.run(**asked, seed=1)
+    run.save(folder)
+    last = run.history[-1]
+    quantities = {
+        "status": str(run.status),
+        "val_score": run.val_score,
+        "test_score": run.test_score,
+        "weights": _norm(folder),
+        **{key: last[key] for key in ("client_steps", "uploaded_bytes", "train_loss") if key in last},
+    }  # fmt: skip
+    say(f"{method} {scenario}: {run.val_score:.3f}")
+    return {(scenario, method, key): _text(value) for key, value in quantities.items()}
+
+
+def _norm(folder: Path) -> float:
+    """Return the Euclidean norm of all tensors of a saved model, the server's and the clients'."""
     import torch
 
-    said = hashlib.sha256()
-    for file in sorted(folder.glob("*.pt"), reverse=True):
+    squares = []
+    for file in sorted(folder.glob("*.pt")):
         for tensor in torch.load(file, weights_only=True).values():
-            said.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-            said.update(tensor.contiguous().numpy().tobytes())
-    return said.hexdigest()
+            squares.extend((tensor.double().flatten() ** 2).tolist())
+        file.unlink()
+    return math.sqrt(math.fsum(squares))
 
 
-def started(folder: Path, *args: str) -> "subprocess.Popen[str]":
-    """A command of this checkout that runs in a folder; what it says goes to a log beside that."""
+def boards(folder: Path) -> Table:
+    """Run quickstart and a study with three tunings; rank the former at equal bytes, too."""
+    import suite
+
+    suite.sweep("quickstart", storage=folder)
+    suite.sweep({**TUNINGS, "name": "tunings"}, storage=folder)
+    return (
+        _ranked(suite.leaderboard("quickstart", storage=folder), "quickstart")
+        | _ranked(suite.leaderboard("quickstart", at="bytes", storage=folder), "quickstart at bytes")
+        | _ranked(suite.leaderboard("tunings", storage=folder), "tunings")
+    )  # fmt: skip
+
+
+def _ranked(leaderboard: Any, name: str) -> Table:
+    table: Table = {}
+    for row in leaderboard.to_pandas().to_dict("records"):
+        scenario = " ".join((name, row["dataset"], row["model"], row["heterogeneity"]))
+        for field, value in row.items():
+            if field in FIELDS or field.startswith("params."):
+                table[scenario, row["algorithm"], field] = _text(value)
+    return table
+
+
+def papers(folder: Path) -> Table:
+    """Run the papers' tables that take seconds, under their declared settings."""
+    table: Table = {}
+    for path, seeds in PAPERS:
+        say(path)
+        command = ["reproduce", path, "--seeds", seeds, "--json"]
+        document = json.loads(_ended(started(folder, *command)))
+        for row in document["rows"]:
+            scenario = f"{path} {row['row']}"
+            for number in row["numbers"]:
+                method = f"{number['method']} {number['metric']}"
+                for field in ("published", "measured", "verdict"):
+                    table[scenario, method, field] = _text(number[field])
+            for index, claim in enumerate(row["claims"]):
+                table[scenario, f"claim {index}", "verdict"] = claim["verdict"]
+    return table
+
+
+def kills(folder: Path) -> Table:
+    """Kill a sweep at three moments, resume each time, and end where it is not as one that was never killed."""
+    journal = Path("runs", "killed", "journal.jsonl")
+    study = folder / "killed.yaml"
+    folder.mkdir(parents=True)
+    study.write_text(json.dumps(KILLED))
+    whole = _swept(folder / "whole", str(study))
+    lines = _lines(folder / "whole" / journal)
+    say(f"{lines} lines in the journal of the whole sweep")
+    for part in (0.25, 0.5, 0.75):
+        cut = folder / f"cut{part}"
+        process = started(cut, "sweep", str(study))
+        while _lines(cut / journal) < lines * part:
+            if process.poll() is not None:
+                sys.exit("the sweep was over before it could be killed")
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        say(f"killed at line {_lines(cut / journal)}")
+        if told := list(differences(whole, _swept(cut, str(study), "--resume"), None)):
+            sys.exit("\n".join(["killed and resumed, it is another sweep:", *told]))
+    return whole
+
+
+def _swept(folder: Path, *arguments: str) -> Table:
+    """Run a sweep to its end; return its leaderboard and what each of its trials tried and scored."""
+    import suite
+
+    _ended(started(folder, "sweep", *arguments))
+    storage = folder / "runs"
+    table = _ranked(suite.leaderboard("killed", storage=storage), "killed")
+    scores: dict[Key, list[str]] = {}
+    for trial in recorded(storage):
+        params = " ".join(f"{key}={value!r}" for key, value in sorted(trial["params"].items()))
+        place = ("killed", trial["algorithm"], f"{trial['kind']} {params}")
+        scores.setdefault(place, []).append(repr(trial["val_score"]))
+    return table | {place: " ".join(sorted(values)) for place, values in scores.items()}
+
+
+def recorded(storage: Path) -> Iterator[dict[str, Any]]:
+    """Yield algorithm, kind, params and val_score of each recorded trial of a storage."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{storage / 'mlflow.db'}")
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    for run in client.search_runs(experiments, max_results=10_000):
+        tags = run.data.tags
+        if "suite.trial_id" in tags:
+            yield {
+                "algorithm": tags["suite.algorithm"],
+                "kind": tags["suite.kind"],
+                "params": json.loads(tags["suite.params"]),
+                "val_score": run.data.metrics["val/score"],
+            }
+
+
+def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Start a command of this checkout in a folder, as the leader of a process group."""
     folder.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    env.pop("MLFLOW_TRACKING_URI", None)
-    with _log(folder).open("a") as log:
+    for name in ("MLFLOW_TRACKING_URI", "SUITE_DATA"):
+        env.pop(name, None)
+    with (folder / "log").open("a") as log:
         return subprocess.Popen(
-            [sys.executable, "-c", "from suite.cli.app import main; main()", *args],
+            [sys.executable, "-c", "from suite.cli.app import main; main()", *arguments],
             cwd=folder,
             env=env,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            start_new_session=True,
         )
 
 
-def _log(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.log")
-
-
-def document(folder: Path, *args: str) -> dict[str, Any]:
-    """What a command prints with `--json`; ends the script where it fails."""
-    process = started(folder, *args, "--json")
-    out, _ = process.communicate()
+def _ended(process: "subprocess.Popen[str]") -> str:
+    printed, _ = process.communicate()
     if process.returncode:
-        said = _log(folder).read_text()[-3000:]
-        sys.exit(f"suite {' '.join(args)} ended with {process.returncode}:\n{said}")
-    made: dict[str, Any] = json.loads(out)
-    return made
+        sys.exit(f"{process.args!r} ended with {process.returncode}:\n{printed[-3000:]}")
+    return printed
 
 
-def sweep(folder: Path, name: str, *options: str) -> dict[str, Any]:
-    """A sweep's summary, leaderboard and trials."""
-    say(f"sweep {name}{' again' if options else ''}")
-    summary = document(folder, "sweep", _study(folder, name), *options)
-    return {
-        "summary": kept(summary),
-        "leaderboard": kept(document(folder, "leaderboard", name)),
-        "trials": trials(folder),
-    }
-
-
-def _study(folder: Path, name: str) -> str:
-    """The file of a study, beside the folder of its sweep."""
-    file = folder.with_name(f"{name}.yaml")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"sampler": "tpe", "scheduler": "none", **SWEEPS[name]}))
-    return str(file)
-
-
-def killed(folder: Path, whole: int) -> dict[str, Any]:
-    """The same sweep, ended with SIGKILL when its journal has half of its `whole` lines, then resumed."""
-    journal = folder / "runs" / KILLED / "journal.jsonl"
-    say(f"sweep {KILLED}, to be killed")
-    process = started(folder, "sweep", _study(folder, KILLED))
-    while lines(journal) < whole // 2:
-        if process.poll() is not None:
-            sys.exit(f"the sweep ended with {process.returncode} before it could be killed")
-        time.sleep(0.02)
-    process.kill()
-    process.communicate()
-    say(f"killed at line {lines(journal)} of {whole}")
-    if lines(journal) >= whole:
-        sys.exit("the sweep was over when it was killed")
-    return sweep(folder, KILLED, "--resume")
-
-
-def lines(journal: Path) -> int:
-    """Whole lines of a journal."""
+def _lines(journal: Path) -> int:
     return journal.read_bytes().count(b"\n") if journal.exists() else 0
 
 
-def trials(folder: Path) -> dict[str, Any]:
-    """All recorded trials of a store: the id, what was tried, and digests of what came out."""
-    from mlflow import MlflowClient
-
-    from suite.tracking.store import open_existing
-
-    client = MlflowClient(f"sqlite:///{folder / 'runs' / 'mlflow.db'}")
-    store = open_existing(None, folder / "runs")
-    found = {}
-    for experiment in client.search_experiments():
-        for run in client.search_runs([experiment.experiment_id], max_results=10_000):
-            tags, metrics = run.data.tags, run.data.metrics
-            if "suite.trial_id" in tags:
-                found[_called(tags)] = {
-                    "id": tags["suite.trial_id"],
-                    "kind": tags["suite.kind"],
-                    "status": tags["suite.status"],
-                    "seed": store.get(run.info.run_id).tags.seed,  # which its entry's run may have
-                    "params": json.loads(tags["suite.params"]),
-                    "val_score": metrics["val/score"],
-                    "history": digest(
-                        {
-                            metric: [
-                                (point.step, point.value)
-                                for point in client.get_metric_history(run.info.run_id, metric)
-                            ]
-                            for metric in metrics
-                            if not metric.endswith("_seconds")
-                        }
-                    ),
-                }
-    return dict(sorted(found.items()))
-
-
-def _called(tags: dict[str, str]) -> str:
-    """What a trial is called here: by what it ran, and by its id without its entry's hash."""
-    names = (tags[f"suite.{part}"] for part in ("algorithm", "model", "heterogeneity"))
-    return " ".join((*names, tags["suite.trial_id"].partition("-")[2]))
-
-
-def readings(folder: Path) -> dict[str, Any]:
-    """The document of the readings page."""
-    say("readings")
-    return {" ".join(READINGS): kept(document(folder, "reproduce", *READINGS))}
-
-
-def kept(value: Any) -> Any:
-    """A document without times, ids of runs, places and sentences; long lists as digests."""
-    if isinstance(value, dict):
-        parts = {k: kept(v) for k, v in value.items() if not DROPPED.fullmatch(k)}
-        return {k: v for k, v in parts.items() if not _sentence(v)}
-    if isinstance(value, list):
-        parts = [kept(item) for item in value if not _sentence(item)]
-        rows = len(parts) > LONG and isinstance(parts[0], dict)
-        return [digest(item) for item in parts] if rows else parts
-    return value
-
-
-def _sentence(value: Any) -> bool:
-    return isinstance(value, str) and len(value.split()) > 4
-
-
-def sweeps(folder: Path) -> dict[str, Any]:
-    """The sweeps; ends the script where the one that was killed is not as the one that was not."""
-    found = {name: sweep(folder / name, name) for name in SWEEPS}
-    whole = lines(folder / KILLED / "runs" / KILLED / "journal.jsonl")
-    again = killed(folder / "killed", whole)
-    told = list(differences(found[KILLED], again))
-    if told:
-        sys.exit("\n".join([f"killed and resumed, {KILLED} is another sweep:", *told]))
-    return found
-
-
-PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "algorithms": algorithms,
-    "sweeps": sweeps,
-    "readings": readings,
+PARTS: dict[str, Callable[[Path], Table]] = {
+    "trials": trials,
+    "specified": specified,
+    "boards": boards,
+    "papers": papers,
+    "kills": kills,
 }
 
 
-def machine() -> dict[str, str]:
-    """What numbers depend on besides the code."""
+def machine() -> Table:
+    """Return what numbers depend on besides the code."""
     info = Path("/proc/cpuinfo")
-    models = (
-        re.findall(r"^model name\s*: (.+)", info.read_text(), re.MULTILINE) if info.exists() else []
-    )
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {
-        "processor": models[0] if models else platform.processor(),
-        "system": f"{platform.system()} {platform.machine()}",
+    names = re.findall(r"^model name\s*: (.+)", info.read_text(), re.M) if info.exists() else []
+    parts = {
+        "processor": names[0] if names else platform.processor(),
         "python": platform.python_version(),
-        **versions,
+        **{name: importlib.metadata.version(name) for name in PACKAGES},
     }
+    return {("machine", "", key): value for key, value in parts.items()}
 
 
-def commit() -> str:
-    """The commit that is checked out."""
-    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+def differences(before: Table, now: Table, within: float | None) -> Iterator[str]:
+    """Yield each difference in words; numbers differ where they are not `within` a relative difference."""
+    for key in before | now:
+        place = " / ".join(filter(None, key))
+        if key not in now:
+            yield f"{place}: is missing now"
+        elif key not in before:
+            yield f"{place}: was not recorded before"
+        elif not _equal(before[key], now[key], within):
+            yield f"{place}: recorded {before[key]}, now {now[key]}"
 
 
-def renamed(name: str) -> str:
-    """A name with each of its words as it is called later."""
-    return re.sub("[a-z]+", lambda word: RENAMED.get(word[0], word[0]), name)
+def _equal(before: str, now: str, within: float | None) -> bool:
+    if before == now or within is None:
+        return before == now
+    numbers = r"-?\d[\d.]*(?:e[-+]?\d+)?"
+    if re.sub(numbers, "", before) != re.sub(numbers, "", now):
+        return False
+    pairs = zip(re.findall(numbers, before), re.findall(numbers, now), strict=True)
+    return all(math.isclose(float(a), float(b), rel_tol=within, abs_tol=within) for a, b in pairs)
 
 
-def differences(before: Any, now: Any, place: str = "") -> Iterator[str]:
-    """Each difference of two documents, in words."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        before = {renamed(k): v for k, v in before.items()}
-        now = {renamed(k): v for k, v in now.items()}
-        for key in before | now:
-            there = f"{place} / {key}" if place else key
-            if key not in now:
-                yield f"{there}: is missing now"
-            elif key not in before:
-                yield f"{there}: was not recorded before"
-            else:
-                yield from differences(before[key], now[key], there)
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for index, (old, new) in enumerate(zip(before, now, strict=True)):
-            yield from differences(old, new, f"{place} [{index}]")
-    elif isinstance(before, str) and isinstance(now, str):
-        if renamed(before) != renamed(now):
-            yield f"{place}: recorded {before}, now {now}"
-    elif before != now:
-        yield f"{place}: recorded {before!r}, now {now!r}"
+def _text(value: Any) -> str:
+    """Return a value as text; floats exactly, whole ones as integers, and nothing for None and NaN."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, dict):
+        return json.dumps(value, sort_keys=True)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(float(value))
+    return str(value)
 
 
 def say(text: str) -> None:
@@ -341,39 +308,46 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def written(found: Any, depth: int = 0) -> str:
-    """A document as JSON, a line for each run, trial and leaderboard. Numbers are as exact as they are."""
-    if not isinstance(found, dict) or depth > 3:
-        return json.dumps(found)
-    inner = [f"{json.dumps(key)}: {written(value, depth + 1)}" for key, value in found.items()]
-    return "{\n" + ",\n".join(inner) + "\n}" if depth < 3 else "{" + ", ".join(inner) + "}"
+def read() -> dict[str, Table]:
+    """Return the recorded table of each part."""
+    tables: dict[str, Table] = {}
+    with FILE.open(newline="") as file:
+        for row in csv.DictReader(file):
+            key = row["scenario"], row["method"], row["quantity"]
+            tables.setdefault(row["part"], {})[key] = row["value"]
+    return tables
+
+
+def write(tables: dict[str, Table]) -> None:
+    """Write the table of each part."""
+    with FILE.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("part", "scenario", "method", "quantity", "value"))
+        for part, table in tables.items():
+            writer.writerows((part, *key, value) for key, value in table.items())
 
 
 def main() -> None:
-    """Entry point."""
+    """Record the table, or compare with it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("action", choices=("record", "compare"))
-    parser.add_argument("file", type=Path)
-    parser.add_argument(
-        "--part", choices=PARTS, help="this part alone; of a record, the others stay"
-    )
+    parser.add_argument("--part", choices=PARTS, action="append", help="this part alone")
+    parser.add_argument("--within", type=float, metavar="X", help="accept a relative difference")
     args = parser.parse_args()
-    kept = args.action == "compare" or args.part
-    before = json.loads(args.file.read_text()) if kept else {}
-    names = [args.part] if args.part else list(PARTS)
-    began = time.monotonic()
+    before = read() if FILE.exists() else {}
+    names = args.part or list(PARTS)
     with tempfile.TemporaryDirectory(prefix="suite-golden-") as scratch:
-        found = {name: PARTS[name](Path(scratch) / name) for name in names}
-    say(f"{time.monotonic() - began:.0f} s")
+        now = {name: PARTS[name](Path(scratch) / name) for name in names}
     if args.action == "record":
-        made = {**before, "commit": commit(), "machine": machine(), **found}
-        args.file.write_text(written(made) + "\n")
+        write({**before, "machine": machine(), **now})
         return
-    for told in differences(before["machine"], machine()):
+    for told in differences(before["machine"], machine(), None):
         print(f"another machine, where last bits may be others: {told}")
-    told_all = list(differences({name: before[name] for name in names}, found))
+    told_all = [
+        told for name in names for told in differences(before[name], now[name], args.within)
+    ]
     print("\n".join([*told_all, f"{len(told_all) or 'no'} differences"]))
     sys.exit(1 if told_all else 0)
 

@@ -26,6 +26,13 @@ def report(
         storage.set_trial_intermediate_value(trial._trial_id, step, value)
 
 
+def forget_notes(study: optuna.Study, number: int) -> None:
+    """Drop what a sampler noted on a running trial. TPE and GP note hyperparameters that the trial may not have,
+    and go by them in the next suggestion; no journal has them.
+    """
+    study.get_trials(deepcopy=False)[number].system_attrs.clear()
+
+
 def first_generation() -> dict[str, Any]:
     """What marks a configuration as of NSGA-II's first generation: one that it did not suggest has no mark."""
     return {NSGAIISampler._get_generation_key(): 0}

@@ -21,7 +21,7 @@ import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import TrialState, create_trial
 
-from suite.search.optuna_internals import first_generation, report
+from suite.search.optuna_internals import first_generation, forget_notes, report
 from suite.search.trial import InitialConfiguration
 from suite.studies.samplers import Sampler
 from suite.studies.space import Space
@@ -133,6 +133,8 @@ class Proposer:
             trial = self._optuna.ask()
             _ = trial.relative_params  # computed when first wanted, which given values do not
             params = self.space.suggest(trial)
+        if not self.sampler.notes:
+            forget_notes(self._optuna, trial.number)
         self._numbers[index] = trial.number
         return params
 

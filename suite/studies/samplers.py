@@ -63,6 +63,18 @@ class Sampler(ABC):
         """Optuna's sampler, a function of the seed: it is made anew for each suggestion."""
 
 
+def _tpe(seed: int, multivariate: bool) -> "BaseSampler":
+    """Make Optuna's TPE with all that has a default named: a new version's default would change numbers."""
+    return samplers.TPESampler(
+        seed=seed,
+        n_startup_trials=STARTUP,
+        n_ei_candidates=24,
+        multivariate=multivariate,
+        group=multivariate,
+        constant_liar=False,
+    )
+
+
 @dataclass(frozen=True)
 class TPE(Sampler):
     """Multivariate; conditional hyperparameters in groups."""
@@ -73,9 +85,7 @@ class TPE(Sampler):
 
     def make(self, seed: int) -> "BaseSampler":
         """Optuna's `TPESampler`."""
-        return samplers.TPESampler(
-            seed=seed, multivariate=True, group=True, n_startup_trials=STARTUP
-        )
+        return _tpe(seed, multivariate=True)
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,8 @@ class GaussianProcess(Sampler):
         return samplers.GPSampler(
             seed=seed,
             n_startup_trials=STARTUP,
-            independent_sampler=samplers.TPESampler(seed=seed, n_startup_trials=STARTUP),
+            independent_sampler=_tpe(seed, multivariate=False),
+            deterministic_objective=False,
             warn_independent_sampling=False,
         )
 

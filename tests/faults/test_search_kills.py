@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import cut_short, histories, study_file, to_its_end
+from tests.support.commands import cut_short, histories, study_file, suite_here, to_its_end
 
 JOURNAL = "runs/small/journal.jsonl"
 STUDY = """
@@ -56,4 +56,19 @@ def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, m
     (cut / "warm.yaml").unlink()
     cut_short(*command, "--resume", cwd=cut, journal=journal, ends=14, signal=signal.SIGKILL)
     to_its_end(*command, "--resume", "--set", "max_concurrent=1", cwd=cut, journal=journal)
+    assert histories(cut) == histories(whole)
+
+
+@pytest.mark.timeout(1800)
+def test_tpe_killed_past_its_start_up_suggests_what_it_would_have(tmp_path: Path) -> None:
+    """FOLB's psi exists under one variant only. Trials of the other run when it is killed, and the next one has it."""
+    whole, cut = tmp_path / "a", tmp_path / "b"
+    command = ["sweep", "small.yaml", "--set", "trials=13", "--set", "seeds=1", "--set", "rounds=2"]
+    for folder in (whole, cut):
+        folder.mkdir()
+        study_file(folder, STUDY.format(sampler="tpe", more="").replace(", dirichlet(0.3)", ""))
+    suite_here(*command, cwd=whole)
+    journal = cut / JOURNAL
+    cut_short(*command, cwd=cut, journal=journal, ends=12, signal=signal.SIGKILL, event="request")
+    suite_here(*command, "--resume", cwd=cut)
     assert histories(cut) == histories(whole)
