@@ -91,8 +91,8 @@ class Candidates:
         return self.proposer.propose(index)
 
     def restore(self, index: int, made: InitialConfiguration) -> None:
-        """Take over configuration `index` from a journal, whose results are known already. A journal that was
-        repaired may lack one: that trial runs again, and the sampler is told it and what follows then.
+        """Take over configuration `index` from a journal, whose results are known already. A journal may
+        lack one that a person deleted: that trial runs again, and the sampler is told it and what follows then.
         """
         if index == len(self.proposer.made):
             due = index - self.lag
