@@ -54,7 +54,7 @@ class SearchSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     sampler: Annotated[str, AfterValidator(SAMPLERS.whole)] = "tpe"
-    scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
+    scheduler: Literal["none", "asha"] = "none"
     grid_points: Positive = 5
     pareto: Cost | None = None
     constraints: dict[Cost, Bound] = {}

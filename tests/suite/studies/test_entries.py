@@ -348,7 +348,7 @@ def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, 
         ({"confirm": {"seed": 1}}, ["confirm.seed = 1", "Did you mean 'seeds'?"]),
         ({"joint": {"over": ["models"]}}, ["joint", "unknown key 'joint'"]),
         ({"design": "crossed"}, ["design", "unknown key 'design'"]),
-        ({"scheduler": "pbt"}, ["scheduler = 'pbt'", "'hyperband'"]),
+        ({"scheduler": "pbt"}, ["scheduler = 'pbt'", "'asha'"]),
     ],
 )
 def test_settings_of_the_search_that_cannot_be_are_refused(faults, changed, words):

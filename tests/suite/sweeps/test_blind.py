@@ -34,8 +34,6 @@ WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
 STUDIES: dict[str, dict[str, Any]] = {
     "tpe": {"sampler": "tpe", "trials": 8},
     "asha": {"sampler": "random", "scheduler": "asha"},
-    "hyperband": {"sampler": "random", "scheduler": "hyperband"},
-    "median": {"sampler": "random", "scheduler": "median"},
     "confirmed under a constraint": {
         "constraints": {"rounds_to_target": {"max": 4}},
         "target": 0.7,
