@@ -34,7 +34,6 @@ CHARTS = {
     "rounds": "Test score against rounds",
     "bytes": "Test score against bytes",
     "expected": "Expected test score against the tuning budget",
-    "fronts": "Score against cost",
 }
 
 
@@ -100,7 +99,6 @@ def of_scenario(report: ReportData, group: Contest) -> ReportData:
         rows=rows,
         overall={},
         notes=tuple(note for note in board.notes if note.startswith(f"{group.scenario}:")),
-        pareto=tuple(f for f in board.pareto if f.scenario == group.scenario and f.sweep in names),
         budgets=tuple(
             f for f in board.budgets if f.scenario == group.scenario and f.sweep in names
         ),

@@ -27,7 +27,7 @@ from suite.tracking.schema.inherited import OF_TRIALS
 from suite.tracking.schema.tags import RunKind, versions
 from suite.yaml_files import write_files
 from trials.common.errors import UserError
-from trials.scoring.metrics import COUNTED, DERIVED
+from trials.scoring.metrics import DERIVED
 
 TIMES = ("round_seconds", "evaluation_seconds")
 """Metrics that no two runs share; they are not published by round."""
@@ -116,7 +116,7 @@ def _kept_of(reader: Reader, sweep: str) -> dict[str, list[Kept]]:
     return {
         "records": kept(RunKind.SWEEP, RunKind.ENTRY, RunKind.LEADERBOARD),
         "searches": [_short(one) for one in kept(RunKind.SEARCH)],
-        "finals": kept(RunKind.FINAL, RunKind.PARETO, curve=True),
+        "finals": kept(RunKind.FINAL, curve=True),
     }
 
 
@@ -139,8 +139,6 @@ def _short(kept: Kept) -> Kept:
     """A search trial without what only repeats it, and with the metrics by which trials are compared."""
     metric = kept.tags.get("metric", "")
     named = {"val_score", "test_score", f"test_{metric}"}
-    if kept.tags.get("pareto"):
-        named |= {*COUNTED, "rounds_to_target"}
     return kept.model_copy(
         update={
             "tags": {key: text for key, text in kept.tags.items() if key not in OF_FINALS},

@@ -11,7 +11,7 @@ from suite.tracking.schema.tags import RunKind, Tags
 from trials.common.errors import UserError
 
 KINDS = (
-    *(RunKind.SWEEP, RunKind.ENTRY, RunKind.SEARCH, RunKind.FINAL, RunKind.PARETO),
+    *(RunKind.SWEEP, RunKind.ENTRY, RunKind.SEARCH, RunKind.FINAL),
     RunKind.LEADERBOARD,
 )
 """What leaderboards are made of."""

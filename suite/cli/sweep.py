@@ -220,9 +220,9 @@ def show_plan(
 
 def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
     """When the search begins to learn."""
-    from suite.studies.samplers import SAMPLERS, first_modelled
+    from suite.studies.samplers import find_sampler, first_modelled
 
-    sampler = SAMPLERS.parse(study.sampler)
+    sampler = find_sampler(study.sampler)
     return {
         "startup": sampler.startup,
         "lag": search.lag,
@@ -267,16 +267,15 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
 
 def _besides(study: Any) -> str:
     """What else an entry runs, or does not."""
-    from suite.studies.samplers import SAMPLERS
+    from suite.studies.samplers import find_sampler
 
     count = len(study.replicates)
     factors = {"tunings": study.tunings, "partitions": study.partitions, "splits": study.splits}
     varied = " x ".join(f"{levels} {name}" for name, levels in factors.items() if levels > 1)
     times = f", {count} times over ({varied})" if count > 1 else None
     confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
-    knee = study.traded and f", {study.seeds} of the front's knee"
-    grid = ", fewer where the grid is smaller" if SAMPLERS.parse(study.sampler).grid else None
-    return "".join(filter(None, (confirm, knee, grid, times)))
+    grid = ", fewer where the grid is smaller" if find_sampler(study.sampler).grid else None
+    return "".join(filter(None, (confirm, grid, times)))
 
 
 def _hours(total: dict[str, Any]) -> str:

@@ -4,10 +4,8 @@ A version of Optuna may take any of it away. `tests/test_private_names.py` says 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import optuna
-from optuna.samplers import NSGAIISampler
 
 
 def report(
@@ -24,8 +22,3 @@ def report(
         storage.set_trial_system_attr(trial._trial_id, f"constraints:{name}", value)
     for step, value in intermediates.items():
         storage.set_trial_intermediate_value(trial._trial_id, step, value)
-
-
-def first_generation() -> dict[str, Any]:
-    """What marks a configuration as of NSGA-II's first generation: one that it did not suggest has no mark."""
-    return {NSGAIISampler._get_generation_key(): 0}

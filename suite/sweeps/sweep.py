@@ -94,7 +94,7 @@ class Sweep:
             begin(self)
         self.store = open_store(paths)
         # What a search goes by is in a trial's end, but for the round at which it reached a target.
-        self.brief = "rounds_to_target" not in study.costs
+        self.brief = "rounds_to_target" not in study.constraints
         read = size(paths.journal) if paths.begun else 0
         self.state = paths.state(self.brief)
         check_entries(paths.journal, self.state, self.entries)

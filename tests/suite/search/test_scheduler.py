@@ -375,7 +375,7 @@ def test_an_interrupted_trial_has_not_ended(bench):
     assert bench.outcomes == {}
 
 
-@pytest.mark.parametrize("kind", ["final", "confirm", "pareto"])
+@pytest.mark.parametrize("kind", ["final", "confirm"])
 def test_runs_that_repeat_a_trial_are_never_stopped(bench, kind):
     easy = bench.entries[0]
     for i in range(6):

@@ -39,7 +39,6 @@ STUDIES: dict[str, dict[str, Any]] = {
         "target": 0.7,
         "confirm": {"best": 3, "seeds": 1},
     },
-    "two objectives": {"sampler": "nsga2", "pareto": "rounds_to_target", "target": 0.7},
 }
 COMMON: dict[str, Any] = {
     "trials": 6,
