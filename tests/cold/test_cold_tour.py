@@ -72,7 +72,7 @@ ALSO = (
     "suite status",
     "suite sweep quickstart --dry-run",
     "suite reproduce --list",
-    "suite tuned export there && suite tuned import there --storage elsewhere",
+    "suite tuned export there",
 )
 """Of commands without an example, and of options that people type first."""
 
