@@ -23,11 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch.utils.flop_counter import FlopCounterMode
-
 import plots
-from limit import FLOPS
 from measuring import ROOT, cores, machine, parser, show
 from suite.console import say
 from trials import models
@@ -40,7 +36,7 @@ from worker import Workload
 HERE = Path(__file__).resolve().parent
 PEERS = ("fedjax", "flwr", "pfl", "fedlab")
 """Peers by the module that is imported; each has a script beside this one."""
-SYSTEMS = ("limit", "ours", "loop")
+SYSTEMS = ("ours", "loop")
 PATIENCE = 120.0
 """Seconds that a system may take to get ready."""
 ONE_THREAD = {
@@ -160,18 +156,6 @@ def absent(peers: list[str], python: str) -> list[str]:
     return [name for name in peers if name not in said.stdout.split()]
 
 
-def flops(workload: Workload) -> int:
-    """Floating-point operations of a local step in matrix products and convolutions: those of the
-    gradient as the suite computes it for one client.
-    """
-    model = Model(models.parse(workload.model), workload.shape, workload.classes)
-    b = workload.batch_size
-    x, y = torch.zeros(1, b, *workload.shape), torch.zeros(1, b, dtype=torch.int64)
-    with FlopCounterMode(display=False) as counter:
-        model.gradients(torch.zeros(1, model.d), x, y, torch.full((1, b), 1 / b))
-    return int(counter.get_total_flops())
-
-
 def _executions(workload: Workload, wanted: list[str]) -> list[str]:
     """Those of the wanted executions that a workload has on its device."""
     model = Model(models.parse(workload.model), workload.shape, workload.classes)
@@ -215,7 +199,7 @@ def _workload(workload: Workload, asked: argparse.Namespace) -> dict[str, list[d
                 both.append(sum(_rate(worker.result()) for worker in pair))
         peaks = {name: worker.finish() for name, worker in workers.items()}
     return {
-        **_compared(workload, found, peaks),
+        "systems": _compared(workload, found, peaks),
         "two_at_once": _pair(workload, both, found["ours"]),
         "failed": [{"workload": workload.name, "system": n, "why": w} for n, w in failed.items()],
     }
@@ -223,25 +207,21 @@ def _workload(workload: Workload, asked: argparse.Namespace) -> dict[str, list[d
 
 def _compared(
     workload: Workload, rates: dict[str, list[float]], peaks: dict[str, int]
-) -> dict[str, list[dict[str, Any]]]:
-    """Each system's steps per second, beside ours and what the processor could do at most."""
-    limit = statistics.median(rates.pop("limit")) * FLOPS
-    ours, step = statistics.median(rates["ours"]), flops(workload)
-    about = {"flops_a_step": step, "limit_flops_per_second": limit}
-    rows = [
+) -> list[dict[str, Any]]:
+    """Each system's steps per second, beside ours."""
+    ours = statistics.median(rates["ours"])
+    return [
         {
             "workload": workload.name,
             "system": name,
             "steps_per_second": (rate := statistics.median(runs)),
             "samples_per_second": rate * workload.batch_size,
             "ours_is_faster": ours / rate,
-            "share_of_limit": rate * step / limit,
             "peak_bytes": peaks[name],
             "runs": runs,
         }
         for name, runs in rates.items()
     ]
-    return {"workloads": [{"workload": workload.name, **about}], "systems": rows}
 
 
 def _pair(workload: Workload, both: list[float], alone: list[float]) -> list[dict[str, Any]]:

@@ -37,9 +37,10 @@ def federation(workload: Workload) -> Federation:
     )
 
 
-def round_of(fed: Federation, name: str = "fedavg") -> Round:
-    """The round of an algorithm with its default hyperparameters, ready to be run again and again."""
-    algorithm = algorithms.resolve(name).configured({"lr": LR})
+def prepare(workload: Workload) -> Round:
+    """The suite's round of FedAvg on a workload, one thread."""
+    torch.set_num_threads(1)
+    fed, algorithm = federation(workload), algorithms.resolve("fedavg").configured({"lr": LR})
     state: State = algorithm.init(fed)
 
     def run_round() -> tuple[int, int]:
@@ -51,12 +52,6 @@ def round_of(fed: Federation, name: str = "fedavg") -> Round:
         return counters["client_steps"] - steps, counters["sample_gradients"] - samples
 
     return run_round
-
-
-def prepare(workload: Workload) -> Round:
-    """The suite's round of FedAvg on a workload, one thread."""
-    torch.set_num_threads(1)
-    return round_of(federation(workload))
 
 
 if __name__ == "__main__":

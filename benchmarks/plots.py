@@ -45,36 +45,6 @@ def engine(document: dict[str, Any], path: Path) -> None:
     _save(spec, path)
 
 
-def scaling(document: dict[str, Any], path: Path) -> None:
-    """Time of a round along each axis, both logarithmic."""
-    points = document["points"]
-    models = list(dict.fromkeys(one["model"] for one in points))
-    plots = []
-    for place, axis in enumerate(dict.fromkeys(one["axis"] for one in points)):
-        values = [
-            {"model": one["model"], "at": one["at"], "seconds": one["seconds_a_round"]}
-            for one in points
-            if one["axis"] == axis
-        ]
-        log = {"type": "quantitative", "scale": {"type": "log"}}
-        across = {**log, "field": "at", "title": axis, "axis": {"format": "~s"}}
-        title = "seconds a round" if place == 0 else None
-        plots.append(
-            {
-                "width": 180,
-                "height": 150,
-                "data": {"values": values},
-                "mark": {"type": "line", "point": True},
-                "encoding": {
-                    "x": across,
-                    "y": {**log, "field": "seconds", "title": title},
-                    "color": _named("model", models),
-                },
-            }
-        )
-    _save({"hconcat": plots, "resolve": {"scale": {"y": "shared"}}}, path)
-
-
 def searchers(document: dict[str, Any], path: Path) -> None:
     """Regret against trials of every sampler, a plot for each, a line for what it knows."""
     curves = document["curves"]

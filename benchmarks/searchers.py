@@ -49,7 +49,7 @@ BUDGETS = (1, 2, 4, 5, 8, 16, 32)
 FADING = 2.0
 WIDTH = 0.25
 """The prior's standard deviation, as a share of a range."""
-SAMPLED = ("tpe", "gp", "cmaes", "random")
+SAMPLED = ("tpe", "gp", "random")
 KNOWN = ("cold", "portfolio", "prior", "bad prior")
 
 
@@ -65,7 +65,7 @@ class Pair:
 
     def search(self, sampler: str, knows: str, seed: int) -> list[float]:
         """The regret after 1, 2, ... trials of a search, in points."""
-        of, space = SAMPLERS.parse(sampler), self.benchmark.space
+        of, space = SAMPLERS[sampler], self.benchmark.space
         default = algorithms.resolve(self.benchmark.algorithm).configured({}).params()
         warm = self.portfolio if knows == "portfolio" else []
         known = [InitialConfiguration("default", default)]
@@ -85,11 +85,11 @@ class Pair:
                 return {RATE: space.searched[RATE].at(share)}
             return {}
 
-        proposer = Proposer(of, space, known, ["maximize"], words, opens)
+        proposer = Proposer(of, space, known, "maximize", words, opens)
         gains: list[float] = []
         for index in range(TRIALS):
             if (due := index - LAG) >= 0:
-                proposer.tell(due, Observation(Status.FINISHED, (gains[due],), {}, {}))
+                proposer.tell(due, Observation(Status.FINISHED, gains[due], {}, {}))
             made = proposer.propose(index)
             gains.append(float(self.benchmark.predicted([made.params])[0]))
         return list(100 * (self.best - np.maximum.accumulate(gains)))

@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from suite.studies.samplers import SAMPLERS
+from suite.studies.samplers import SAMPLERS, OwnSampler
 from suite.studies.space import space_file
 from suite.studies.study import study_names
 from trials import algorithms
@@ -30,7 +30,6 @@ REGISTRIES: dict[str, tuple[Registry[Any], ...]] = {
     "algorithms": (algorithms.ALGORITHMS,),
     "datasets": (DATASETS,),
     "heterogeneity": (PARTITIONS, MODIFIERS),
-    "samplers": (SAMPLERS,),
 }
 
 
@@ -98,6 +97,11 @@ def _named(registry: Registry[Any], sign: str = "") -> list[dict[str, Any]]:
         {"name": sign + names.usage(name, cls), "summary": cls.summary}
         for name, cls in registry.known().items()
     ]
+
+
+def _samplers() -> list[dict[str, Any]]:
+    found = [{"name": name, "summary": sampler.summary} for name, sampler in SAMPLERS.items()]
+    return [*found, {"name": "FILE.py:make", "summary": OwnSampler.summary}]
 
 
 def _studies() -> list[dict[str, Any]]:
@@ -199,7 +203,7 @@ KINDS = {
     "datasets": _datasets,
     "models": _models,
     "heterogeneity": lambda: [*_named(PARTITIONS), *_named(MODIFIERS, "+")],
-    "samplers": lambda: _named(SAMPLERS),
+    "samplers": _samplers,
     "studies": _studies,
     "papers": _papers,
 }

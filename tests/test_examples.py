@@ -69,8 +69,6 @@ fedmedian = ours_fl.fedmedian:FedMedian
 moons = ours_fl.own_dataset:Moons
 [suite.partitions]
 hubs = ours_fl.own_partition:Hubs
-[suite.samplers]
-early_tpe = ours_fl.own_sampler:EarlyTPE
 """
 
 
@@ -86,12 +84,11 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
         "algorithms": "fedmedian",
         "datasets": "moons(owners=10, noise=0.1)",
         "heterogeneity": "hubs(hubs, share=0.8)",
-        "samplers": "early_tpe(startup=2)",
     }.items():
         listed = json.loads(suite("list", kind, "--json", cwd=tmp_path, env=env).stdout)
         assert name in [item["name"] for item in listed]
     names = {"algorithm": "fedmedian", "dataset": "moons(5)", "level": "hubs(1)"}
-    study = study_file(tmp_path, NAMED.format(**names, sampler="early_tpe(1)"))
+    study = study_file(tmp_path, NAMED.format(**names, sampler="random"))
     suite("sweep", study, *SINGLY, cwd=tmp_path, env=env)
     rows = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)["rows"]
     assert {row["algorithm"]: row["rank"] in (1, 2) for row in rows} == {
@@ -150,7 +147,7 @@ models: [logreg]
 heterogeneity: [iid]
 trials: 7
 seeds: 1
-sampler: sampler.py:EarlyTPE(1)
+sampler: sampler.py:make
 settings: {rounds: 1, clients: 4, execution: batched}
 """
 
@@ -162,9 +159,9 @@ def test_a_file_s_sampler_searches_where_it_is_trusted_and_goes_on_only_unchange
     file, study = tmp_path / "sampler.py", tmp_path / "study.yaml"
     file.write_text((ROOT / "examples" / "own_sampler.py").read_text())
     study.write_text(SAMPLER)
-    name = f"{file}:EarlyTPE(1)"
+    name = f"{file}:make"
     refused = suite_here("sweep", study, "--dry-run", cwd=tmp_path, code=2)
-    assert "sampler.py:EarlyTPE is code that has not run here before" in fault(refused)
+    assert "sampler.py:make is code that has not run here before" in fault(refused)
     plan = document(suite_here("sweep", study, "--dry-run", "--json", "--trust", cwd=tmp_path))
     assert plan["sampler"] == name
     assert (plan["startup"], plan["modelled_from"]) == (1, 5)

@@ -35,7 +35,6 @@ USED = {
     "ray.tune.experiment.config_parser._create_trial_from_spec": "trials would not get ids of ours",
     "ray.tune.experiment.config_parser._make_parser": "trials would not get ids of ours",
     "ray.tune.experiment.trial._TemporaryTrialState": "packs would not be told of their members",
-    "optuna.samplers.NSGAIISampler._get_generation_key": "nsgaii would not breed from configurations that it did not suggest",
     "optuna.storages.BaseStorage.set_trial_system_attr": "constraints would not reach samplers",
     "optuna.storages.BaseStorage.set_trial_intermediate_value": "pruned trials would have no intermediate values",
     "mlflow.store.tracking.sqlalchemy_store.SqlAlchemyStore.get_metric_history_bulk": "curves of runs would be read one by one",

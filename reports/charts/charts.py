@@ -1,4 +1,4 @@
-"""Charts of scores: trade-offs, intervals, and a heat map; lines are in `line_charts`.
+"""Charts of scores: intervals, and a heat map; lines are in `line_charts`.
 
 A chart is a Vega-Lite specification, plain data: the page draws it in the browser, where it answers to the
 mouse, and `reports.charts.drawing` draws the same one as SVG, PNG and PDF. Charts of several algorithms have the
@@ -13,80 +13,21 @@ from itertools import product
 import numpy as np
 
 from reports.charts.style import (
-    HEIGHT,
-    INK,
     PAPER,
-    SHOWN,
     WIDTH,
     Look,
     Spec,
     number,
     scale,
-    shown,
     top,
 )
 from reports.leaderboard.board import Row
-from reports.leaderboard.pareto import Front
 from reports.wording.words import short, title_of
 
 SHADES = ["#eef4fb", "#08519c"]
 """A heat map's, from far behind the best to it."""
 LIGHT = 0.76
 """The shade from which text on it is white: contrast is at least 4.5 on all."""
-
-
-def fronts(found: Sequence[Front], look: Look) -> Spec:
-    """What each algorithm scores on validation data at most at a cost; its best and knee are ringed."""
-    unit = 1e6 if found[0].cost.endswith("_bytes") else 1
-    cost = found[0].cost.replace("_", " ")
-    points: list[Spec] = [
-        {"algorithm": short(f.algorithm), "x": number(p.cost / unit), "y": number(p.val_score)}
-        | {"role": p.role}
-        for f in found
-        for p in f.points
-    ]
-    known: list[float] = [point["x"] for point in points]
-    log = min(known) > 0 and max(known) > 30 * min(known)
-    title = cost.replace(" bytes", " MB") if unit > 1 else cost
-    across: Spec = {"field": "x", "type": "quantitative", "title": title}
-    across |= {"scale": {"type": "log" if log else "linear", "zero": False, "nice": False}}
-    score: Spec = {"field": "y", "type": "quantitative", "title": None, "scale": {"zero": False}}
-    told = [
-        {"field": "algorithm"},
-        {"field": "x", "type": "quantitative", "title": title},
-        {"field": "y", "type": "quantitative", "title": "validation score", "format": ".4f"},
-        {"field": "role", "title": "repeated as"},
-    ]
-    place: Spec = {"x": across, "y": score, "color": scale(look, "color")}
-    legend = {"orient": "bottom", "title": None, "labelColor": INK, "symbolType": "stroke"}
-    dashes = {**scale(look, "strokeDash"), "legend": legend}
-    named = {**place, "color": {**place["color"], "legend": legend}}
-    return top(
-        {
-            "width": WIDTH,
-            "height": HEIGHT,
-            "title": f"validation {found[0].metric}",
-            "params": [shown(look)],
-            "datasets": {"points": points},
-            "data": {"name": "points"},
-            "transform": [SHOWN],
-            "layer": [
-                {
-                    "mark": {"type": "line", "interpolate": "step-after"},
-                    "encoding": {**named, "strokeDash": dashes},
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 30},
-                    "encoding": {**place, "tooltip": told},
-                },
-                {
-                    "transform": [{"filter": "datum.role"}],
-                    "mark": {"type": "point", "size": 140},
-                    "encoding": place,
-                },
-            ],
-        }
-    )
 
 
 def dots(rows: Sequence[Row], look: Look) -> Spec:

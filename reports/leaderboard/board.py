@@ -143,8 +143,7 @@ class Leaderboard:
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over scenarios by metric, `notes` what
-    could not be compared or ranked, `pareto` the fronts of entries that were searched with two objectives
-    (`reports.leaderboard.pareto`), `budgets` what fewer trials would have chosen, `searched` how each sweep
+    could not be compared or ranked, `budgets` what fewer trials would have chosen, `searched` how each sweep
     found its configurations, in words, `interim` how scenarios stand whose final runs are not all there: they have
     no rows yet.
     """
@@ -159,7 +158,6 @@ class Leaderboard:
     differences: tuple[tuple[Contest, tuple[Difference, ...]], ...] = ()
     overall: Mapping[str, Across] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    pareto: tuple[Any, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
     budgets: tuple[Budgets, ...] = ()
     interim: tuple[Standing, ...] = ()
@@ -178,7 +176,7 @@ class Leaderboard:
         return found
 
     def plot(self, *kinds: str) -> Any:
-        """Its charts, which a notebook shows: intervals (`dots`), ranks (`cd`), scores by level (`heat`), `fronts`; all,
+        """Its charts, which a notebook shows: intervals (`dots`), ranks (`cd`), scores by level (`heat`); all,
         or those kinds. A sweep's `plot` has curves besides.
         """
         return drawing().board_plot(self, kinds)
@@ -199,6 +197,5 @@ class Leaderboard:
             for (sweeps, scenario, warm), found in self.differences
             for pair in found
         ]
-        fronts = [front.as_dict() for front in self.pareto]
         curves = [{**asdict(of), "scenario": of.scenario.names()} for of in self.budgets]
-        return {**asdict(self), "differences": pairs, "pareto": fronts, "budgets": curves}
+        return {**asdict(self), "differences": pairs, "budgets": curves}

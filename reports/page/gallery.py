@@ -9,7 +9,7 @@ from reports.charts.ranks_chart import critical_difference
 from reports.charts.search_charts import search
 from reports.charts.style import Chart, Look, slug, styles
 from reports.leaderboard.board import Contest, Row
-from reports.wording.tables import front_groups, groups, scenario_text, several
+from reports.wording.tables import groups, scenario_text, several
 from reports.wording.words import overall_title, plural, short, title_of
 from trials.run.outcome import Status
 from trials.scoring.metrics import direction, sign
@@ -49,11 +49,6 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             name = f"critical-difference-{slug(metric)}"
             found["cd"].append(Chart(name, title, alt, critical_difference(compared)))
         found["heat"].append(_heat(metric, rows_of))
-    for where, fronts in front_groups(data.board).items():
-        alt = f"{where}: best validation score at each cost, a line for each algorithm"
-        found["fronts"].append(
-            Chart(f"front-{slug(where)}", where, alt, charts.fronts(fronts, look))
-        )
     _tuning(data, look, rows_of, found)
     return found
 

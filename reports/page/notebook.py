@@ -19,7 +19,7 @@ from reports.wording.words import legend, title_of
 from trials.common.errors import unknown
 from trials.scoring.metrics import direction, sign
 
-SECTIONS = ("dots", "rounds", "bytes", "cd", "heat", "fronts", "budget", "search")
+SECTIONS = ("dots", "rounds", "bytes", "cd", "heat", "budget", "search")
 """The kinds of charts that a leaderboard or a sweep has."""
 
 
@@ -62,7 +62,7 @@ def board_html(board: Leaderboard) -> str:
 
 
 def board_plot(shown: ReportData | Leaderboard, kinds: Sequence[str] = ()) -> Plot:
-    """The charts of a leaderboard, or of a report, all or those of some sections: `dots`, `rounds`, `bytes`, `cd`, `heat`, `fronts`,
+    """The charts of a leaderboard, or of a report, all or those of some sections: `dots`, `rounds`, `bytes`, `cd`, `heat`,
     `budget`, `search`. Raises `UserError` for others.
     """
     data = ReportData(shown) if isinstance(shown, Leaderboard) else shown

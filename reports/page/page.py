@@ -28,8 +28,6 @@ from reports.wording import audits
 from reports.wording.tables import (
     across_table,
     audit_table,
-    front_groups,
-    front_table,
     interim_tables,
     pairs_table,
     several,
@@ -49,10 +47,6 @@ ACROSS = (
     "diagram, bars join methods that Nemenyi's test cannot tell apart."
 )
 CURVES = "Lines: means. Bands: 95 % intervals at each evaluation, over the same repeats as in the tables."
-FRONTS = (
-    "Pareto fronts of each entry's search trials: configurations that no other one beats in both validation "
-    "score and cost. Ringed: the best-scoring one and the knee, which ran again with fresh seeds."
-)
 BUDGET = (
     "Best validation score among the first 1, 2, … search trials at full rounds, in the order they were asked; of an "
     "entry that was searched several times the mean. Where lines cross late, more trials may change the ranking."
@@ -181,10 +175,6 @@ def _drawn(board: Leaderboard, found: Gallery, still: bool) -> list[Section]:
         curves: list[Block] = [Text(CURVES, "legend"), charts("rounds")]
         curves += [Heading("Test score against bytes", level=2), charts("bytes")]
         made.append(Section("curves", "Test score against rounds", curves, "Curves"))
-    if found.get("fronts"):
-        folds = [Fold(name, [front_table(of)]) for name, of in front_groups(board).items()]
-        fronts: list[Block] = [Text(FRONTS, "legend"), charts("fronts"), *folds]
-        made.append(Section("fronts", "Score against cost", fronts, "Trade-offs"))
     if found.get("budget"):
         title = "Does the ranking depend on the tuning budget?"
         made.append(Section("budget", title, [Text(BUDGET, "legend"), charts("budget")], "Budget"))

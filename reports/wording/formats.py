@@ -4,7 +4,7 @@ import csv
 import io
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console, Group
@@ -41,10 +41,6 @@ def _parts(board: Leaderboard) -> list[Table | str]:
         *tables.board_tables(board),
         *standing,
         *([interim.ABOUT] if standing else []),
-        *(
-            replace(tables.front_table(of), title=f"Pareto fronts of {name}")
-            for name, of in tables.front_groups(board).items()
-        ),
         *(tables.across_table(*found) for found in tables.several(board).items()),
     ]
 

@@ -1,13 +1,11 @@
-"""A leaderboard as tables: its groups, how open scenarios stand, the audit, fronts, tests over data sets."""
+"""A leaderboard as tables: its groups, how open scenarios stand, the audit, tests over data sets."""
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
 from reports.leaderboard import interim
 from reports.leaderboard.board import Contest, Leaderboard, Row
-from reports.leaderboard.pareto import Front
 from reports.leaderboard.statistics import Across
 from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty
 from reports.wording import audits
@@ -161,35 +159,6 @@ def audit_table(board: Leaderboard) -> Table | None:
         return None
     made = table(audits.HEAD, audits.facts(rows), essential=2)
     return without_empty(made)
-
-
-def front_groups(board: Leaderboard) -> dict[str, list[Front]]:
-    """The fronts that answer the same question, by its name."""
-    found: dict[str, list[Front]] = defaultdict(list)
-    for front in board.pareto:
-        cost = front.cost.replace("_", " ")
-        found[f"{front.scenario} · {cost} · {front.sweep}"].append(front)
-    return found
-
-
-def front_table(fronts: Sequence[Front]) -> Table:
-    """The points of the fronts that answer the same question."""
-    *numbers, tuned = fronts[0].columns
-    columns = [
-        Column("algorithm", ColumnKind.NAME),
-        *map(Column, numbers),
-        Column(tuned, ColumnKind.WORDS, look="params"),
-    ]
-    rows = [[short(front.algorithm), *point.texts] for front in fronts for point in front.points]
-    said = [ONE_POINT] if all(len(front.points) == 1 for front in fronts) else []
-    return table(columns, rows, essential=5, said=said)
-
-
-ONE_POINT = (
-    "Each front is one point: the best configuration is the cheapest too. Costs differ only where a searched "
-    "hyperparameter or setting changes them."
-)
-"""Said of fronts with nothing to choose from, as under fixed rounds."""
 
 
 def several(board: Leaderboard) -> dict[str, Across]:

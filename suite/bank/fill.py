@@ -48,9 +48,9 @@ class Filling:
     def __init__(
         self, name: str, study: Study, rows: list[Mapping[str, Any]], data_root: str | None
     ) -> None:
-        if study.scheduler != "none" or study.costs:
+        if study.scheduler != "none" or study.constraints:
             raise UserError(
-                f"study {name}: scheduler, constraints and pareto need `suite sweep`; the bank has none of them"
+                f"study {name}: scheduler and constraints need `suite sweep`; the bank has none of them"
             )
         self.name = name
         entries = make_entries(study, f"study {name}")

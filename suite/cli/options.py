@@ -49,15 +49,6 @@ def folder(path: Path) -> Path:
     return path
 
 
-def logger(value: str | None) -> str | None:
-    """An option's other place for records; raises `UserError` where it cannot be used."""
-    if value is not None:
-        from suite.tracking.loggers import check
-
-        check(value)
-    return value
-
-
 def _trusted(value: bool) -> bool:
     if value:
         grant()
@@ -99,10 +90,6 @@ Name = Annotated[str | None, typer.Option("--name", help="The sweep's name.")]
 Where = Annotated[
     list[str] | None,
     typer.Option(metavar="TAG=VALUE", help="Only runs with this tag. May be repeated."),
-]
-Log = Annotated[
-    str | None,
-    typer.Option(callback=logger, help="Also record in tensorboard or wandb."),
 ]
 Only = Annotated[str | None, typer.Option(callback=named, help="Only configurations for this one.")]
 """A name by which tuned configurations are narrowed down."""

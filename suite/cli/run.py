@@ -11,7 +11,6 @@ from suite.cli.options import (
     Assign,
     DataRoot,
     Json,
-    Log,
     Storage,
     Text,
     Tracking,
@@ -52,7 +51,6 @@ def run(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    log: Log = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -85,8 +83,6 @@ def run(
     if save is not None:
         done.save(save)
     run_id, fault = _recorded(recording, done, save)
-    if log is not None:
-        single.log_elsewhere(done, log, storage)
     if as_json:
         emit(done.document() | ({"run_id": run_id} if run_id else {}))
     else:

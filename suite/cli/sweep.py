@@ -12,13 +12,11 @@ from suite.cli.options import (
     Assign,
     DataRoot,
     Json,
-    Log,
     Name,
     Storage,
     Tracking,
     Trust,
     ask_where_bare,
-    named,
 )
 from suite.console import emit, out, program, say
 from suite.yaml_files import assignments, value
@@ -56,9 +54,6 @@ def sweep(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue, or extend, the sweep of this name.")
     ] = False,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Like --resume, and move damaged journal lines aside.")
-    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
     ] = False,
@@ -77,15 +72,6 @@ def sweep(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    log: Log = None,
-    notify: Annotated[
-        str | None,
-        typer.Option(
-            callback=named,
-            metavar="CMD",
-            help='A shell command to run when the sweep ends or halts, as notify-send "$SUITE_MESSAGE".',
-        ),
-    ] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -116,22 +102,16 @@ def sweep(
         raise UserError(f"{key} is given by --{key} and by --set: give one of them")
     changed = changes(given | asked, storage, address)
     own = usual_name(study, smoke) if name is None else name
-    paths = SweepPaths(storage, own, tracking_uri, data_root, changed.checkpoints, log)
-    begun = resume or repair
+    paths = SweepPaths(storage, own, tracking_uri, data_root, changed.checkpoints)
+    request = SweepRequest(study, paths, changed.study, resume, smoke)
     if dry_run or calibrate:
-        request = SweepRequest(study, paths, changed.study, begun, smoke)
         show_plan(request, changed.resources, calibrate, as_json)
     else:
-        request = SweepRequest(study, paths, changed.study, begun, smoke, repair)
-        _run(request, changed.resources, as_json, notify)
+        _run(request, changed.resources, as_json)
 
 
-def _run(
-    request: "SweepRequest", resources: "Resources", as_json: bool, notify: str | None
-) -> None:
-    from suite.sweeps.notify import told
-
-    result = told(notify, request.paths.name, lambda: request.run(resources))
+def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
+    result = request.run(resources)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
@@ -240,9 +220,9 @@ def show_plan(
 
 def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
     """When the search begins to learn."""
-    from suite.studies.samplers import SAMPLERS, first_modelled
+    from suite.studies.samplers import find_sampler, first_modelled
 
-    sampler = SAMPLERS.parse(study.sampler)
+    sampler = find_sampler(study.sampler)
     return {
         "startup": sampler.startup,
         "lag": search.lag,
@@ -287,16 +267,15 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
 
 def _besides(study: Any) -> str:
     """What else an entry runs, or does not."""
-    from suite.studies.samplers import SAMPLERS
+    from suite.studies.samplers import find_sampler
 
     count = len(study.replicates)
     factors = {"tunings": study.tunings, "partitions": study.partitions, "splits": study.splits}
     varied = " x ".join(f"{levels} {name}" for name, levels in factors.items() if levels > 1)
     times = f", {count} times over ({varied})" if count > 1 else None
     confirm = study.confirm and f", {study.confirm.best * study.confirm.seeds} that confirm"
-    knee = study.traded and f", {study.seeds} of the front's knee"
-    grid = ", fewer where the grid is smaller" if SAMPLERS.parse(study.sampler).grid else None
-    return "".join(filter(None, (confirm, knee, grid, times)))
+    grid = ", fewer where the grid is smaller" if find_sampler(study.sampler).grid else None
+    return "".join(filter(None, (confirm, grid, times)))
 
 
 def _hours(total: dict[str, Any]) -> str:

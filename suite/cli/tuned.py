@@ -9,7 +9,6 @@ import typer
 
 from reports.table import Column, ColumnKind
 from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking, Trust, named
-from suite.configurations.exports.forms import Form
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError
 
@@ -73,26 +72,14 @@ def tuned_show(
     emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
-@app.command(
-    "export", epilog="Example: suite tuned export programs --as python --algorithm fedprox"
-)
+@app.command("export", epilog="Example: suite tuned export programs --algorithm fedprox")
 def tuned_export(
     folder: Annotated[
-        Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.yaml.")
+        Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.py.")
     ],
-    form: Annotated[
-        Form,
-        typer.Option(
-            "--as",
-            help="yaml: for the suite; python: a program that needs only PyTorch; flower: its run config.",
-        ),
-    ] = Form.YAML,
     seed: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="With --as python: also write the run of this seed, for the program to repeat.",
-        ),
+        typer.Option(min=0, help="Also write the run of this seed, for the program to repeat."),
     ] = None,
     algorithm: Only = None,
     dataset: Only = None,
@@ -103,14 +90,13 @@ def tuned_export(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Write tuned configurations as files, for the suite or for other programs.
+    """Write tuned configurations as programs that need only PyTorch.
 
-    Of several for an entry, the one with the best validation score is written. What has no such form is left out.
+    Of several for an entry, the one with the best validation score is written. What no program is written of is left out.
     """
+    from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    if seed is not None and form is not Form.PYTHON:
-        raise UserError(f"--seed {seed}: goes with --as python, whose program repeats a run")
     found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if not found:
         raise UserError(NONE)
@@ -119,12 +105,12 @@ def tuned_export(
     faults: list[UserError] = []
     for item in reversed(best.values()):
         try:
-            files |= form.files(item, folder, seed, data_root)
+            files |= exported(item, folder, seed, data_root)
         except UserError as fault:
             faults.append(fault)
     if not files:
         raise faults[0]
-    write_files(files, form.sign)
+    write_files(files, SIGN)
     for left_out in faults:
         say(f"left out: {left_out}")
     if as_json:

@@ -13,7 +13,6 @@ from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import leaderboard
 from suite.results.audits import audited
 from suite.results.final_runs import final_run
-from suite.results.fronts import read_fronts
 from suite.results.interim import ongoing, standings
 from suite.results.missing import lacking, missing
 from suite.results.query import (
@@ -127,13 +126,10 @@ def _ranked(
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     board = leaderboard(runs, trials, target, query.at, margin)
     board = audited(board, held, store.options)
-    kept = {(row.sweep, row.entry_id) for row in board.rows}
-    searches = [run for run in held.trials if (run.tags.sweep, run.tags.entry_id) in kept]
-    fronts = read_fronts(store, searches, held.finals, query)
     named = {row.sweep for row in board.rows}
     ways = {run.tags.sweep: searched(run) for run in held.sweeps if run.tags.sweep in named}
     curves = _curves(board, held, runs) if (query.metric, query.at) == ("score", "rounds") else ()
-    return replace(board, pareto=fronts, searched=ways, budgets=curves)
+    return replace(board, searched=ways, budgets=curves)
 
 
 def _scenarios(names: Iterable[str]) -> dict[str, int]:

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
-from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.runs.saving import save
 from suite.tracking import usual
-from suite.tracking.loggers import log_run
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params, spec_tags
-from trials import algorithms
 from trials.common import plugins
 from trials.common.device import look, name_of
 from trials.common.errors import UserError
@@ -243,16 +240,6 @@ class Recording:
                 "What it measured is shown, and is not recorded: run it again when that is mended.",
             ) from None
         return run_id
-
-
-def log_elsewhere(run: Finished, place: str, storage: Path) -> None:
-    """Write a run where the person also wants it (`--log`); where that does not work, say so."""
-    spec = run.spec
-    name = f"{algorithms.label(spec.algorithm)}-{time.strftime('%Y%m%d-%H%M%S')}-seed{spec.seed}"
-    try:
-        log_run(place, storage / EXPERIMENT / place, name, spec_params(spec), run.history)
-    except Exception as error:
-        say(f"{place} did not accept the run: {error}")
 
 
 class Replay(NamedTuple):

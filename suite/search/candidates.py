@@ -4,18 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from reports.leaderboard import pareto
 from suite.search.proposer import Observation, Proposer, grid
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.entry import Entry
 from suite.studies.initial_design import RATE, random_startup, shared_draw
 from suite.studies.replicates import FIRST, Replicate
-from suite.studies.samplers import SAMPLERS, first_modelled
+from suite.studies.samplers import find_sampler, first_modelled
 from suite.studies.study import Study
 from trials import heterogeneity
 from trials.run.outcome import Status, TrialKind
 from trials.run.trial_id import TrialId
-from trials.scoring.metrics import Direction
 
 Ends = Callable[[int], Sequence[ValidationResult]]
 """The results of a configuration: its search trial's, and its confirming runs'."""
@@ -40,12 +38,9 @@ class Candidates:
         self.lag = lag
         self.ends: dict[str, ValidationResult] = {}
         words = (study.seed, int(entry.id, 16), *replicate.words)
-        directions: list[Direction] = [entry.task.direction]
-        if study.traded is not None:
-            directions.append("minimize")
         known = [*self._known(), *warm]
         self.budget = study.trials
-        self.sampler = SAMPLERS.parse(study.sampler)
+        self.sampler = find_sampler(study.sampler)
         if self.sampler.grid:
             seen = [one.params for one in known]
             points = grid(entry.space, study.grid_points, words)
@@ -53,9 +48,11 @@ class Candidates:
                 InitialConfiguration("sampled", point) for point in points if point not in seen
             ]
             self.budget = min(study.trials, len(known))
-        self.proposer = Proposer(self.sampler, entry.space, known, directions, words, self._opens)
+        self.proposer = Proposer(
+            self.sampler, entry.space, known, entry.task.direction, words, self._opens
+        )
         self._told = self._ended = 0
-        self._chosen: tuple[list[int], int | None, int | None] | None = None
+        self._chosen: tuple[list[int], int | None] | None = None
 
     def _known(self) -> list[InitialConfiguration]:
         """The default configuration and the published configurations, each once."""
@@ -91,8 +88,8 @@ class Candidates:
         return self.proposer.propose(index)
 
     def restore(self, index: int, made: InitialConfiguration) -> None:
-        """Take over configuration `index` from a journal, whose results are known already. A journal that was
-        repaired may lack one: that trial runs again, and the sampler is told it and what follows then.
+        """Take over configuration `index` from a journal, whose results are known already. A journal may
+        lack one that a person deleted: that trial runs again, and the sampler is told it and what follows then.
         """
         if index == len(self.proposer.made):
             due = index - self.lag
@@ -140,15 +137,9 @@ class Candidates:
     @property
     def chosen(self) -> int | None:
         """The best configuration: of those that finished the one that keeps the constraints, or exceeds
-        them least, and scores best; a diverged one only when all are. Of equal ones the cheapest, then
-        the earliest.
+        them least, and scores best; a diverged one only when all are. Of equal ones the earliest.
         """
         return self._choose()[1]
-
-    @property
-    def knee(self) -> int | None:
-        """The configuration at the front's knee, with two objectives; None where it is the chosen one."""
-        return self._choose()[2]
 
     @property
     def confirmed(self) -> bool:
@@ -156,41 +147,21 @@ class Candidates:
         wanted = 1 + (self.study.confirm.seeds if self.study.confirm else 0)
         return all(len(self.results(i)) == wanted for i in self.finalists)
 
-    def _choose(self) -> tuple[list[int], int | None, int | None]:
+    def _choose(self) -> tuple[list[int], int | None]:
         if self._chosen is None:
             ranked = self._ranked(range(len(self.proposer.made)), self._searched)
             finalists = ranked[: self.study.confirm.best] if self.study.confirm else ranked[:1]
             best = [*self._ranked(finalists, self.results), *finalists]
-            chosen = best[0] if best else None
-            knee = self._knee(ranked)
-            self._chosen = finalists, chosen, None if knee == chosen else knee
+            self._chosen = finalists, best[0] if best else None
         return self._chosen
-
-    def _knee(self, ranked: list[int]) -> int | None:
-        """The knee of the front of the trials that finished within the constraints."""
-        traded, ends = self.study.traded, self._searched
-        if traded is None:
-            return None
-        sound = [
-            i
-            for i in sorted(ranked)
-            if self._status(i, ends) == Status.FINISHED and not self._excess(i, ends)
-        ]
-        scores = [self._score(i, ends) for i in sound]
-        costs = [self.cost(ends(i)[0], traded) for i in sound]
-        front = pareto.front(scores, costs, maximize=True)
-        found = pareto.knee([scores[k] for k in front], [costs[k] for k in front])
-        return None if found is None else sound[front[found]]
 
     def _ranked(self, indices: Iterable[int], ends: Ends) -> list[int]:
         """The configurations that finished or diverged, best first."""
         usable = [i for i in indices if self._status(i, ends).ran_to_its_end]
-        traded = self.study.traded
 
-        def key(i: int) -> tuple[bool, float, float, float, int]:
-            cost = self.cost(ends(i)[0], traded) if traded else 0.0
+        def key(i: int) -> tuple[bool, float, float, int]:
             finished = self._status(i, ends) == Status.FINISHED
-            return not finished, self._excess(i, ends), -self._score(i, ends), cost, i
+            return not finished, self._excess(i, ends), -self._score(i, ends), i
 
         return sorted(usable, key=key)
 
@@ -249,13 +220,8 @@ class Candidates:
         while self._told <= last:
             index, self._told = self._told, self._told + 1
             (end,) = self._searched(index)
-            values = [self._value(end)]
-            if self.study.traded is not None:
-                values.append(self.cost(end, self.study.traded))
-            excess = self._exceeded(end)
-            self.proposer.tell(
-                index, Observation(end.status, tuple(values), end.intermediates, excess)
-            )
+            value, excess = self._value(end), self._exceeded(end)
+            self.proposer.tell(index, Observation(end.status, value, end.intermediates, excess))
 
     def _value(self, end: ValidationResult) -> float:
         """A trial's score; the task's worst of one that diverged."""

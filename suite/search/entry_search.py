@@ -44,13 +44,12 @@ class EntrySearch:
 
     @property
     def planned(self) -> int:
-        """How many trials there will be; with two objectives, at most."""
+        """How many trials there will be."""
         study = self.study
         confirms = 0
         if study.confirm:
             confirms = min(study.confirm.best, self.candidates.budget) * study.confirm.seeds
-        finals = study.seeds * (2 if study.traded else 1)
-        return self.candidates.budget + confirms + finals
+        return self.candidates.budget + confirms + study.seeds
 
     @property
     def done(self) -> bool:
@@ -82,15 +81,11 @@ class EntrySearch:
 
     @property
     def current_finals(self) -> list[TrialRequest]:
-        """The final runs of the best configuration, and of the front's knee, asked or not yet."""
-        chosen, knee = self.candidates.chosen, self.candidates.knee
-        kinds = {TrialKind.FINAL: chosen, TrialKind.PARETO: knee}
-        return [
-            self._repeat(kind, index, i, 1 + i)
-            for kind, index in kinds.items()
-            if index is not None
-            for i in range(self.study.seeds)
-        ]
+        """The final runs of the best configuration, asked or not yet."""
+        chosen = self.candidates.chosen
+        if chosen is None:
+            return []
+        return [self._repeat(TrialKind.FINAL, chosen, i, 1 + i) for i in range(self.study.seeds)]
 
     def next(self) -> TrialRequest | None:
         """The next trial, or None when there is none now: wait for results, or all is asked."""

@@ -4,10 +4,8 @@ A version of Optuna may take any of it away. `tests/test_private_names.py` says 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import optuna
-from optuna.samplers import NSGAIISampler
 
 
 def report(
@@ -31,8 +29,3 @@ def forget_notes(study: optuna.Study, number: int) -> None:
     and go by them in the next suggestion; no journal has them.
     """
     study.get_trials(deepcopy=False)[number].system_attrs.clear()
-
-
-def first_generation() -> dict[str, Any]:
-    """What marks a configuration as of NSGA-II's first generation: one that it did not suggest has no mark."""
-    return {NSGAIISampler._get_generation_key(): 0}

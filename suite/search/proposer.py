@@ -3,9 +3,8 @@
 A `Proposer` owns the Optuna study of an entry (or of the entries that share one configuration) and gives
 configuration i: the default configuration, published and warm ones first, then the sampler's. A sampler is made
 anew for each suggestion with a seed that is a hash of (study seed, entry, i), so that all it knows are
-the trials it was told of, in order of their number. The samplers that keep notes on trials (CMA-ES
-its distribution, NSGA-II its generations) write them again when a journal is replayed: every
-suggestion is then asked for once more, with the journal's values given.
+the trials it was told of, in order of their number: a journal that is replayed restores these. What a sampler of
+a person's own notes in Optuna's study besides is not restored.
 """
 
 import math
@@ -21,7 +20,7 @@ import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import TrialState, create_trial
 
-from suite.search.optuna_internals import first_generation, forget_notes, report
+from suite.search.optuna_internals import forget_notes, report
 from suite.search.trial import InitialConfiguration
 from suite.studies.samplers import Sampler
 from suite.studies.space import Space
@@ -36,12 +35,12 @@ warnings.filterwarnings("ignore", category=ExperimentalWarning)
 
 @dataclass(frozen=True)
 class Observation:
-    """What Optuna is told of a trial: its status, one value for each objective, the intermediate
-    values by round, and how far each constraint is exceeded (at most 0: kept).
+    """What Optuna is told of a trial: its status, its score, the intermediate values by round, and how far
+    each constraint is exceeded (at most 0: kept).
     """
 
     status: Status
-    values: tuple[float, ...]
+    value: float
     intermediates: Mapping[int, float]
     excess: Mapping[str, float]
 
@@ -49,7 +48,7 @@ class Observation:
 class Proposer:
     """Configuration i of an entry, from the trials told so far.
 
-    `directions` are the objectives'; `words` seed the sampler together with a configuration's number.
+    `direction` is the score's; `words` seed the sampler together with a configuration's number.
     `opens` are values that a configuration of the sampler has by its number, whatever the sampler draws.
     """
 
@@ -58,15 +57,15 @@ class Proposer:
         sampler: Sampler,
         space: Space,
         known: Sequence[InitialConfiguration],
-        directions: Sequence[Direction],
+        direction: Direction,
         words: tuple[int, ...],
         opens: Callable[[int], dict[str, Any]] = lambda index: {},
     ) -> None:
         self._opens = opens
         self.sampler, self.space, self.words = sampler, space, words
-        self.known, self._directions = list(known), list(directions)
+        self.known, self._direction = list(known), direction
         self.made: list[InitialConfiguration] = []
-        self._optuna = optuna.create_study(directions=self._directions)
+        self._optuna = optuna.create_study(direction=direction)
         self._later: list[Callable[[], None]] = []
         self._numbers: dict[int, int] = {}
 
@@ -92,14 +91,7 @@ class Proposer:
     def restore(self, index: int, made: InitialConfiguration) -> None:
         """Take over configuration `index` from a journal. The sampler sees it once it has to make one."""
         self.made.append(made)
-        self._later.append(partial(self._restore, index, made.params))
-
-    def _restore(self, index: int, params: dict[str, Any]) -> None:
-        if self.sampler.notes and index >= len(self.known):
-            self._optuna.enqueue_trial(params)
-            self._suggest(index)
-        else:
-            self._add(index, params)
+        self._later.append(partial(self._add, index, made.params))
 
     def tell(self, index: int, told: Observation) -> None:
         """Tell Optuna how trial `index` ended, before it makes the next configuration; nothing where this one lies
@@ -120,21 +112,19 @@ class Proposer:
         if pruned:
             study.tell(number, state=TrialState.PRUNED)
         else:
-            score, *costs = told.values
-            if self.sampler.logs and self._directions[0] == "minimize":
+            score = told.value
+            if self.sampler.logs and self._direction == "minimize":
                 score = math.log(max(score, sys.float_info.min))
-            study.tell(number, [score, *costs])
+            study.tell(number, score)
 
     def _suggest(self, index: int) -> dict[str, Any]:
-        """The sampler's configuration, with what was enqueued of it, and the sampler's notes."""
+        """The sampler's configuration, with what was enqueued of it."""
         bits = randomness.bits("sampler", *self.words, index)[0]
         with contained():
             self._optuna.sampler = self.sampler.make(int(bits >> 33))
             trial = self._optuna.ask()
-            _ = trial.relative_params  # computed when first wanted, which given values do not
             params = self.space.suggest(trial)
-        if not self.sampler.notes:
-            forget_notes(self._optuna, trial.number)
+        forget_notes(self._optuna, trial.number)
         self._numbers[index] = trial.number
         return params
 
@@ -143,14 +133,8 @@ class Proposer:
         distributions = self.space.distributions(params)
         if distributions is None:
             return
-        first = first_generation() if index < len(self.known) else {}
         self._optuna.add_trial(
-            create_trial(
-                state=TrialState.RUNNING,
-                params=params,
-                distributions=distributions,
-                system_attrs=first,
-            )
+            create_trial(state=TrialState.RUNNING, params=params, distributions=distributions)
         )
         self._numbers[index] = len(self._optuna.get_trials(deepcopy=False)) - 1
 

@@ -18,7 +18,7 @@ from suite.search.candidates import Candidates
 from suite.search.entry_search import EntrySearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
-from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
+from suite.studies.samplers import LAG, find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.run.spec import TrialSpec
 
@@ -111,7 +111,7 @@ class SweepSearch:
     @property
     def unmodelled(self) -> list[str]:
         """The warning that a sampler which learns has no trial left for it, in words; [] where it has."""
-        first = first_modelled(SAMPLERS.parse(self.study.sampler), self.lag)
+        first = first_modelled(find_sampler(self.study.sampler), self.lag)
         found = [search for search in self.firsts if not search.candidates.modelled]
         if first is None or not found:
             return []
@@ -162,7 +162,7 @@ class SweepSearch:
 
     @property
     def planned(self) -> int:
-        """How many trials there will be; with two objectives, at most."""
+        """How many trials there will be."""
         return sum(entry.planned for entry in self.entries.values())
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
-from suite.studies.samplers import SAMPLERS
+from suite.studies.samplers import find_sampler
 from suite.studies.space import Implied, RangeSpec, Space, space_file
 from suite.studies.study import Study
 from suite.studies.validation import Faults
@@ -49,11 +49,11 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         space = faults.attempt(
             "search",
             None,
-            partial(Space.build, algorithm, cls, study.settings, search, study.costs),
+            partial(Space.build, algorithm, cls, study.settings, search, study.constraints),
         )
         if space is None:
             continue
-        size = space.most_points(study.grid_points) if SAMPLERS.parse(study.sampler).grid else 0
+        size = space.most_points(study.grid_points) if find_sampler(study.sampler).grid else 0
         if size > LARGEST_GRID:
             faults.add(
                 "grid_points",

@@ -33,8 +33,7 @@ def shared_draw(number: int, scenario: Sequence[str], words: Sequence[int]) -> f
 
 def random_startup(sampler: Sampler, lag: int) -> float:
     """How many of an entry's first trials a sampler suggests by uniform draws, whatever their results; none
-    where it draws otherwise: CMA-ES from the normal distribution that it begins with (all but trials 2 to
-    `lag`, before the first result, each entry's own), a grid in its order.
+    where it draws otherwise: a grid in its order, a sampler of a person's own as it will.
     """
     if not sampler.uniform:
         return 0

@@ -1,34 +1,29 @@
 """Samplers: one class each, which makes Optuna's and says what it learns from.
 
-A sampler is a frozen dataclass whose fields are the arguments of its name. A new one is a class and an entry of
-`SAMPLERS`, or a class in a file elsewhere (examples/own_sampler.py). No Optuna is loaded before one is made.
+Any other of Optuna's is made by a function in a file (examples/own_sampler.py). No Optuna is loaded before one is
+made.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from trials.common import names, plugins
-from trials.common.errors import UserError
+from trials.common import plugins
+from trials.common.errors import UserError, unknown
+from trials.common.files import resolved
 from trials.common.lazy import Lazy
-from trials.common.registry import Registry
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
 samplers = Lazy("optuna.samplers")
-nsgaii = Lazy("optuna.samplers.nsgaii")
 
 LAG = 4
 """Trials of one entry that may be in flight at once; other entries fill the machine meanwhile."""
 STARTUP = 5
 """Completed trials before TPE and the Gaussian process begin to model; random until then."""
-SMALLEST = 4
-"""Trials of its own that CMA-ES moves its distribution by, of one hyperparameter; more of several."""
-POPULATION = 10
-"""Trials in a generation of NSGA-II: Optuna's 50 would be most of a budget. Known configurations are
-in the first.
-"""
 
 
 class Sampler(ABC):
@@ -37,24 +32,16 @@ class Sampler(ABC):
     summary: ClassVar[str] = ""
     startup: int | None = None
     """Trials that it must be told of before results shape what it suggests; None where they never do."""
-    own = False
-    """Whether only those trials count that it suggested itself."""
     uniform = True
     """Whether it draws uniformly before that. Methods of a scenario then share their learning rates."""
     prunes = False
     """Whether it learns from a stopped trial as stopped; others are told of it as complete, with its last value."""
-    notes = False
-    """Whether it keeps notes on trials in Optuna's study, which are written again on a resume."""
     constraints = False
     """Whether it learns from constraints."""
     logs = False
     """Whether it goes by how far scores are apart. It is then told of errors by their logarithm; beside one
     of 1e30, that of a trial which diverged, all others would be the same to it.
     """
-    two_objectives = True
-    """Whether it can search two objectives."""
-    second: ClassVar[str | None] = None
-    """The cost that is its second objective where the study names none."""
     grid = False
     """Whether it tries the points of a grid in order, and suggests none itself."""
 
@@ -108,24 +95,6 @@ class GaussianProcess(Sampler):
 
 
 @dataclass(frozen=True)
-class CMAES(Sampler):
-    """Conditional hyperparameters and choices are TPE's."""
-
-    summary = "CMA-ES, from the middle of the ranges"
-    startup = SMALLEST
-    own = notes = True
-    uniform = two_objectives = False
-
-    def make(self, seed: int) -> "BaseSampler":
-        """Optuna's `CmaEsSampler`."""
-        return samplers.CmaEsSampler(
-            seed=seed,
-            independent_sampler=samplers.TPESampler(seed=seed, n_startup_trials=STARTUP),
-            warn_independent_sampling=False,
-        )
-
-
-@dataclass(frozen=True)
 class Random(Sampler):
     """The control."""
 
@@ -147,64 +116,66 @@ class Grid(Random):
 
 
 @dataclass(frozen=True)
-class NSGA2(Sampler):
-    """With the crossover and mutation of Deb et al. 2002. Optuna's own mutate one hyperparameter in d
-    to a uniform value: of a learning rate alone that is random search.
-    """
+class OwnSampler(Sampler):
+    """It is taken to learn from the first result on, and told of stopped trials as complete, as any can be."""
 
-    summary = "NSGA-II with simulated binary crossover and polynomial mutation"
-    startup = POPULATION
-    notes = constraints = True
-    second = "uploaded_bytes"
+    function: Callable[[int], "BaseSampler"]
+    summary = "any sampler of Optuna's, which a function of a seed returns"
+    startup = 1
+    uniform = False
+    constraints = True
 
     def make(self, seed: int) -> "BaseSampler":
-        """Optuna's `NSGAIISampler`."""
-        return samplers.NSGAIISampler(
-            seed=seed,
-            population_size=POPULATION,
-            crossover=nsgaii.SBXCrossover(),
-            mutation=nsgaii.PolynomialMutation(),
-        )
+        """What the function returns."""
+        return self.function(seed)
 
 
-SAMPLERS: Registry[Sampler] = Registry(
-    "sampler",
-    "suite.samplers",
-    Sampler,  # type: ignore[type-abstract]
-    {
-        "tpe": TPE,
-        "gp": GaussianProcess,
-        "cmaes": CMAES,
-        "random": Random,
-        "grid": Grid,
-        "nsga2": NSGA2,
-    },
-    needs=("make",),
-)
+SAMPLERS: dict[str, Sampler] = {
+    "tpe": TPE(),
+    "gp": GaussianProcess(),
+    "random": Random(),
+    "grid": Grid(),
+}
+
+
+def full_name(name: str) -> str:
+    """A sampler's name, with the absolute path of a file. No code runs."""
+    path, _, function = name.rpartition(":")
+    return f"{resolved(path, 'sampler file')}:{function}" if path.endswith(".py") else name
+
+
+def find_sampler(name: str) -> Sampler:
+    """Return the sampler of a name: one of `SAMPLERS`, or `FILE.py:make`. Raises `UserError` where there is none."""
+    if name in SAMPLERS:
+        return SAMPLERS[name]
+    path, _, function = full_name(name).rpartition(":")
+    if not path.endswith(".py"):
+        raise unknown("sampler", name, [*SAMPLERS, "FILE.py:make"])
+    module = plugins.imported(f"{path}:{function}", "sampler")
+    if not callable(make := getattr(module, function, None)):
+        raise UserError(f"sampler file {path} has no function {function!r}")
+    made = plugins.tried(f"sampler {name}", partial(make, 0))
+    if not isinstance(made, samplers.BaseSampler):
+        raise UserError(f"sampler {name} returned {made!r}, which is no sampler of Optuna's")
+    return OwnSampler(make)
 
 
 def first_modelled(sampler: Sampler, lag: int) -> int | None:
     """The first trial, counted from 1, that results can have shaped; None where none ever does.
 
-    Trial n is suggested from trials 1..n-lag. It is later where trials failed, which do not count, where
-    known configurations come first, and for CMA-ES of several hyperparameters.
+    Trial n is suggested from trials 1..n-lag. It is later where trials failed, which do not count, and where
+    known configurations come first.
     """
-    if sampler.startup is None:
-        return None
-    return lag + sampler.startup + lag * sampler.own
+    return None if sampler.startup is None else lag + sampler.startup
 
 
 def searched_by(name: str, trials: int, lag: int) -> str:
     """How a search finds configurations, in words: a sampler's name only where it comes to model. Code of
     others does not run for them, and a sampler that is not known here is its name.
     """
-    short = names.split(name)[0].rpartition(":")[2]
-    if plugins.named(name):
-        return short
-    try:
-        sampler = SAMPLERS.parse(name)
-    except UserError:
-        return short
+    if name not in SAMPLERS:
+        return name.rpartition("/")[2]
+    sampler = SAMPLERS[name]
     plain = "grid search" if sampler.grid else "random search"
     first = first_modelled(sampler, lag)
     if first is None:

@@ -1,5 +1,5 @@
-"""What an entry's configurations are judged by, besides one validation score: costs that are bounded or
-traded against it, and further seeds.
+"""What an entry's configurations are judged by, besides one validation score: costs that are bounded, and
+further seeds.
 
 Everything here is computed from what an `End` holds: validation scores and counters, no test metric.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from suite.studies.samplers import SAMPLERS
+from suite.studies.samplers import full_name
 from trials.settings import Number, Positive
 
 Cost = Literal[
@@ -53,37 +53,15 @@ class SearchSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    sampler: Annotated[str, AfterValidator(SAMPLERS.whole)] = "tpe"
-    scheduler: Literal["none", "asha", "hyperband", "median"] = "none"
+    sampler: Annotated[str, AfterValidator(full_name)] = "tpe"
+    scheduler: Literal["none", "asha"] = "none"
     grid_points: Positive = 5
-    pareto: Cost | None = None
     constraints: dict[Cost, Bound] = {}
     confirm: Confirm | None = None
     warm_start: str | None = None
     target: Annotated[float, Number, Field(allow_inf_nan=False)] | None = None
 
-    @property
-    def traded(self) -> str | None:
-        """The cost that is an objective beside the score; NSGA-II always has one."""
-        return self.pareto or SAMPLERS.parse(self.sampler).second
-
-    @property
-    def costs(self) -> set[str]:
-        """The costs that are bounded or traded against the score."""
-        return {*self.constraints, *filter(None, [self.traded])}
-
     def contradictions(self) -> Iterator[tuple[str, Any, str]]:
         """Settings that do not go together: key, value, rule."""
-        if self.traded and not SAMPLERS.parse(self.sampler).two_objectives:
-            yield (
-                "sampler",
-                self.sampler,
-                f"has one objective, and `pareto: {self.traded}` is a second",
-            )
-        if self.traded and self.scheduler != "none":
-            rule = "with two objectives no trial can be stopped early: none"
-            yield "scheduler", self.scheduler, rule
-        if self.traded and self.confirm:
-            yield "confirm", None, "chooses one configuration, but two objectives have a front"
-        if "rounds_to_target" in self.costs and self.target is None:
+        if "rounds_to_target" in self.constraints and self.target is None:
             yield "target", None, "is needed by rounds_to_target: a validation score"

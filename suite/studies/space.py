@@ -184,7 +184,7 @@ class Space:
     ) -> "Space":
         """The algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has),
         `batch_size` (a setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are
-        those that the study bounds or makes an objective: what may be searched only `under` one of them is.
+        those that the study bounds: what may be searched only `under` one of them is.
 
         Raises `UserError` on an unknown name, low > high, a default of the wrong type or outside of the range that is
         searched, or a range for what may be searched only under a cost that the study leaves free.
@@ -323,7 +323,7 @@ def _needs_bound(spec: Range, costs: Collection[str]) -> None:
     """Raise `UserError` when a range is searched whose cost the study leaves free."""
     if spec.under and spec.searched and spec.several and spec.under not in costs:
         raise UserError(
-            f"is searched only under a constraint on {spec.under}, or with `pareto: {spec.under}`: "
+            f"is searched only under a constraint on {spec.under}: "
             "the score alone would drive it to the end of its range"
         )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from suite.json_files import rule
-from suite.studies.samplers import SAMPLERS
+from suite.studies.samplers import find_sampler
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common import plugins
 from trials.common.errors import UserError, unknown
@@ -74,7 +74,7 @@ def check_names(faults: Faults, content: Mapping[str, Any]) -> None:
             if isinstance(value, str):
                 faults.attempt(f"{key}[{i}]", value, partial(check, value))
     if isinstance(sampler := content.get("sampler"), str):
-        faults.attempt("sampler", sampler, partial(SAMPLERS.parse, sampler))
+        faults.attempt("sampler", sampler, partial(find_sampler, sampler))
     search, listed = content.get("search"), content.get("algorithms")
     classes = {}
     for name in listed if isinstance(listed, list) else []:

@@ -30,7 +30,7 @@ class Followed:
 
     @property
     def replaced(self) -> bool:
-        """Whether the journal is another file than what was read, as after a repair."""
+        """Whether the journal is another file than what was read, as that of a sweep begun anew."""
         try:
             return self._file not in (0, self.journal.stat().st_ino)
         except OSError:

@@ -11,7 +11,6 @@ from suite.console import say
 from suite.studies.study import LISTS, Study, check_study, complete, read_study, small, study_names
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.journal.repair import repair
 from suite.sweeps.journal.resume import resumed_study
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 class SweepRequest:
     """`study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep.
     `changes` replaces keys of the study, `settings.rounds` one inside another. `resume` continues, or
-    extends, a sweep that was begun, whose journal `repair` mends before; `smoke` makes it a matter of
-    seconds.
+    extends, a sweep that was begun; `smoke` makes it a matter of seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -34,7 +32,6 @@ class SweepRequest:
     changes: Mapping[str, Any] = field(default_factory=dict)
     resume: bool = False
     smoke: bool = False
-    repair: bool = False
 
     def read(self) -> tuple[str, Study]:
         """The study's name and content; raises `UserError` with every fault of its form."""
@@ -59,8 +56,6 @@ class SweepRequest:
 
     def open(self, begin: Callable[[Sweep], object] = lambda sweep: None) -> Sweep:
         """The sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
-        if self.repair:
-            repair(self.paths)
         name, content = self.read()
         own = self.study if isinstance(self.study, str) else None
         file = None if own in study_names() else own

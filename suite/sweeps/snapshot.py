@@ -113,7 +113,7 @@ def _trial(entry: EntrySnapshot, request: TrialRequest, state: SweepState) -> Tr
 
 
 def _repeats(state: SweepState) -> dict[str, list[TrialRequest]]:
-    """The runs that repeat the best configuration of each entry, and the knee of its front."""
+    """The runs that repeat the best configuration of each entry."""
     found: dict[str, list[TrialRequest]] = {}
     for group in state.finals.values():
         found.setdefault(group[0].entry_id, []).extend(group)

@@ -44,8 +44,7 @@ from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
 from suite.sweeps.starting import open_store, starts
-from suite.tracking.loggers import log_run
-from suite.tracking.schema.tags import spec_params, versions
+from suite.tracking.schema.tags import versions
 from suite.tracking.store import UnreadableError
 from suite.yaml_files import writable
 from trials.common.errors import UserError
@@ -95,7 +94,7 @@ class Sweep:
             begin(self)
         self.store = open_store(paths)
         # What a search goes by is in a trial's end, but for the round at which it reached a target.
-        self.brief = "rounds_to_target" not in study.costs
+        self.brief = "rounds_to_target" not in study.constraints
         read = size(paths.journal) if paths.begun else 0
         self.state = paths.state(self.brief)
         check_entries(paths.journal, self.state, self.entries)
@@ -326,19 +325,8 @@ class Sweep:
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
         self._note(Recorded(trial_id, self.recording.record(request, outcome)))
-        if self.paths.log is not None:
-            self._log_elsewhere(self.paths.log, trial_id)
         if request.counted and self.brief:  # the journal has the rest, and memory need not
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
-
-    def _log_elsewhere(self, place: str, trial_id: str) -> None:
-        """Write a trial where the person also wants it; what does not work there ends nothing here."""
-        request = self.search.requests[trial_id]
-        params, history = spec_params(self.search.spec(request)), self.state.ended[trial_id].history
-        try:
-            log_run(place, self.paths.folder / place, trial_id, params, history)
-        except Exception as error:
-            self.progress.note(f"{place} did not take trial {trial_id}: {error}")
 
     def _finish(self) -> None:
         current = self.search.current_finals

@@ -11,7 +11,7 @@ checks; `suite check` runs them on a file.
 
 from suite.testing.algorithms import check_algorithm
 from suite.testing.models import check_model
-from suite.testing.parts import check_dataset, check_partition, check_sampler
+from suite.testing.parts import check_dataset, check_partition
 from suite.testing.wrong import WrongError
 
 __all__ = [
@@ -20,5 +20,4 @@ __all__ = [
     "check_dataset",
     "check_model",
     "check_partition",
-    "check_sampler",
 ]

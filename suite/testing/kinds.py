@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from suite.studies.samplers import SAMPLERS
 from suite.testing.algorithms import CheckFinding, attempt
 from suite.testing.models import check_model, makes_a_model
-from suite.testing.parts import check_dataset, check_partition, check_sampler
+from suite.testing.parts import check_dataset, check_partition
 from trials.algorithms import ALGORITHMS
 from trials.common import names
 from trials.common.errors import UserError
@@ -20,13 +19,11 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "data set": DATASETS,
     "partition": PARTITIONS,
     "modifier": MODIFIERS,
-    "sampler": SAMPLERS,
 }
 CHECKS: dict[str, Callable[..., str]] = {
     "data set": check_dataset,
     "partition": check_partition,
     "modifier": lambda name: check_partition(f"iid+{name}"),
-    "sampler": check_sampler,
     MODEL: check_model,
 }
 """Algorithms have several checks (`suite.testing.algorithms`)."""

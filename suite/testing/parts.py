@@ -1,21 +1,15 @@
-"""What every data set, heterogeneity level and sampler owes. Each check returns what it saw, in words."""
+"""What every data set and heterogeneity level owes. Each check returns what it saw, in words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from suite.search.proposer import Observation, Proposer
-from suite.studies.samplers import SAMPLERS, Sampler, first_modelled
-from suite.studies.space import Space
 from suite.testing.wrong import WrongError
-from trials import algorithms, datasets, heterogeneity
+from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset, OnDemand
 from trials.datasets.own.function import broken_rules
-from trials.run.outcome import Status
-from trials.scoring.metrics import Direction
-from trials.settings import Settings
 
 LABELS, SAMPLES = 10, 2000
 """Of the labels that a level is checked on."""
@@ -118,83 +112,3 @@ def check_partition(level: str, clients: Sequence[int] = (5, 12)) -> str:
     if skew is not None and not 0 <= skew <= 1:
         raise WrongError(f"skew is {skew}, and a total variation is from 0 to 1")
     return f"{', '.join(map(str, clients))} clients, skew {'of the data' if skew is None else f'{skew:.2f}'}"
-
-
-def check_sampler(name: str) -> str:
-    """Raise `WrongError` where a sampler suggests otherwise when its search is done again or goes on after a stop,
-    or learns from results earlier than it says, or never although it says so.
-    """
-    sampler = SAMPLERS.parse(name)
-    first = first_modelled(sampler, 1)
-    trials = 8 if first is None else first + 4
-    made = _search(sampler, trials)
-    if _search(sampler, trials) != made:
-        raise WrongError(
-            "equal seeds and results give other suggestions: make() is a function of its seed"
-        )
-    if _search(sampler, trials, trials // 2) != made:
-        raise WrongError(
-            "a search that goes on after a stop suggests otherwise: it needs `notes = True`"
-        )
-    for score in _OTHERS:
-        other = _search(sampler, trials, score=score)
-        pairs = enumerate(zip(made, other, strict=True), 1)
-        differs = [number for number, (a, b) in pairs if a != b]
-        if differs and (first is None or differs[0] < first):
-            raise WrongError(
-                f"results shape trial {differs[0]}, and by `startup` {first or 'none'}"
-            )
-        if differs:
-            break
-    if first is not None and not differs:
-        raise WrongError(f"results shape none of {trials} trials, and by `startup` trial {first}")
-    return "learns nothing" if first is None else f"models from trial {first} on, one at a time"
-
-
-Score = Callable[[int, float], float]
-"""Of a trial's number and learning rate."""
-
-
-def _near(index: int, rate: float) -> float:
-    return -abs(rate - 0.1)
-
-
-_OTHERS: tuple[Score, ...] = (
-    lambda index, rate: index * 7 % 5,
-    lambda index, rate: -rate,
-    lambda index, rate: rate,
-)
-
-
-def _search(
-    sampler: Sampler,
-    trials: int,
-    stop: int | None = None,
-    score: Score = _near,
-) -> list[dict[str, Any]]:
-    """The suggestions of a search over two ranges, one after the other. After `stop` trials it is begun anew from
-    its journal.
-    """
-    space = Space.build("fedprox", algorithms.resolve("fedprox"), Settings(), {}, ())
-    both: tuple[Direction, ...] = ("maximize", "minimize")
-    directions = both if sampler.second else both[:1]
-
-    def begun() -> Proposer:
-        return Proposer(sampler, space, [], directions, (1,))
-
-    def tell(to: Proposer, index: int, params: dict[str, Any]) -> None:
-        values = (score(index, params["lr"]), params["lr"])[: len(directions)]
-        to.tell(index, Observation(Status.FINISHED, values, {}, {}))
-
-    found: list[dict[str, Any]] = []
-    proposer = begun()
-    for index in range(trials):
-        if index == stop:
-            before, proposer = proposer.made, begun()
-            for at, one in enumerate(before):
-                proposer.restore(at, one)
-                tell(proposer, at, one.params)
-        made = proposer.propose(index)
-        tell(proposer, index, made.params)
-        found.append(made.params)
-    return found

@@ -10,7 +10,7 @@ from suite.tracking.schema.leaderboard_view import run_page
 from suite.tracking.schema.long_texts import whole
 from suite.tracking.schema.names import plain
 from suite.tracking.schema.tags import PREFIX, RunKind, Tags
-from trials.run.outcome import Status, lost
+from trials.run.outcome import lost
 
 if TYPE_CHECKING:
     from mlflow.entities import Run  # whose environment the store sets first
@@ -53,12 +53,10 @@ class Record:
         """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
         if tag := self.tags.fault:
             return f"tag {tag}"
-        needs: list[str] = []
-        if self.finished and self.tags.kind in (RunKind.FINAL, RunKind.PARETO):
-            needs = ["test_score"]
-        elif self.tags.kind == RunKind.SEARCH and self.tags.status == Status.FINISHED:
-            needs = ["val_score", self.tags.pareto] if self.tags.pareto else []
-        lacks = [n for n in needs if not abs(self.metrics.get(n, math.nan)) <= LARGEST]
+        lacks: list[str] = []
+        if self.finished and self.tags.kind == RunKind.FINAL:
+            scored = abs(self.metrics.get("test_score", math.nan)) <= LARGEST
+            lacks = [] if scored else ["test_score"]
         return next((f"metric {name}" for name in (*lacks, *self._impossible())), "")
 
     def _impossible(self) -> list[str]:

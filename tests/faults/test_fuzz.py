@@ -28,7 +28,7 @@ SCALARS = st.one_of(
     st.integers(0, 40),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from(["full", "grid", "nsga2", "asha", "natural", "iid+system(steps=1..4)", "own"]),
+    st.sampled_from(["full", "grid", "asha", "natural", "iid+system(steps=1..4)", "own"]),
 )
 VALUES = st.recursive(
     SCALARS,

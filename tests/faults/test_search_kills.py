@@ -38,8 +38,7 @@ warm_start: warm.yaml
     ("sampler", "more"),
     [
         ("tpe", CONFIRMED),
-        ("cmaes", "confirm: {best: 2, seeds: 1}"),
-        ("nsga2", ""),
+        ("gp", "confirm: {best: 2, seeds: 1}"),
         ("tpe", "tunings: 2\npartitions: 2"),
     ],
 )

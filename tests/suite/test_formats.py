@@ -35,8 +35,7 @@ def test_a_larger_format_is_of_a_later_version() -> None:
     "command",
     [
         *("sweep {study} --name s", "sweep {study} --name s --dry-run"),
-        *("sweep {study} --name s --resume", "sweep {study} --name s --resume --repair"),
-        *("status s", "stop s", "stop s --now"),
+        *("sweep {study} --name s --resume", "status s", "stop s", "stop s --now"),
     ],
 )
 def test_a_journal(tmp_path: Path, command: str) -> None:

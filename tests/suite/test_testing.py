@@ -1,11 +1,10 @@
-"""`suite.testing`: the project's own data sets, levels and samplers keep their contracts, and breaches are found."""
+"""`suite.testing`: the project's own data sets and levels keep their contracts, and breaches are found."""
 
 import re
 
 import pytest
 
-from suite.studies.samplers import SAMPLERS
-from suite.testing import WrongError, check_dataset, check_partition, check_sampler
+from suite.testing import WrongError, check_dataset, check_partition
 from tests.support.commands import document, suite_here
 from tests.support.simulations import ROOT
 from trials.common.errors import UserError
@@ -42,11 +41,6 @@ def test_a_data_set_without_files_keeps_its_contract(name):
     check_dataset(name)
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_a_sampler_keeps_its_contract(name):
-    check_sampler(name)
-
-
 BREACHES = {
     (check_dataset, "doubles"): "x must be finite float32",
     (check_dataset, "untested"): "neither all nor none",
@@ -57,16 +51,12 @@ BREACHES = {
     (check_partition, "empty"): "one array each, none empty",
     (check_partition, "sorts"): "assign changes the labels",
     (check_partition, "skew"): "skew is 2.0",
-    (check_sampler, "chance"): "equal seeds and results give other suggestions",
-    (check_sampler, "early"): ", and by `startup` 10",
-    (check_sampler, "silent"): ", and by `startup` none",
-    (check_sampler, "never"): "results shape none of 7 trials, and by `startup` trial 3",
 }
 
 
 @pytest.mark.parametrize(("check", "wrong"), BREACHES)
 def test_a_breach_is_said(check, wrong):
-    of = {check_dataset: "Data", check_partition: "Parts", check_sampler: "Suggests"}[check]
+    of = {check_dataset: "Data", check_partition: "Parts"}[check]
     with pytest.raises((WrongError, UserError), match=re.escape(BREACHES[check, wrong])):
         check(f"{BROKEN}:{of}(fault={wrong})")
 
@@ -82,12 +72,11 @@ def test_a_modifier_s_breach_is_said(wrong, says):
 
 def test_the_command_checks_what_a_file_has(tmp_path):
     found = {}
-    for file in ("own_sampler.py", "own_dataset.py", "own_partition.py:Hubs(2)"):
+    for file in ("own_dataset.py", "own_partition.py:Hubs(2)"):
         done = suite_here("check", ROOT / "examples" / file, "--json", cwd=tmp_path)
         (one,) = document(done)["checks"]
         found[one["check"]] = one["detail"]
     assert found == {
-        "sampler EarlyTPE": "models from trial 3 on, one at a time",
         "data set Moons": "500 samples of shape (2,), 126 to test, born on 10 clients",
         "partition Hubs(2)": "5, 12 clients, skew 0.00",
     }

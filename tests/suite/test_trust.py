@@ -229,7 +229,7 @@ def test_commands_that_read_resolve_nothing(theirs: Path):
     (one,) = document(suite_here("tuned", "list", "--json", cwd=theirs))
     assert one["algorithm"] == f"{theirs}/mine.py:Mine"
     suite_here("tuned", "show", cwd=theirs)
-    suite_here("tuned", "export", "out", cwd=theirs)
+    suite_here("tuned", "export", "out", cwd=theirs, code=2)
     place = ("--dataset", "digits", "--heterogeneity", "iid", "--json")
     found = document(suite_here("tuned", "recommend", *place, cwd=theirs))
     assert found["configuration"] == one

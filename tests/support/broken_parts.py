@@ -1,11 +1,9 @@
-"""A data set, a partition, a modifier and a sampler that break their contracts, as `fault` says."""
+"""A data set, a partition and a modifier that break their contracts, as `fault` says."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
-from optuna.samplers import RandomSampler, TPESampler
 
-from suite.studies.samplers import Sampler
 from trials.datasets import Dataset, DatasetFamily
 from trials.heterogeneity.modifiers import Modifier
 from trials.heterogeneity.partitions import IID
@@ -55,17 +53,3 @@ class Steps(Modifier):
 
     def answering(self, ids, round_index, seed):
         return ids[:0] if self.fault == "silent" else ids
-
-
-@dataclass(frozen=True)
-class Suggests(Sampler):
-    fault: str = field(default="", kw_only=True)
-
-    @property
-    def startup(self):
-        return {"early": 9, "never": 2}.get(self.fault)
-
-    def make(self, seed):
-        if self.fault in ("early", "silent"):
-            return TPESampler(seed=seed, n_startup_trials=3)
-        return RandomSampler(seed=None if self.fault == "chance" else seed)

@@ -348,10 +348,8 @@ def _places() -> list[Row]:
         Row(
             "export over a pipe",
             "tuned export d",
-            r"cannot write d/digits/iid/logreg/fedavg.yaml: it is neither a file nor a device",
-            both(
-                there(), directory("d/digits/iid/logreg"), fifo("d/digits/iid/logreg/fedavg.yaml")
-            ),
+            r"cannot write d/digits/iid/logreg/fedavg.py: it is neither a file nor a device",
+            both(there(), directory("d/digits/iid/logreg"), fifo("d/digits/iid/logreg/fedavg.py")),
         ),
     ]
     return rows

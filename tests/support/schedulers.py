@@ -13,7 +13,6 @@ from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
-from tests.support.searches import entries_of
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 
@@ -85,12 +84,8 @@ class Bench:
 
 def rungs(schedulers: EntrySchedulers) -> dict[str, list]:
     return {
-        entry: [
-            (at, dict(scores))
-            for bracket in halving.rungs.values()
-            for at, scores in bracket.items()
-        ]
-        for entry, halving in schedulers.entries.items()
+        search: [(at, dict(scores)) for at, scores in halving.rungs.items()]
+        for search, halving in schedulers.searches.items()
     }
 
 
@@ -98,7 +93,3 @@ def replayed(bench: Bench) -> EntrySchedulers:
     fresh = EntrySchedulers(bench.entries, bench.requests, bench.scheduler)
     fresh.replay(bench.outcomes)
     return fresh
-
-
-def a_bench(scheduler: str, **given) -> Bench:
-    return Bench(entries_of(heterogeneity=LEVELS, settings=SETTINGS, **given), scheduler)

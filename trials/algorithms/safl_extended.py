@@ -23,7 +23,7 @@ class SAFLExtended(SAFL):
     Reading: h is measured on the device's training data, of z_bar as it came and z_k after training
         (two evaluation passes). In round 1 there is no z_bar and everyone uploads. nu is not given in
         the paper, and accuracy alone would drive it to "always upload", so it is searched only in
-        studies that bound `uploaded_bytes` or make it an objective.
+        studies that bound `uploaded_bytes`.
     """
 
     nu: float = real(

@@ -1,4 +1,4 @@
-"""What a short name stands for, one class of a kind: algorithms, data sets, partitions, samplers, ...
+"""What a short name stands for, one class of a kind: algorithms, data sets, partitions, ...
 
 A `Registry` finds classes in three places: its own entries, the entry points of installed packages, and files
 that a name gives the path of, `path/to/file.py:Name` or, with arguments, `path/to/file.py:Name(3)`.
@@ -114,11 +114,6 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return (
             f"{resolved(path, f'{self.kind} file')}:{class_name}" if path.endswith(".py") else name
         )
-
-    def whole(self, text: str) -> str:
-        """The same of a name that may have arguments."""
-        bare, given = names.split(text)
-        return self.located(bare) + ("" if given is None else f"({given})")
 
     def defined(self, path: str, name: str = "") -> list[str]:
         """The classes of this kind that a file defines, in its order; asked for because of one's `name`."""

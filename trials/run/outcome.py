@@ -79,8 +79,6 @@ class TrialKind(StrEnum):
     """One of the best few configurations again, with a further seed of the search's."""
     FINAL = "final"
     """The best configuration again, with a fresh seed: what leaderboards are made of."""
-    PARETO = "pareto"
-    """The knee of the front likewise, where there are two objectives."""
     BATCH = "batch"
     """One run of a fixed list, which no search asked for."""
 

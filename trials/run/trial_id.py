@@ -6,11 +6,11 @@ from typing import Self
 
 from trials.run.outcome import TrialKind
 
-REPEATS = {TrialKind.CONFIRM: "c", TrialKind.FINAL: "f", TrialKind.PARETO: "p"}
+REPEATS = {TrialKind.CONFIRM: "c", TrialKind.FINAL: "f"}
 """Kinds of runs that repeat a search trial, and their letters in trial ids."""
 _ID = re.compile(
     r"(?P<entry_id>.+?)(?:-(?P<replicate>(?:[vdt]\d+)+))?"
-    r"-(?P<letter>[scfp])(?P<index>\d{4,})(?:-(?P<number>\d+))?"
+    r"-(?P<letter>[scf])(?P<index>\d{4,})(?:-(?P<number>\d+))?"
 )
 
 

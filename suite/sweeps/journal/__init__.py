@@ -1,1 +1,1 @@
-"""A sweep's journal: its events, its file, where it lies, and how it is repaired and resumed."""
+"""A sweep's journal: its events, its file, where it lies, and how it is resumed."""

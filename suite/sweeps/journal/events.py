@@ -229,7 +229,7 @@ class SweepState:
     It holds the requests in order, the trials that ended and their `test_scores`, the rounds at which attempts died, the run that records each trial,
     the measured execution of each scenario, and how many trials each entry will have (`planned`). Of the last
     session it holds when trials ended, and how many ran when the first of them did (`full`). `requested` has each trial's
-    last request, `finals` the runs that repeat the best configuration, by search and kind, `tallies` the entries that have
+    last request, `finals` the runs that repeat the best configuration, by search, `tallies` the entries that have
     trials, `failures` (entry, trial, status, reason) of trials that diverged, failed or died, and `seconds` the total
     time of trials.
     """
@@ -248,9 +248,7 @@ class SweepState:
     planned: Mapping[str, int] = field(default_factory=dict)
 
     requested: dict[str, TrialRequest] = field(default_factory=dict, repr=False)
-    finals: dict[tuple[str, TrialKind], list[TrialRequest]] = field(
-        default_factory=dict, repr=False
-    )
+    finals: dict[str, list[TrialRequest]] = field(default_factory=dict, repr=False)
     tallies: dict[str, Tally] = field(default_factory=dict)
     failures: list[tuple[str, str, str, str]] = field(default_factory=list)
     seconds: float = 0.0
@@ -284,7 +282,7 @@ class SweepState:
                 tally.open.add(request.trial_id)
                 if request.kind == TrialKind.SEARCH:
                     tally.scores[request.trial_id] = None
-                if request.kind in (TrialKind.FINAL, TrialKind.PARETO):
+                if request.kind == TrialKind.FINAL:
                     self._supersede(request)
             case Ended(trial_id, outcome, at, score):
                 self._must_be_open(trial_id)
@@ -354,7 +352,7 @@ class SweepState:
 
     def _supersede(self, request: TrialRequest) -> None:
         """Forget the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
-        group = self.finals.setdefault((request.search, request.kind), [])
+        group = self.finals.setdefault(request.search, [])
         if group and group[0].source != request.source:
             group.clear()
         group.append(request)

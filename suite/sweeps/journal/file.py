@@ -10,9 +10,8 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from suite.execution.stop_signal import HaltedError
 from suite.formats import check_format
@@ -35,7 +34,13 @@ class Journal:
         self._lock, self._path = threading.Lock(), path
         made = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(made, "a+b", buffering=0)
-        _lock(self._file, path)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise UserError(
+                f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
+            ) from None
         self.size = size(path)
         self._file.truncate(self.size)
         self._fault = ""
@@ -74,24 +79,6 @@ def refuse_others(path: Path) -> None:
 def line(event: str, fields: Line) -> bytes:
     """An event as a journal holds it, without the line's end."""
     return json.dumps({"event": event, **fields}, separators=(",", ":")).encode()
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Keep other processes from a journal; raises `UserError` where one is writing it."""
-    with path.open("rb") as file:
-        _lock(file, path)
-        yield
-
-
-def _lock(file: IO[bytes], path: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise UserError(
-            f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
-        ) from None
 
 
 def peek(path: Path) -> list[Line]:
@@ -200,6 +187,5 @@ def parsed(path: Path, number: int, raw: bytes) -> Line:
 def broken(journal: str, number: int, fault: str) -> UserError:
     """The error for a line that a sweep did not write there."""
     return UserError(
-        f"journal {journal}, line {number}: {fault}. It is damaged, or a later version of suite wrote "
-        "it: --resume --repair sets such lines aside and continues from the rest"
+        f"journal {journal}, line {number}: {fault}. It is damaged, or a later version of suite wrote it"
     )

@@ -39,8 +39,7 @@ def check_name(name: str, given: str) -> None:
 
 @dataclass(frozen=True)
 class SweepPaths:
-    """Where a sweep keeps its files and records, and finds its data. `log` is a further place for records
-    (`suite.tracking.loggers`).
+    """Where a sweep keeps its files and records, and finds its data.
 
     Raises `UserError` for a name that is not one of a folder.
     """
@@ -50,7 +49,6 @@ class SweepPaths:
     tracking_uri: str | None = None
     data_root: str | None = None
     checkpoints: str | None = None
-    log: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "--name")
@@ -123,8 +121,8 @@ class SweepPaths:
                 plain(self.journal, "journal")
             if in_the_way(self.journal) and (self.folder / MARKER).exists():
                 raise UserError(
-                    f"journal {self.journal} has no valid first line: if it is damaged, "
-                    "--resume --repair sets such lines aside; if it is another file, move it away"
+                    f"journal {self.journal} has no valid first line: it is damaged, or another file. "
+                    "Move it away, or choose another --name"
                 )
             if not self.begun and self._foreign():
                 raise UserError(

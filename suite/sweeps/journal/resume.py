@@ -41,7 +41,7 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     }
     study = Study.model_validate({**after, **lists})
     was, now = complete(Study.model_validate(before)), complete(study)
-    free = set(FREE) - ({"target"} if "rounds_to_target" in study.costs else set())
+    free = set(FREE) - ({"target"} if "rounds_to_target" in study.constraints else set())
     for key, new in now.items():
         old = was[key]
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):

@@ -53,8 +53,7 @@ class Finish:
         searches = self._write_down(ended, scores)
         if any(ended[trial_id].status != Status.FAILED for trial_id in finals):
             query = Query(name, target=self.study.target, interim=False)
-            whole = self.study.traded is not None  # a front is made of its trials' runs
-            held = Held.of(store, query, searches=None if whole else searches)
+            held = Held.of(store, query, searches)
             board = board_of(store, query, held)
             for scenario, row in enumerate(board.rows):
                 runs = [run for run in held.finals if run.tags.entry_id == row.entry_id]
@@ -90,10 +89,9 @@ class Finish:
             if (trial_id := record.tags.trial_id) in finals:
                 kind = recorded_as(requests[trial_id])
                 store.log(record.run_id, tags=written(kind=kind))
-        for kind in (RunKind.FINAL, RunKind.PARETO):
-            for record in store.sound(sweep=name, kind=kind):
-                if record.tags.trial_id not in finals:
-                    store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
+        for record in store.sound(sweep=name, kind=RunKind.FINAL):
+            if record.tags.trial_id not in finals:
+                store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
 
     def _write_down(
         self, ended: Mapping[str, TrialResult], scores: Mapping[str, float]
@@ -109,11 +107,10 @@ class Finish:
                 made = trial_id, request.origin, request.params
                 one = Searched.ended(*made, outcome, scores.get(trial_id), keeps)
                 found[self.name, request.entry_id].append(one)
-        if self.study.traded is None:
-            for (_, entry_id), trials in found.items():
-                trials.sort(key=lambda one: one[:3])  # in whatever order they ended
-                tags = {Tags.searched.name: text(trials)}
-                self.store.log(self.recording.entry_runs[entry_id], tags=tags)
+        for (_, entry_id), trials in found.items():
+            trials.sort(key=lambda one: one[:3])  # in whatever order they ended
+            tags = {Tags.searched.name: text(trials)}
+            self.store.log(self.recording.entry_runs[entry_id], tags=tags)
         return found
 
     def _publish(self, row: Row, tuned: Tuned, scenario: int) -> None:

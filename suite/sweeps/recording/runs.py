@@ -160,7 +160,7 @@ class SweepRecording:
             reached = reach(outcome.history, entry.task.metric, target)
         tags = self._tags(request, outcome, bool(reached))
         scores = _scores(request, outcome, entry)
-        if scores and "rounds_to_target" in self.study.costs:
+        if scores and "rounds_to_target" in self.study.constraints:
             cost = self.search.entries[request.search].candidates.cost(
                 ValidationResult.of(outcome), "rounds_to_target"
             )
@@ -168,7 +168,7 @@ class SweepRecording:
         if scores:
             scores[0] |= reached
         curve = self._curve(request, outcome.history)
-        ends = brief.end(outcome.history, self.study.costs) if request.counted else []
+        ends = brief.end(outcome.history, self.study.constraints) if request.counted else []
         # Of a write that fails nothing is shown any more: the next one begins anew.
         run_id, seen = self._shown.pop(trial_id, ("", -1))
         shown = bool(run_id)
@@ -289,7 +289,6 @@ class SweepRecording:
             sampler=study.sampler,
             scheduler=study.scheduler,
             warm_start="; ".join(dict.fromkeys(filter(None, warm))) or None,
-            pareto=study.traded,
             spec=entry.spec({}, study.seed, entry.settings.partition_seed),
         )
 

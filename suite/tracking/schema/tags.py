@@ -25,7 +25,7 @@ from trials.run.result import TrialResult
 from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec
 from trials.run.trial_id import TrialId
-from trials.scoring.metrics import COUNTED, TASKS
+from trials.scoring.metrics import TASKS
 
 PREFIX = "suite."
 T = TypeVar("T")
@@ -40,7 +40,6 @@ class RunKind(StrEnum):
     """A trial that is not over; then it becomes one of the next two."""
     SEARCH = "search"
     FINAL = "final"
-    PARETO = "pareto"
     LEADERBOARD = "leaderboard"
     """A row of the leaderboard of its sweep."""
     SUPERSEDED = "superseded"
@@ -181,8 +180,6 @@ class Tags(Mapping[str, str]):
     target = Maybe(forms.finite)
     reached = Maybe(forms.flag, forms.flagged)
     warm_start = Maybe(str)
-    pareto = Maybe(forms.one_of((*COUNTED, "rounds_to_target")))
-    """The cost that is traded for the score."""
     feasible = Maybe(forms.flag, forms.flagged)
 
     tuned = Tag(str)
@@ -280,9 +277,8 @@ _FINAL = (
 NEEDS: Mapping[RunKind, tuple[str, ...]] = {
     RunKind.SWEEP: ("sweep", "study", "search", "sweep_id"),
     RunKind.ENTRY: ("sweep", "entry_id", "algorithm", "scenario", "space", "reference", "searched"),
-    RunKind.SEARCH: (*_TRIAL, "confirm", "pareto", "feasible"),
+    RunKind.SEARCH: (*_TRIAL, "confirm", "feasible"),
     RunKind.FINAL: _FINAL,
-    RunKind.PARETO: _FINAL,
     RunKind.LEADERBOARD: ("tuned", "importance"),
     RunKind.REPRODUCE: ("trial_id", "status", "metric", "claim", "method"),
 }

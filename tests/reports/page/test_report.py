@@ -4,13 +4,11 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from statistics import fmean
 
 import pytest
 
 from reports.charts import drawing, line_charts, style
 from reports.charts.data import Curve, Failure, ReportData, SweepFacts
-from reports.leaderboard.pareto import Front, Point
 from reports.page.board_table import leading, strip
 from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
@@ -142,34 +140,6 @@ def test_every_section_is_there(built):
         assert word in built[0] or word == "fingerprint"
     assert "&lt;b&gt;ZeroDivisionError" in built[0], "what runs say is text, not markup"
     assert "<b>Zero" not in built[0]
-
-
-def front(algorithm: str, *points: Point) -> Front:
-    named = {"dataset": "digits", "model": "logreg", "heterogeneity": "iid", "sweep": "night"}
-    cost = "uploaded_bytes"
-    return Front(algorithm, **named, metric="accuracy", cost=cost, points=points)
-
-
-def test_fronts_are_drawn_and_listed(data):
-    cheap, dear = Point("s0", {"lr": 0.1}, 0.5, 2e6), Point("s1", {"lr": 0.3}, 0.9, 9e6, "best", A)
-    fronts = (front("fedavg", cheap, dear), front("folb", Point("s2", {"mu": 1.0}, 0.7, 3e6)))
-    page, files = build(replace(data, board=replace(data.board, pareto=fronts)))
-    rows = [row for row in Page(page).rows if row[-1] in ("lr=0.1", "lr=0.3", "mu=1")]
-    assert [row[:4] for row in rows] == [
-        ["fedavg", "2,000,000", "0.5000", ""],
-        ["fedavg", "9,000,000", "0.9000", "best"],
-        ["folb", "3,000,000", "0.7000", ""],
-    ]
-    assert rows[1][4].startswith(f"{fmean(A):.4f} ±")
-    name = "front-digits-logreg-iid-uploaded-bytes-night"
-    assert "uploaded MB" in files[f"{name}.svg"].decode()
-    spec = specs(page)[name]
-    assert spec["params"] == [{"name": "shown", "value": ["fedavg", "folb", "My<Own>"]}]
-    assert [(p["x"], p["role"]) for p in spec["datasets"]["points"]] == [
-        (2.0, ""),
-        (9.0, "best"),
-        (3.0, ""),
-    ]
 
 
 def test_warm_started_cells_have_figures_of_their_own(data):

@@ -133,9 +133,11 @@ def test_a_learning_sampler_goes_on_as_it_would_have(whole):
     np.testing.assert_equal(content(filled(changes, cut)), content(once))
 
 
-@pytest.mark.parametrize("change", [{"scheduler": "asha"}, {"pareto": "uploaded_bytes"}])
+@pytest.mark.parametrize(
+    "change", [{"scheduler": "asha"}, {"constraints": {"uploaded_bytes": {"max": 1}}}]
+)
 def test_a_study_that_needs_more_than_rows_is_refused(change):
-    with pytest.raises(UserError, match=r"small: scheduler, constraints and pareto need `suite sw"):
+    with pytest.raises(UserError, match=r"small: scheduler and constraints need `suite sw"):
         filled(change)
 
 

@@ -10,10 +10,7 @@ import torch
 import engine
 import loop
 import ours
-import rounds
 from engine import WORKLOADS, running
-from trials import models
-from trials.models.base import Model
 from worker import LR, Workload, measured, read
 
 TINY = Workload("tiny", "logreg", (5,), 3, (8, 4, 12), 2, 4)
@@ -89,17 +86,6 @@ def test_ours_and_the_loop_do_the_same() -> None:
     assert ours.prepare(one)() == loop.prepare(one)() == (1, 6)
 
 
-def test_floating_point_operations_by_hand() -> None:
-    """Logits take 2 B p C, the gradient of W as many; a convolution's first layer no input gradient."""
-    assert engine.flops(WORKLOADS["784-10"]) == 2 * 2 * 10 * 784 * 10
-    assert engine.flops(WORKLOADS["60-10"]) == 2 * 2 * 10 * 60 * 10
-    b = 50
-    first = 2 * b * 28 * 28 * 32 * 25
-    second = 2 * b * 14 * 14 * 64 * 32 * 25
-    dense = 2 * b * (3136 * 512 + 512 * 10)
-    assert engine.flops(WORKLOADS["cnn"]) == 2 * first + 3 * (second + dense)
-
-
 def test_executions_that_a_workload_has() -> None:
     ways = ["compiled", "batched", "sequential"]
     have = {name: engine._executions(workload, ways) for name, workload in WORKLOADS.items()}
@@ -107,9 +93,3 @@ def test_executions_that_a_workload_has() -> None:
     assert sorted(have["cnn"]) == ["batched", "sequential"]
     on_gpu = replace(WORKLOADS["784-10"], device="cuda")
     assert engine._executions(on_gpu, ways[:2]) == ["batched"]
-
-
-@pytest.mark.parametrize("d", [1000, 10_000, 100_000, 1_000_000, 10_000_000])
-def test_a_network_of_about_so_many_weights(d: int) -> None:
-    name = rounds.model_of(d)
-    assert Model(models.parse(name), (784,), 10).d == pytest.approx(d, rel=0.2)

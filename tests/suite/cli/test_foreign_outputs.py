@@ -19,7 +19,7 @@ from trials.datasets.cache import cached
 def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
     """Commands that write where they are told, and one of the files each writes."""
     return {
-        "export": (("tuned", "export", "out"), "out/digits/iid/logreg/fedavg.yaml"),
+        "export": (("tuned", "export", "out"), "out/digits/iid/logreg/fedavg.py"),
         "page": (("report", "--output", "out"), "out/report.html"),
         "figure": (("report", "--output", "out", "--figures", "svg"), "out/figures/*.svg"),
         "html": (("data", "describe", "digits", "--html", "a.html"), "a.html"),

@@ -1,11 +1,10 @@
-"""Tuned configurations for other programs: a program of plain PyTorch, Flower's run configuration, differences."""
+"""Tuned configurations as programs of plain PyTorch, and their differences."""
 
 import io
 import json
 import os
 import subprocess
 import sys
-import tomllib
 from functools import partial
 
 import pytest
@@ -13,8 +12,7 @@ import torch
 from torch import nn
 
 from suite.configurations import configuration as tuned
-from suite.configurations.exports import flower, pytorch
-from suite.configurations.exports.forms import Form
+from suite.configurations import program as plain
 from suite.runs import single
 from tests.support.commands import suite_here
 from trials.common.errors import UserError
@@ -57,7 +55,7 @@ def test_programs_of_plain_pytorch_compute_the_runs_numbers(tmp_path):
     ours, programs = {}, []
     for algorithm in CASES:
         item = a_configuration(algorithm)
-        for path, content in Form.PYTHON.files(item, tmp_path, 3, None).items():
+        for path, content in plain.exported(item, tmp_path, 3, None).items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         programs.append(str((tmp_path / item.path).with_suffix(".py")))
@@ -82,7 +80,7 @@ def test_programs_of_plain_pytorch_compute_the_runs_numbers(tmp_path):
 
 def test_a_program_without_its_federation_says_what_that_is(monkeypatch):
     item = a_configuration("fedprox")
-    program = pytorch.program(item, pytorch.prepared(item, 0, None))
+    program = plain.program(item, plain.prepared(item, 0, None))
     monkeypatch.setattr(sys, "argv", ["fedprox.py"])
     try:
         with pytest.raises(SystemExit, match=r"FEDERATION\.pt, which `torch\.load` reads"):
@@ -94,11 +92,11 @@ def test_a_program_without_its_federation_says_what_that_is(monkeypatch):
 def test_a_program_draws_what_it_is_not_given(tmp_path):
     """Without first weights and orders it still trains: far better than chance on ten labels."""
     item = a_configuration("fedprox")
-    run = pytorch.prepared(item, 0, None)
+    run = plain.prepared(item, 0, None)
     namespace: dict = {"__name__": "exported"}
     torch.manual_seed(0)
-    exec(pytorch.program(item, run), namespace)
-    content = torch.load(io.BytesIO(pytorch.federation(run)), weights_only=True)
+    exec(plain.program(item, run), namespace)
+    content = torch.load(io.BytesIO(plain.federation(run)), weights_only=True)
     try:
         w = namespace["run"]({k: content[k] for k in ("x", "y", "clients", "test")})
         said = namespace["test"](
@@ -113,7 +111,7 @@ def test_convolutions_have_the_weights_in_our_order():
     """The module's parameters, one after the other, are the shapes of our layout."""
     for name in ("lenet5", "mcmahan_cnn", "feddc_cnn"):
         of = model_named(name)
-        module = eval(pytorch._module(name, of, (1, 28, 28), 10), {"nn": nn})
+        module = eval(plain._module(name, of, (1, 28, 28), 10), {"nn": nn})
         assert [tuple(p.shape) for p in module.parameters()] == [
             size for _, size in of.parameters((1, 28, 28), 10)
         ]
@@ -139,50 +137,31 @@ def test_what_no_program_is_written_of(change, named):
     }
     item = tuned.parse(json.dumps({**content, **change}), "mine")
     with pytest.raises(UserError, match=named):
-        pytorch.prepared(item, 0, None)
-
-
-def test_flowers_run_configuration():
-    """Flower takes flat keys; those of FedProx are its strategy's argument, which it sends to clients."""
-    text = flower.run_config(a_configuration("fedprox"))
-    assert tomllib.loads(text)["tool"]["flwr"]["app"]["config"] == {
-        "num-server-rounds": 4,
-        "fraction-train": 0.5,
-        "learning-rate": 0.5,
-        "local-epochs": 1,
-        "batch-size": 32,
-        "lr-decay": 0.9,
-        "weight-decay": 0.01,
-        "proximal-mu": 0.3,
-    }
-    assert (
-        'strategy.FedProx(fraction_train=run_config["fraction-train"], proximal_mu=run_config["proximal-mu"])'
-        in text
-    )
-    assert "no strategy scaffold" in flower.run_config(a_configuration("scaffold"))
+        plain.prepared(item, 0, None)
 
 
 def test_the_commands(tmp_path):
-    """`export` writes the form that is asked for; `diff` shows what differs."""
+    """`export` writes programs, and the run of a seed; `diff` shows what differs."""
     storage = ("--storage", tmp_path / "runs")
     here = partial(suite_here, cwd=tmp_path)
     for algorithm in ("fedprox", "scaffold"):
         (tmp_path / f"{algorithm}.yaml").write_text(a_configuration(algorithm).text())
         here("tuned", "import", tmp_path / f"{algorithm}.yaml", *storage)
     one = (*storage, "--algorithm", "fedprox", "--json")
-    (path,) = json.loads(here("tuned", "export", tmp_path / "out", "--as", "flower", *one).stdout)
-    assert path.endswith("fedprox.toml")
-    refused = here("tuned", "export", tmp_path / "out", "--seed", "1", *one, code=2)
-    assert "--as python" in refused.stderr
+    written = json.loads(here("tuned", "export", tmp_path / "out", "--seed", "1", *one).stdout)
+    assert [path.split("/")[-1] for path in written] == ["fedprox.py", "fedprox.pt"]
     late = a_configuration("fedavg").text().replace("dirichlet(0.3)", "iid+dropout(0.1)")
     (tmp_path / "late.yaml").write_text(late)
     here("tuned", "import", tmp_path / "late.yaml", *storage)
-    said = here("tuned", "export", tmp_path / "out", "--as", "python", *storage)
+    said = here("tuned", "export", tmp_path / "out", *storage)
     assert {line.split("/")[-1] for line in said.stdout.splitlines()} == {
         "scaffold.py",
         "fedprox.py",
     }
-    assert "left out: digits/iid+dropout(0.1)/mlp(8,6)/fedavg.yaml: --as python" in said.stderr
+    assert (
+        "left out: digits/iid+dropout(0.1)/mlp(8,6)/fedavg.yaml: no program is written of level"
+        in said.stderr
+    )
     files = [tmp_path / f"{name}.yaml" for name in ("fedprox", "scaffold")]
     found = json.loads(here("tuned", "diff", *files, "--json").stdout)
     assert found["algorithm"] == ["fedprox", "scaffold"]

@@ -98,11 +98,11 @@ def test_cells_study_seeds_tunings_and_deals_draw_apart():
 
 @pytest.mark.parametrize("sampler", list(SAMPLERS))
 def test_what_is_shared_under_each_sampler(sampler):
-    trials = {"gp": 9, "nsga2": 15}.get(sampler, 12)
+    trials = 9 if sampler == "gp" else 12
     given = {**TWO, "trials": trials, "sampler": sampler, "grid_points": 12}
     first, second = by_label(sweep_of(**given)).values()
     shared = [a == b for a, b in zip(first, second, strict=True)]
-    blind = {"tpe": 7, "gp": 7, "random": 11, "nsga2": 12, "cmaes": 0, "grid": 0}[sampler]
+    blind = {"tpe": 7, "gp": 7, "random": 11, "grid": 0}[sampler]
     assert shared[:blind] == [True] * blind
     assert not any(shared[blind:]) or sampler == "grid"
 

@@ -14,13 +14,15 @@ from optuna.trial import TrialState
 from suite.search.candidates import Candidates
 from suite.search.proposer import grid
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.samplers import POPULATION, SAMPLERS
+from suite.studies.samplers import SAMPLERS, find_sampler, searched_by
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
+from tests.support.simulations import ROOT
 from trials import algorithms
 from trials.common.errors import UserError
 from trials.run.outcome import Status
 
-LEARNING = ["gp", "cmaes", "nsga2"]
+OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
+LEARNING = ["gp", OWN]
 """TPE and random are in test_search.py."""
 
 
@@ -70,22 +72,15 @@ def test_neither_timing_nor_kills_change_what_is_asked(sampler):
 
 
 @pytest.mark.parametrize("sampler", LEARNING)
-def test_a_replay_rebuilds_the_sampler_s_notes(sampler):
+def test_a_replay_rebuilds_what_the_sampler_was_told(sampler):
     player = Player(sweep_of(**small(sampler))).play()
     live, rebuilt = told(player), told(Player(replay(sweep_of(**small(sampler)), player.log)))
     assert [(t.params, t.state, t.values) for t in live] == [
         (t.params, t.state, t.values) for t in rebuilt
     ]
-    keys = {"cmaes": "cma:", "nsga2": "NSGAIISampler:", "gp": "none"}
-    noted = [{k: v for k, v in t.system_attrs.items() if keys[sampler] in k} for t in live]
-    if SAMPLERS[sampler].notes:
-        assert sum(map(bool, noted)) > 12
-        assert noted == [
-            {k: t.system_attrs[k] for k in n} for n, t in zip(noted, rebuilt, strict=True)
-        ]
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "gp", "cmaes"])
+@pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])
 def test_a_sampler_learns(sampler):
     """Of a smooth score over lr in [0.001, 1] suggestions come nearer to the best, 0.1, than uniform
     ones, of which half are more than 0.75 decades away.
@@ -96,27 +91,11 @@ def test_a_sampler_learns(sampler):
     assert sorted(away)[len(away) // 2] < 0.55
 
 
-def test_nsga2_learns_both_objectives():
-    """Score rises with the rate up to 0.01 and the cost rises with it: above, it is all loss."""
-
-    def ending(request: TrialRequest) -> ValidationResult:
-        rate = request.params["lr"]
-        value = 1 - abs(math.log10(rate) + 2) / 4
-        return ValidationResult(Status.FINISHED, value, {}, {}, {"uploaded_bytes": rate}, at=50)
-
-    player = Player(sweep_of(trials=60, seeds=1, sampler="nsga2"), ending).play()
-    rates = [a.params["lr"] for a in player.requests("search")]
-    assert sum(r > 0.02 for r in rates[:10]) >= 4, "uniform at first: 57 % are above"
-    assert sum(r > 0.02 for r in rates[40:]) <= 4
-
-
-@pytest.mark.parametrize("sampler", list(SAMPLERS))
+@pytest.mark.parametrize("sampler", [*SAMPLERS, OWN])
 def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
-    """TPE learns from a stopped trial as stopped; GP and CMA-ES would ignore it, so they are told
+    """TPE learns from a stopped trial as stopped; GP and others would ignore it, so they are told
     its last value.
     """
-    if sampler == "nsga2":
-        return  # two objectives: nothing is stopped, see test_two_objectives_cannot_be_stopped
 
     def ending(request: TrialRequest) -> ValidationResult:
         stops = request.index == 1
@@ -124,12 +103,48 @@ def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
 
     player = Player(sweep_of(trials=9, sampler=sampler, grid_points=9), ending).play()
     stopped = told(player)[1]
-    if SAMPLERS[sampler].prunes:
+    if find_sampler(sampler).prunes:
         assert stopped.state == TrialState.PRUNED
         assert stopped.intermediate_values == {1: 0.2, 3: 0.3}
     else:
         assert (stopped.state, stopped.value) == (TrialState.COMPLETE, 0.3)
-    assert SAMPLERS[sampler].prunes == (sampler in ("tpe", "random", "grid"))
+    assert find_sampler(sampler).prunes == (sampler in ("tpe", "random", "grid"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("own.py:make", None, "cannot read sampler file {}/own.py: it does not exist"),
+        ("own.py:make", "def made(seed): ...", "sampler file {}/own.py has no function 'make'"),
+        (
+            "own.py:make",
+            "def make(seed): return seed",
+            "sampler own.py:make returned 0, which is no sampler of Optuna's",
+        ),
+        (
+            "own.py:make",
+            "def make(seed): return seed / 0",
+            "sampler own.py:make raised ZeroDivisionError: division by zero",
+        ),
+        ("own.py", "", "unknown sampler 'own.py'. Known: FILE.py:make, gp, grid, random, tpe."),
+    ],
+)
+def test_a_file_that_makes_no_sampler_is_refused(tmp_path, monkeypatch, name, text, says):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "own.py").write_text(text)
+    with pytest.raises(UserError) as refused:
+        find_sampler(name)
+    assert str(refused.value) == says.format(tmp_path)
+
+
+def test_a_sampler_of_a_file_shares_no_rates_and_is_called_by_its_file():
+    found = by_entry(
+        Player(sweep_of(algorithms=["fedavg", "fedprox"], trials=6, sampler=OWN)).play().requests()
+    )
+    first, second = ({a.params["lr"] for a in of if a.origin == "sampled"} for of in found.values())
+    assert not first & second
+    assert searched_by(OWN, 6, 4) == "own_sampler.py:make"
 
 
 def test_a_grid_is_all_combinations_once_known_ones_first():
@@ -198,19 +213,7 @@ def test_a_grid_that_no_memory_holds_is_refused_before_it_is_made():
     assert entries_of(algorithms=["fedprox"], sampler="grid", grid_points=1000)
 
 
-def test_nsga2_breeds_from_the_front_and_known_configurations_are_in_its_first_generation():
-    given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 35, "seeds": 1}
-    player = Player(sweep_of(**given, sampler="nsga2"), priced).play()
-    trials = told(player)
-    generations = [t.system_attrs["NSGAIISampler:generation"] for t in trials]
-    assert generations[:3] == [0, 0, 0]
-    assert generations == sorted(generations)
-    assert generations.count(0) >= POPULATION
-    assert max(generations) >= 1
-    assert all(len(t.values) == 2 for t in trials if t.state == TrialState.COMPLETE)
-
-
-@pytest.mark.parametrize("sampler", ["tpe", "gp", "nsga2"])
+@pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])
 def test_constraints_are_told_as_shares_of_what_is_allowed(sampler):
     given = {"trials": 9, "sampler": sampler, "constraints": {"uploaded_bytes": {"max": 5.0}}}
     player = Player(sweep_of(**given), priced).play()
@@ -247,48 +250,18 @@ def test_where_none_keeps_the_constraint_the_least_excess_is_chosen():
     assert {a.params["lr"] for a in player.requests("final")} == {least}
 
 
-def test_two_objectives_repeat_the_best_and_the_knee():
-    """Scores 1 - (log10 lr + 1)^2 / 4 at cost lr: the front is convex, its knee between the ends."""
-
-    def ending(request: TrialRequest) -> ValidationResult:
-        rate = request.params["lr"]
-        value = 1 - (math.log10(rate) + 1) ** 2 / 4
-        return ValidationResult(
-            Status.FINISHED, value, {10: value}, {}, {"uploaded_bytes": rate}, at=50
-        )
-
-    given = {
-        "trials": 9,
-        "seeds": 2,
-        "sampler": "grid",
-        "grid_points": 9,
-        "pareto": "uploaded_bytes",
-    }
-    player = Player(sweep_of(**given), ending).play()
-    rates = [10 ** (-3 + 3 * k / 8) for k in range(9)]
-    assert {a.params["lr"] for a in player.requests("final")} == {0.1}
-    front = [(1 - (math.log10(r) + 1) ** 2 / 4, r) for r in sorted([*rates, 0.1]) if r <= 0.1]
-    gains = {
-        r: (v - front[0][0]) / (front[-1][0] - front[0][0]) - (r - 0.001) / (0.1 - 0.001)
-        for v, r in front
-    }
-    knee = max(gains, key=gains.__getitem__)
-    repeated = player.requests("pareto")
-    assert [a.params["lr"] for a in repeated] == [pytest.approx(knee)] * 2
-    assert [a.seed for a in repeated] == [a.seed for a in player.requests("final")] == [1, 2]
-
-
 def test_rounds_to_target_is_read_off_the_validation_curve():
     def ending(request: TrialRequest) -> ValidationResult:
         curve = {r: min(0.9, request.params["lr"] * r) for r in (0, 10, 20, 30, 40, 50)}
         return ValidationResult(Status.FINISHED, curve[50], {50: curve[50]}, curve, {}, at=50)
 
-    given = {"trials": 9, "pareto": "rounds_to_target", "target": 0.8}
+    given = {"trials": 9, "constraints": {"rounds_to_target": {"max": 10}}, "target": 0.8}
     player = Player(sweep_of(**given), ending).play()
     for request, trial in zip(player.requests("search"), told(player), strict=True):
         if trial.state == TrialState.COMPLETE:
             hits = [r for r in (10, 20, 30, 40, 50) if request.params["lr"] * r >= 0.8]
-            assert trial.values[1] == (hits[0] if hits else 51)
+            share = (hits[0] if hits else 51) / 10 - 1
+            assert trial.constraints == {"rounds_to_target": pytest.approx(share)}
 
 
 CONFIRM = {"trials": 8, "seeds": 2, "confirm": {"best": 3, "seeds": 2}}

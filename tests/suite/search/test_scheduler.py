@@ -3,6 +3,7 @@
 import random
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
@@ -24,6 +25,12 @@ from tests.support.schedulers import (
     rungs,
 )
 from tests.support.searches import a_study, entries_of
+
+
+class Named(NamedTuple):
+    """A trial as far as Ray's schedulers ask for it."""
+
+    trial_id: str
 
 
 @pytest.fixture
@@ -63,6 +70,20 @@ def test_a_hard_cell_is_not_measured_by_an_easy_one(bench):
     assert set(bench.rungs()[hard.id][-1][1].values()) == {0.1 + i / 1000 for i in range(6)}
 
 
+def test_what_a_hard_cell_decides_is_what_it_decides_alone(bench):
+    draw = random.Random(3)
+    values = [0.1 + draw.random() / 10 for _ in range(20)]
+    alone, beside = bench, Bench(bench.entries)
+    hard = alone.entries[1]
+    ended = [alone.run(alone.add(hard, i), hard, v) for i, v in enumerate(values)]
+    easy = beside.entries[0]
+    for i in range(20):
+        beside.run(beside.add(easy, i), easy, 0.9)
+        assert beside.run(beside.add(hard, i), hard, values[i]) == ended[i]
+    assert min(ended) < 50, "some are stopped, for being worse than their own entry's"
+    assert max(ended) == 50
+
+
 def test_less_is_better_where_the_task_says_so():
     import dataclasses
 
@@ -99,17 +120,17 @@ def test_a_trial_that_is_over_is_not_stopped(bench, status):
 def test_no_scheduler_stops_nothing():
     bench = Bench(entries_of(settings=SETTINGS), scheduler="none")
     (entry,) = bench.entries
-    assert bench.schedulers.entries == {}
     ended = [bench.run(bench.add(entry, i), entry, 0.9 * (i < 5)) for i in range(8)]
     assert ended == [50] * 8
+    assert bench.schedulers.searches == {}
 
 
 def test_a_cell_without_stops_stops_nothing():
     bench = Bench(entries_of(settings={"rounds": 1}))
     (entry,) = bench.entries
-    assert bench.schedulers.entries == {}
     trial = bench.add(entry, 0)
     assert bench.report(trial, 1, 0.0) == CONTINUE
+    assert bench.schedulers.searches == {}
 
 
 def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench):
@@ -185,17 +206,57 @@ def test_replay_leaves_final_runs_out(bench):
 
 
 def test_a_resumed_scheduler_decides_as_the_live_one(bench):
-    easy = bench.entries[0]
-    for i in range(5):
-        bench.run(bench.add(easy, i), easy, 0.5 + i / 100)
-    resumed = driver._Scheduler(replayed(bench))
-    for value in (0.1, 0.52, 0.9):
-        trial = bench.add(easy, int(value * 100))
-        result = {"intermediates": [(5, value)], "status": "running"}
-        live = bench.decide.on_trial_result(None, trial, dict(result))
-        assert resumed.on_trial_result(None, trial, dict(result)) == live
-    result["intermediates"] = [(5, 0.0)]
-    assert bench.decide.on_trial_result(None, bench.add(easy, 99), result) == STOP
+    live = bench
+    draw = random.Random(4)
+    for entry in live.entries:
+        for i in range(15):
+            live.run(live.add(entry, i), entry, draw.random())
+    resumed = replayed(live)
+    decisions = set()
+    for entry in live.entries:
+        for i in range(15, 40):
+            value = draw.random()
+            trial = live.add(entry, i).trial_id
+            for at in entry.stops:
+                decision = live.schedulers.decide(trial, at, value)
+                assert resumed.decide(trial, at, value) == decision
+                decisions.add(decision)
+                if decision:
+                    break
+    assert decisions == {True, False}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_asha_is_ray_s_rule(seed):
+    """The same decisions as Ray's, which is fed the same reports in the same order; some are no numbers."""
+    from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+
+    (entry,) = entries_of(settings=SETTINGS)
+    bench = Bench([entry], "asha")
+    oracle = ASHAScheduler(
+        time_attr="round",
+        metric="val_score",
+        mode="max",
+        max_t=entry.settings.rounds,
+        grace_period=entry.stops[0],
+        reduction_factor=3,
+        stop_last_trials=False,
+    )
+    draw, stopped = random.Random(seed), 0
+    live = [(bench.add(entry, i).trial_id, list(entry.stops)) for i in range(60)]
+    for trial, _ in live:
+        oracle.on_trial_add(None, Named(trial))
+    while live:
+        said = draw.choice(live[:4])
+        trial, stops = said
+        at, value = stops.pop(0), draw.choice([draw.random(), 0.5, draw.random(), float("nan")])
+        result = {"round": at, "val_score": value}
+        expected = oracle.on_trial_result(None, Named(trial), result) == TrialScheduler.STOP
+        assert bench.schedulers.decide(trial, at, value) == expected
+        stopped += expected
+        if expected or not stops:
+            live.remove(said)
+    assert 5 < stopped < 55
 
 
 def test_only_search_trials_under_a_scheduler_report_at_stops():
@@ -314,7 +375,7 @@ def test_an_interrupted_trial_has_not_ended(bench):
     assert bench.outcomes == {}
 
 
-@pytest.mark.parametrize("kind", ["final", "confirm", "pareto"])
+@pytest.mark.parametrize("kind", ["final", "confirm"])
 def test_runs_that_repeat_a_trial_are_never_stopped(bench, kind):
     easy = bench.entries[0]
     for i in range(6):

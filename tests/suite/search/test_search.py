@@ -204,7 +204,7 @@ def test_unfinished_trials_are_handed_out_again_as_they_were():
 
 
 @pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_an_end_that_a_repaired_journal_lacks_comes_again(sampler):
+def test_an_end_that_a_journal_lacks_comes_again(sampler):
     """Of a trial that later suggestions were made from: it runs again, and what follows is as ever."""
     given_, expected = reference(sampler)
     log = Player(sweep_of(**given_)).play(limit=48).log

@@ -193,7 +193,7 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     report, note = storage.set_trial_intermediate_value, storage.set_trial_system_attr
 
     def spy_tell(self, trial, values=None, **kwargs):
-        numbers.extend(values or [])
+        numbers.extend([] if values is None else [values])
         return tell(self, trial, values, **kwargs)
 
     def spy_report(self, trial, step, value):

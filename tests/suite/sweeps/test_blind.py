@@ -34,14 +34,11 @@ WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
 STUDIES: dict[str, dict[str, Any]] = {
     "tpe": {"sampler": "tpe", "trials": 8},
     "asha": {"sampler": "random", "scheduler": "asha"},
-    "hyperband": {"sampler": "random", "scheduler": "hyperband"},
-    "median": {"sampler": "random", "scheduler": "median"},
     "confirmed under a constraint": {
         "constraints": {"rounds_to_target": {"max": 4}},
         "target": 0.7,
         "confirm": {"best": 3, "seeds": 1},
     },
-    "two objectives": {"sampler": "nsga2", "pareto": "rounds_to_target", "target": 0.7},
 }
 COMMON: dict[str, Any] = {
     "trials": 6,

@@ -44,11 +44,8 @@ class Threshold:
     def __init__(self, entry: Any) -> None:
         self.entry = entry
 
-    def stops(self, index: int, trial_id: str, round_index: int, value: float) -> bool:
+    def stops(self, trial_id: str, round_index: int, value: float) -> bool:
         return value < 0.15
-
-    def record(self, index: int, trial_id: str, round_index: int, value: float) -> None:
-        pass
 
 
 class Killed(BaseException):

@@ -261,7 +261,7 @@ def test_what_a_reproduction_records(store, tmp_path):
 
 
 VALUES = {
-    "kind": RunKind.PARETO,
+    "kind": RunKind.SUPERSEDED,
     "seed": 3,
     "status": Status.PRUNED,
     "spec": SPEC,

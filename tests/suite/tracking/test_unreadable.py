@@ -47,7 +47,6 @@ FORMS = [
     ("final", "run_status", None),
     ("search", "trial_id", "soup"),
     ("search", "params", '{"lr"'),
-    ("search", "pareto", "beauty"),
     ("entry", "entry_id", None),
     ("entry", "algorithm", None),
     ("entry", "space", '{"lr":{"type":"float"}}'),

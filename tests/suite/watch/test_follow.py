@@ -295,7 +295,7 @@ def test_a_damaged_sweep_hides_no_other(sweep: tuple[Path, list[str]]) -> None:
     assert views.sweep("day").sweep.planned == 10
 
 
-def test_a_journal_that_was_repaired_is_read_anew(sweep: tuple[Path, list[str]]) -> None:
+def test_a_journal_that_was_replaced_is_read_anew(sweep: tuple[Path, list[str]]) -> None:
     folder, (first, second) = sweep
     whole = (folder / "journal.jsonl").read_bytes()
     add(folder, asked(second, 0), torn=b"soup\n")

@@ -2,8 +2,8 @@
 is left goes on.
 """
 
+import itertools
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.journal.repair import repair
 from suite.sweeps.status import status
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
@@ -20,10 +19,7 @@ from tests.support.foreign import little, play, swept
 from trials.common.errors import UserError
 
 Lines = list[bytes]
-REST = (
-    ". It is damaged, or a later version of suite wrote it: --resume --repair sets such lines aside "
-    "and continues from the rest"
-)
+REST = ". It is damaged, or a later version of suite wrote it"
 
 
 @pytest.fixture(scope="module")
@@ -151,9 +147,6 @@ def test_the_commands_say_it_and_status_shows_the_other_sweeps(place: SweepPaths
     (here / "mine.yaml").write_text(json.dumps(little(trials=3).model_dump(mode="json")))
     command = ("sweep", "mine.yaml", "--name", "s")
     assert fault(suite_here(*command, "--resume", cwd=here, code=2)).endswith(said)
-    before = place.journal.read_bytes()
-    suite_here(*command, "--repair", "--dry-run", cwd=here)
-    assert place.journal.read_bytes() == before, "a plan mends nothing"
 
 
 def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
@@ -167,55 +160,36 @@ def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
     }
 
 
-REPAIRED = {
-    "text": (at(3, lambda _: b"soup"), 2),
-    "a lost ask": (lambda x: [*x[:1], *x[2:]], None),
-    "shuffled": (lambda x: [*x[:1], *reversed(x[1:])], 0),
-    "doubled": (lambda x: x + x, None),
-}
+def without_bad_lines(place: SweepPaths) -> int:
+    """Delete the line that is named until none is; how many they were."""
+    for count in itertools.count():
+        try:
+            status(place.storage, "s")
+        except UserError as error:
+            number = int(str(error).split("line ")[1].split(":")[0])
+            damage(place, lambda lines, at=number: lines[: at - 1] + lines[at:])
+        else:
+            return count
+    raise AssertionError
 
 
-@pytest.mark.parametrize("form", REPAIRED)
-def test_what_is_left_goes_on_and_what_is_lost_runs_again(
-    place: SweepPaths, form: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("change", "deleted"),
+    [
+        (at(3, lambda _: b"soup"), 2),
+        (lambda x: [*x[:1], *x[2:]], 3),
+        (lambda x: x + x[1:], None),
+    ],
+    ids=["text", "a lost ask", "doubled"],
+)
+def test_without_the_named_lines_what_is_lost_runs_again(
+    place: SweepPaths, change: Callable[[Lines], Lines], deleted: int | None
 ):
-    change, aside = REPAIRED[form]
     before = numbers(place)
-    lines = damage(place, change)
-    repair(place)
-    file = place.folder / "journal-aside-1.jsonl"
-    assert file.exists() == (aside != 0)
-    set_aside = file.read_bytes().splitlines() if file.exists() else []
-    said = f"{len(set_aside)} of {len(lines)} lines are set aside in {file.name}"
-    assert (said if set_aside else "lines are in their order again") in capsys.readouterr().err
-    assert aside is None or len(set_aside) == aside
-    assert set(set_aside) <= set(lines)
+    damage(place, change)
+    assert without_bad_lines(place) >= (deleted or 1)
     result = play(Sweep("s", little(trials=3), place, resume=True))
     assert result.ending == ""
     found = status(place.storage, "s")
     assert (found["ended"], found["recorded"], found["finished"]) == (4, 4, 4)
     assert numbers(place) == before
-    repair(place)
-    assert not (place.folder / "journal-aside-2.jsonl").exists()
-
-
-def test_a_repaired_journal_is_its_owner_s_alone_whatever_files_are_elsewhere(place: SweepPaths):
-    """One that others can write is no sweep's."""
-    damage(place, REPAIRED["text"][0])
-    before = os.umask(0)
-    try:
-        repair(place)
-    finally:
-        os.umask(before)
-    assert place.state().begun is not None
-
-
-def test_a_file_of_someone_else_is_no_journal(place: SweepPaths):
-    damage(place, lambda _: [b"soup"])
-    with pytest.raises(UserError) as said:
-        repair(place)
-    assert str(said.value) == (
-        f"journal {place.journal} does not say how the sweep began: move the folder away, or choose another "
-        "--name"
-    )
-    assert place.journal.read_bytes() == b"soup\n"

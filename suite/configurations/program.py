@@ -9,6 +9,7 @@ from importlib import metadata
 from importlib.resources import files
 from itertools import pairwise
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,23 @@ from trials.run.spec import TrialSpec
 
 jinja2: Any = Lazy("jinja2")
 
-SIGN = "Written by `suite tuned export --as python`"
+SIGN = "Written by `suite tuned export`"
 """How the suite knows a file again that it wrote."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
 """Whose round is written out."""
+
+
+def exported(
+    tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
+) -> dict[Path, bytes]:
+    """The files of a configuration below a folder: its program, and with a `seed` the run that this repeats.
+    Raises `UserError` for a configuration that no program is written of.
+    """
+    path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
+    found = {path.with_suffix(".py"): program(tuned, run).encode()}
+    if seed is not None:
+        found[path.with_suffix(".pt")] = federation(run)
+    return found
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
@@ -42,7 +56,7 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
     spec = tuned.spec(seed)
     if faults := _not_written_out(spec):
         raise UserError(
-            f"{tuned.path}: --as python does not write out {', '.join(faults)}; it writes "
+            f"{tuned.path}: no program is written of {', '.join(faults)}; programs are of "
             f"{', '.join(ALGORITHMS)} with clients selected without replacement"
         )
     dataset = trial.load_dataset(spec, data_root)
@@ -87,7 +101,7 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
     }
     regression = data.task.pooled == "mse"
     outputs = "model(x)[:, 0]" if regression else "model(x)"
-    text = files("suite.configurations.exports").joinpath("pytorch.py.txt")
+    text = files("suite.configurations").joinpath("program.py.txt")
     template = jinja2.Template(text.read_text(encoding="utf-8"), keep_trailing_newline=True)
     rendered: str = template.render(
         title=algorithms.resolve(spec.algorithm).__name__,
@@ -159,7 +173,7 @@ def _module(name: str, of: Architecture, shape: tuple[int, ...], classes: int) -
             layers += ["nn.Flatten()", *_dense(first, *of.hidden, classes)]
         case _:
             raise UserError(
-                f"--as python does not write out model {name}; it writes linear models, perceptrons and "
+                f"no program is written of model {name}; programs are of linear models, perceptrons and "
                 "convolutional networks without normalisation"
             )
     return "nn.Sequential(\n    {},\n)".format(",\n    ".join(layers))

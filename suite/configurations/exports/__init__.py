@@ -1,1 +1,0 @@
-"""Tuned configurations as files for other programs."""
