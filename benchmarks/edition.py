@@ -1,8 +1,9 @@
-"""The analysis of an edition, from what the bank holds of it: methods against FedAvg (docs/edition3.md).
+"""The analysis of an edition, from the tables of its trials: methods against FedAvg (docs/edition3.md).
 
 python benchmarks/edition.py --output docs/results/edition3.md
 """
 
+import argparse
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -13,9 +14,8 @@ import pandas as pd
 from scipy import stats
 
 import plots
-from measuring import bank_parser, write_page
+from measuring import ROOT, TABLES
 from reports.leaderboard.statistics import corrected, interval
-from suite import bank
 from suite.studies.study import read_study
 
 BASE = "fedavg"
@@ -27,10 +27,9 @@ PRIMARY = 5
 """The papers' methods, whose intervals over families hold together."""
 OVER = ["algorithm", "families", "scenarios", "ahead", "behind", "gap", "low", "high"]
 COSTS = {"rounds": None, "bytes": "bytes", "work": "sample_gradients"}
-"""What methods are compared at equal amounts of, and the bank's column of it."""
+"""What methods are compared at equal amounts of, and the column of it."""
 Studies = Mapping[str, tuple[int, int]]
 """How many methods and final runs of each a study has, by its name."""
-ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "search_spaces" / "studies" / "edition3"
 VERIFIED = ROOT / "docs" / "results" / "verified"
 DESIGN = ROOT / "docs" / "edition3.md"
@@ -312,7 +311,7 @@ def _spent(trials: pd.DataFrame, studies: Studies) -> list[str]:
 
 
 def _verified() -> list[str]:
-    """How many trials were run again, and how many came out the same, by each document of `suite bank verify --json`."""
+    """How many trials were run again, and how many came out the same, by each document."""
     lines = []
     for path in sorted(VERIFIED.glob("*.json")):
         found = json.loads(path.read_text())
@@ -339,8 +338,7 @@ def _gap(row: Mapping[str, float | None]) -> str:
 HEAD = """# The third edition: what came out
 
 ```
-make board HOURS=2.5                                              # goes on, and writes this page
-python benchmarks/edition.py --output docs/results/edition3.md    # writes it from the tables that are there
+python benchmarks/edition.py --output docs/results/edition3.md    # writes this page from the tables
 ```
 
 [The design](../edition3.md) was written before. Complete units are there of {done} scenarios; {trials} trials in {hours} hours of one core.
@@ -353,19 +351,25 @@ SPENT = "Seconds and hours are of one core (AMD EPYC, one thread, beside other w
 FAMILIES = """The mean difference over a family's scenarios in points; in brackets in how many of them the method is ahead, and in how many behind. The
 difference in a single scenario is of that scenario alone."""
 VERIFYING = """A random sample of each study's trials was run again, and every number compared with the table: scores, curves, work and bytes.
-`suite bank verify search_spaces/studies/edition3/*.yaml --sample 20 --json` does that; each row is a document in `docs/results/verified`."""
+Each row is a document in `docs/results/verified`, by the version that it names."""
 HALVES = """Units were dealt in two: every second unit and the first half of the seeds, against the other units and seeds. Each half ranks the {methods} methods
 (FedAvg with 0) by their mean difference over families. Kendall's tau between the two rankings: **{tau}** (1 is the same ranking)."""
 
 
 def main() -> None:
     """Entry point."""
-    args = bank_parser(__doc__).parse_args()
-    trials, studies = bank.load(args.bank), planned()
-    write_page(page(trials, studies), args.output)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, help="the page; printed by default")
+    output = parser.parse_args().output
+    trials, studies = pd.read_parquet(TABLES), planned()
+    text = page(trials, studies)
+    if output is None:
+        print(text)
+        return
+    output.write_text(text)
     table = effects(gaps(trials, studies))
-    if args.output and over_families(table).low.notna().any():
-        plots.edition(table, over_families(table), args.output.with_suffix(".svg"))
+    if over_families(table).low.notna().any():
+        plots.edition(table, over_families(table), output.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

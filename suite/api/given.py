@@ -23,7 +23,6 @@ NAMED = {
     "sources": "a path, or a list of paths",
     "output": "a path",
     "papers": "a path",
-    "leave_out": "the name of a family of data sets",
     "run_id": "the id of a run in MLflow",
     "algorithm": "a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned configuration",
     "dataset": "a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or module:function",

@@ -18,6 +18,7 @@ from suite.cli.options import (
     Tracking,
     Trust,
     ask_where_bare,
+    finite,
     named,
 )
 from suite.console import emit, out, program, say
@@ -53,6 +54,12 @@ def sweep(
         str | None, typer.Option(metavar="INTEGER", help="Final runs of each entry.")
     ] = None,
     assign: Assign = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, callback=finite, help="Be over by then: the search is cut, final runs are not."
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue, or extend, the sweep of this name.")
     ] = False,
@@ -123,15 +130,19 @@ def sweep(
         show_plan(request, changed.resources, calibrate, as_json)
     else:
         request = SweepRequest(study, paths, changed.study, begun, smoke, repair)
-        _run(request, changed.resources, as_json, notify)
+        _run(request, changed.resources, minutes, as_json, notify)
 
 
 def _run(
-    request: "SweepRequest", resources: "Resources", as_json: bool, notify: str | None
+    request: "SweepRequest",
+    resources: "Resources",
+    minutes: float | None,
+    as_json: bool,
+    notify: str | None,
 ) -> None:
     from suite.sweeps.notify import told
 
-    result = told(notify, request.paths.name, lambda: request.run(resources))
+    result = told(notify, request.paths.name, lambda: request.run(resources, minutes))
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
