@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 
 from suite.search.sweep_search import SweepSearch
+from trials.run.outcome import Status
 from trials.run.result import TrialResult
 
 MARGIN = 1.25
@@ -23,23 +24,35 @@ class Deadline:
     def __init__(self, minutes: float, slots: int) -> None:
         self.minutes, self.slots = minutes, slots
         self.at = time.monotonic() + 60 * minutes * (1 - SHARE) - END
-        self._began = self._first_end = math.inf
-        self._busy = 0.0
+        # How many trials run, since when, and the seconds of all before.
+        self._running, self._since, self._busy = 0, math.inf, 0.0
+        self._begun = self._first_end = math.inf
         # By entry, the seconds and rounds of all its trials.
         self._first: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self._later: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
+    def began(self) -> None:
+        """Note that a trial runs now."""
+        self._count(1)
+
     def took(self, entry: str, outcome: TrialResult) -> None:
-        """Note how long a trial of an entry took that has just ended."""
-        if not outcome.last_round:
-            return
+        """Note that a trial of an entry has ended, and how long it took."""
+        now = self._count(-1)
+        # One that diverges in its first rounds has mostly waited for those beside it.
+        if outcome.status in (Status.FINISHED, Status.PRUNED) and outcome.last_round:
+            late = now - outcome.seconds >= self._first_end
+            spent = (self._later if late else self._first)[entry]
+            spent[0] += outcome.seconds
+            spent[1] += outcome.last_round
+            self._first_end = min(self._first_end, now)
+
+    def _count(self, change: int) -> float:
+        """Change how many trials run; the time."""
         now = time.monotonic()
-        began = now - outcome.seconds
-        spent = (self._later if began >= self._first_end else self._first)[entry]
-        spent[0] += outcome.seconds
-        spent[1] += outcome.last_round
-        self._busy += outcome.seconds
-        self._began, self._first_end = min(self._began, began), min(self._first_end, now)
+        self._begun = min(self._begun, now)
+        self._busy += self._running * max(0.0, now - self._since)
+        self._since, self._running = now, self._running + change
+        return now
 
     def presses(self, search: SweepSearch) -> bool:
         """Return whether one more trial of each entry, and after it all runs that repeat the best, would not end in time.
@@ -51,8 +64,8 @@ class Deadline:
         spent = self._later or self._first
         if not spent:
             return False
-        now = time.monotonic()
-        at_once = max(self.slots, self._busy / max(now - self._began, 1e-9))
+        now = self._count(0)
+        at_once = max(self.slots, self._busy / max(now - self._begun, 1e-9))
         rates = {entry: seconds / rounds for entry, (seconds, rounds) in spent.items()}
         longest = work = 0.0
         for one in search.entries.values():

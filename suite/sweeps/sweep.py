@@ -241,7 +241,7 @@ class Sweep:
                     self._reported,
                     self.running.joined,
                     self._chosen,
-                    self.running.began,
+                    self._began,
                 ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
@@ -267,6 +267,11 @@ class Sweep:
         if new:
             self._note(Requested(request))
 
+    def _began(self, request: TrialRequest, process: str) -> None:
+        self.running.began(request, process)
+        if self.deadline is not None:
+            self.deadline.began()
+
     def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.reported(request, outcome)
         self.running.reported(request, outcome)
@@ -277,6 +282,8 @@ class Sweep:
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
         self.running.over(request)
@@ -284,8 +291,6 @@ class Sweep:
         self._note(Ended(request.trial_id, outcome, test_score=outcome.tested(metric)))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
-        if self.deadline is not None:
-            self.deadline.took(request.entry_id, outcome)
 
     def _pressed(self, deadline: Deadline) -> bool:
         """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
