@@ -6,18 +6,10 @@ PIP_INSTALL ?= $(BIN)/pip install --quiet --compile
 # It compiles what it copies, and an editable install copies nothing.
 COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
-# Of the third edition (docs/edition3.md); the command goes on where the tables of search_spaces/bank end.
-HOURS ?= 2.5
-EDITION := search_spaces/studies/edition3
-
-.PHONY: sweep board test test-cold constraints test-faults lint format docs docs-site clean
+.PHONY: sweep test test-cold constraints test-faults lint format docs docs-site clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
-
-board: $(VENV)/.installed  ## run what the third edition lacks for HOURS, by priority, and write its page
-	-OMP_NUM_THREADS=1 nice -n 19 $(BIN)/suite bank fill $(EDITION)/*.yaml --hours $(HOURS) --output search_spaces/bank
-	$(BIN)/python benchmarks/edition.py --output docs/results/edition3.md
 
 test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores wait less
 	$(BIN)/python -m pytest -n 3 --dist worksteal

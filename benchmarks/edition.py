@@ -1,8 +1,9 @@
-"""The analysis of an edition, from what the bank holds of it: methods against FedAvg (docs/edition3.md).
+"""The analysis of an edition, from the tables of its trials: methods against FedAvg (docs/edition3.md).
 
 python benchmarks/edition.py --output docs/results/edition3.md
 """
 
+import argparse
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,9 +13,8 @@ import pandas as pd
 from scipy import stats
 
 import plots
-from measuring import bank_parser, write_page
+from measuring import ROOT, TABLES
 from reports.leaderboard.statistics import corrected, interval
-from suite import bank
 from suite.studies.study import read_study
 
 BASE = "fedavg"
@@ -26,10 +26,9 @@ PRIMARY = 5
 """The papers' methods, whose intervals over families hold together."""
 OVER = ["algorithm", "families", "scenarios", "ahead", "behind", "gap", "low", "high"]
 COSTS = {"rounds": None, "bytes": "bytes", "work": "sample_gradients"}
-"""What methods are compared at equal amounts of, and the bank's column of it."""
+"""What methods are compared at equal amounts of, and the column of it."""
 Studies = Mapping[str, tuple[int, int]]
 """How many methods and final runs of each a study has, by its name."""
-ROOT = Path(__file__).parents[1]
 STUDIES = ROOT / "search_spaces" / "studies" / "edition3"
 DESIGN = ROOT / "docs" / "edition3.md"
 
@@ -321,8 +320,7 @@ def _gap(row: Mapping[str, float | None]) -> str:
 HEAD = """# The third edition: what came out
 
 ```
-make board HOURS=2.5                                              # goes on, and writes this page
-python benchmarks/edition.py --output docs/results/edition3.md    # writes it from the tables that are there
+python benchmarks/edition.py --output docs/results/edition3.md    # writes this page from the tables
 ```
 
 [The design](../edition3.md) was written before. Complete units are there of {done} scenarios; {trials} trials in {hours} hours of one core.
@@ -344,12 +342,18 @@ HALVES = """Units were dealt in two: every second unit and the first half of the
 
 def main() -> None:
     """Entry point."""
-    args = bank_parser(__doc__).parse_args()
-    trials, studies = bank.load(args.bank), planned()
-    write_page(page(trials, studies), args.output)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, help="the page; printed by default")
+    output = parser.parse_args().output
+    trials, studies = pd.read_parquet(TABLES), planned()
+    text = page(trials, studies)
+    if output is None:
+        print(text)
+        return
+    output.write_text(text)
     table = effects(gaps(trials, studies))
-    if args.output and over_families(table).low.notna().any():
-        plots.edition(table, over_families(table), args.output.with_suffix(".svg"))
+    if over_families(table).low.notna().any():
+        plots.edition(table, over_families(table), output.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

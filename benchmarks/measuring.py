@@ -19,6 +19,8 @@ from suite.tracking.machine import processor
 from trials.common.names import split_top
 
 ROOT = Path(__file__).resolve().parents[1]
+TABLES = ROOT / "search_spaces" / "bank"
+"""Recorded trials, a row each; docs/edition3.md has the columns."""
 SUITE = (sys.executable, "-c", "from suite.cli.app import main; main()")
 """The command `suite` of this checkout, where that is on the path."""
 
@@ -30,22 +32,6 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     )
     made.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return made
-
-
-def bank_parser(about: str | None) -> argparse.ArgumentParser:
-    """A parser of scripts that write a page from the bank."""
-    made = argparse.ArgumentParser(description=about)
-    made.add_argument("--bank", type=Path, default=Path("search_spaces/bank"))
-    made.add_argument("--output", type=Path, help="the page; printed by default")
-    return made
-
-
-def write_page(text: str, output: Path | None) -> None:
-    """Write a page, or print it."""
-    if output:
-        output.write_text(text)
-    else:
-        print(text)
 
 
 def listed(text: str) -> list[str]:

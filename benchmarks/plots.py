@@ -46,33 +46,25 @@ def engine(document: dict[str, Any], path: Path) -> None:
 
 
 def searchers(document: dict[str, Any], path: Path) -> None:
-    """Regret against trials of every sampler, a plot for each, a line for what it knows."""
-    curves = document["curves"]
-    samplers = list(dict.fromkeys(label.split(", ")[0] for label in curves))
-    known = list(dict.fromkeys(label.split(", ")[1] for label in curves))
+    """Regret against trials, a line for each sampler."""
     log = {"type": "quantitative", "scale": {"type": "log"}}
-    drawn = []
-    for sampler in samplers:
-        values = [
-            {"knows": knows, "trials": at, "regret": value}
-            for knows in known
-            for at, value in enumerate(curves.get(f"{sampler}, {knows}", []), 1)
-        ]
-        drawn.append(
-            {
-                "width": 180,
-                "height": 170,
-                "title": sampler,
-                "data": {"values": values},
-                "mark": "line",
-                "encoding": {
-                    "x": {**log, "field": "trials", "title": "trials"},
-                    "y": {**log, "field": "regret", "title": "regret, points of accuracy"},
-                    "color": _named("knows", known),
-                },
-            }
-        )
-    _save({"concat": drawn, "columns": 2, "resolve": {"scale": {"y": "shared"}}}, path)
+    values = [
+        {"sampler": sampler, "trials": at, "regret": value}
+        for sampler, curve in document["curves"].items()
+        for at, value in enumerate(curve, 1)
+    ]
+    spec = {
+        "width": 300,
+        "height": 200,
+        "data": {"values": values},
+        "mark": "line",
+        "encoding": {
+            "x": {**log, "field": "trials", "title": "trials"},
+            "y": {**log, "field": "regret", "title": "regret, points of accuracy"},
+            "color": _named("sampler", list(document["curves"])),
+        },
+    }
+    _save(spec, path)
 
 
 def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> None:

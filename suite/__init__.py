@@ -1,6 +1,6 @@
 """Federated-learning algorithms, tuned fairly, compared, reused: the command line and `suite.api`.
 
-`suite.sweep`, `run`, `advise` and the other functions are imported when they are first used.
+`suite.sweep`, `run` and the other functions are imported when they are first used.
 """
 
 import sys
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from trials.common.errors import UserError as UserError
 
 _HOMES = {
-    "suite.api.results": "leaderboard portfolio report status stop tuned",
-    "suite.api.runs": "advise load_model replay run sweep trainable",
+    "suite.api.results": "leaderboard report status stop tuned",
+    "suite.api.runs": "load_model replay run sweep trainable",
     "trials.common.errors": "UserError",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

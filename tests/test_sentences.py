@@ -3,8 +3,6 @@
 import itertools
 import json
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from statistics import fmean
 
@@ -12,7 +10,6 @@ import pytest
 import yaml
 
 from reports.claims.metrics import metric
-from suite import bank
 from suite.studies.initial_design import shared_draw
 from suite.studies.study import read_study
 from tests.support.pages import section
@@ -110,56 +107,21 @@ def test_the_edition_s_page_counts_its_studies_and_its_winners():
     (done,) = re.findall(r"Complete units are there of (\d+) scenarios", out)
     (families,) = re.findall(r"Equally tuned, over (\d+) families", out)
     assert f"has {done} scenarios of {families} families so far" in results
-    told = subprocess.run(
-        [sys.executable, "benchmarks/ends.py", *map(str, PLANNED.glob("*.yaml"))],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    winners, rate, anything = re.findall(
-        r"(\d+) winners; .*\((.+)%\); .*\((.+)%\)", told.splitlines()[0]
-    )[0]
-    said = f"Of the {winners} winners so far {rate} % have `lr` at an end of its range, and {anything} %"
-    assert said in page
 
 
 def test_simulated_searches_are_those_of_their_document():
     page = (DOCS / "results" / "searchers.md").read_text()
     found = json.loads((DOCS / "results" / "searchers.json").read_text())
     flat = " ".join(page.split())
-    for number in ("scenarios", "families", "pairs"):
-        assert re.search(rf"\b{found[number]}\b", flat.partition("FOLDER holds")[0]), number
-    at = (1, 4, 5, 8, 16, 32)
+    counts = f"{found['pairs']} pairs of an algorithm and one of {found['scenarios']} scenarios from {found['families']} families"
+    assert counts in flat
     for of in found["searches"]:
-        cells = [f"{of[f'after {trials}']:.2f}" for trials in at]
+        cells = [f"{of[f'after {trials}']:.2f}" for trials in (1, 4, 5, 8, 16, 32)]
         interval = f"{of['after_8_low']:.2f} to {of['after_8_high']:.2f}"
         assert f"| {of['search']} | {' | '.join(cells)} | {interval} |" in page
-    (share,) = found["portfolios"]
-    for key, words in {
-        "8_with_portfolio_at_most_32_cold": "the regret of 32 cold ones in {} %",
-        "within_half_a_point": "a point more in {} %",
-        "first_within_1_point": "within a point of the best in {} %",
-        "best_of_4_within_1_point": "the best of four in {} %",
-    }.items():
-        assert words.format(round(100 * share[key] + 1e-9)) in flat
-    takes = [str(share[f"bad_prior_trials_for_{trials}"]) for trials in (8, 16, 32)]
-    assert f"it takes {', '.join(takes)} trials to the regret" in flat
-    assert f"take {found['seconds_of_1000_searches']:.0f} seconds of one core" in flat
-    curves = found["curves"]
-    for start in ("cold", "prior", "bad prior"):
-        tpe, random = curves[f"tpe, {start}"], curves[f"random, {start}"]
-        assert all(a < b for a, b in zip(tpe[15:], random[15:], strict=True)), start
-    assert "at least as good in 2 of 12 pairs, and at most half a point behind in 10" in flat
-    pairs = [
-        (float(row[i]), float(row[i + 1]))
-        for line in page.splitlines()
-        if len(row := line.strip("| ").split(" | ")) == 9 and row[0] in ALGORITHMS
-        for i in (1, 5)
-    ]
-    assert len(pairs) == 12
-    assert sum(warm >= cold for warm, cold in pairs) == 2
-    assert sum(warm >= cold - 0.5 for warm, cold in pairs) == 10
+    tpe, random = found["curves"]["tpe"], found["curves"]["random"]
+    assert all(a < b for a, b in zip(tpe[15:], random[15:], strict=True))
+    assert tpe[:8] == random[:8]
 
 
 def test_shares_of_boards_are_those_of_the_table_above_them():
@@ -198,12 +160,3 @@ def test_the_agreement_with_other_frameworks_counts_its_pairs():
     parted = [pair for pair in pairs if pair["first_round_apart"] is not None]
     assert parted
     assert all(pair["corrected"]["first_round_apart"] is None for pair in parted)
-
-
-def test_a_trial_of_the_bank_takes_as_long_as_is_said():
-    trials = bank.load(ROOT / "search_spaces" / "bank")
-    digits = trials[trials.study.isin(["e3_01_digits", "e3_11_fedagg", "bank_digits"])]
-    assert digits.groupby("study").seconds.mean().max() < 0.1
-    assert "takes less than 0.1 seconds this way" in " ".join(
-        (DOCS / "bank.md").read_text().split()
-    )

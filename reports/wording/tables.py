@@ -106,10 +106,28 @@ def board_tables(board: Leaderboard, wide: bool = False) -> list[Table]:
         shown = measures(board, rows, wide)
         lines = [Line([measure.cell(row) for measure in shown], leads(row)) for row in rows]
         title = scenario_text(group) + _budget(board, rows[0])
-        said = [verdict(rows), *tuning_notes(board, rows)]
+        said = [verdict(rows), *_by_model(board, group), *tuning_notes(board, rows)]
         columns = [measure.column for measure in shown]
         found.append(Table(columns, lines, title, group.sweeps, said, essential=4))
     return found
+
+
+def _by_model(board: Leaderboard, group: Contest) -> list[str]:
+    """Say below the last of several models' tables which model suits: the best row of each, since ranks are within a model.
+
+    At equal bytes or steps each model has a budget of its own, so nothing is said.
+    """
+    best: dict[str, Row] = {}
+    for row in board.rows:
+        other = row.group._replace(scenario=row.scenario._replace(model=group.scenario.model))
+        if other == group and row.rank == 1:
+            best.setdefault(row.model, row)
+    if board.at != "rounds" or len(best) < 2 or [*best][-1] != group.scenario.model:
+        return []
+    better = sign(direction(next(iter(best.values())).metric))
+    order = sorted(best.values(), key=lambda row: better * row.mean, reverse=True)
+    told = ", ".join(f"{row.model} {mean_text(row)} ({short(row.algorithm)})" for row in order)
+    return [f"By model, its best method: {told}."]
 
 
 def _budget(board: Leaderboard, row: Row) -> str:

@@ -21,7 +21,6 @@ NAMED = {
     "where": "a mapping of tags, as in {'dataset': 'digits'}",
     "storage": "a path",
     "output": "a path",
-    "leave_out": "the name of a family of data sets",
     "run_id": "the id of a run in MLflow",
     "algorithm": "a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned configuration",
     "dataset": "a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or module:function",

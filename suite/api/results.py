@@ -12,7 +12,6 @@ from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.board import Leaderboard
-    from suite.configurations.portfolio import Portfolio
     from suite.results.report import WrittenReport
 
 
@@ -113,21 +112,6 @@ def tuned(
     by_name({**names, "heterogeneity": heterogeneity})
     found = known(place(storage), usual(tracking_uri))
     return select_tuned(found, algorithm, dataset, model, heterogeneity)
-
-
-def portfolio(
-    algorithm: str, k: int = 4, *, leave_out: str | None = None, storage: str | Path = "runs"
-) -> "Portfolio":
-    """The `k` configurations of an algorithm that together lose least on the trials of the bank, first the one to try first:
-    `suite tuned portfolio`. `leave_out` is a family of data sets whose trials are not used.
-    """
-    from suite.bank import load
-    from suite.configurations.portfolio import portfolio as made
-
-    by_name({"algorithm": algorithm, "leave_out": leave_out})
-    if not (isinstance(k, int) and 1 <= k <= 100):
-        raise UserError(f"k: must be a whole number from 1 to 100, not {k!r}")
-    return made(algorithm, k, leave_out, load(storage=place(storage)))
 
 
 def _tags(where: Mapping[str, Any] | None) -> dict[str, str]:

@@ -1,8 +1,7 @@
 """From Python: what trains."""
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from suite.configurations.configuration import Tuned
 from suite.runs.request import Request
 from suite.studies.study import Study
 from suite.tracking import usual
-from trials.common.errors import UserError, unknown
+from trials.common.errors import UserError
 from trials.datasets.own.samples import given as given_name
 from trials.models.own import located
 from trials.settings import Settings
@@ -19,8 +18,6 @@ from trials.settings import Settings
 if TYPE_CHECKING:
     from ray import tune
 
-    from suite.advice.advice import Advice
-    from suite.execution.resources import Resources
     from suite.runs.single import Finished, Replay
     from suite.sweeps.result import Result
     from trials.models.torch_module import TrainedModel
@@ -36,6 +33,7 @@ def sweep(
     address: str | None = None,
     resume: bool = False,
     smoke: bool = False,
+    minutes: float | None = None,
     **values: Any,
 ) -> "Result":
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them.
@@ -45,7 +43,8 @@ def sweep(
     `values` are the keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8,
     rounds=20, max_concurrent=2`; of a mapping, as in `search={"lr": "0.01..1"}`, only the keys that it has
     are replaced. `address` is a running Ray cluster's. `resume` continues, or extends, a sweep
-    of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. Where this process already runs Ray, that Ray
+    of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. By `minutes` from now it is over: the search is
+    cut after the same number of trials of each entry, and final runs are not. Where this process already runs Ray, that Ray
     is used and left alone.
 
     Raises `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
@@ -67,6 +66,8 @@ def sweep(
     else:
         raise no_name("study", study)
     by_name({"name": name})
+    if minutes is not None and not (isinstance(minutes, int | float) and 0.1 <= minutes < inf):
+        raise UserError(f"minutes: must be at least 0.1, not {minutes!r}")
     if name is None:
         raise UserError(
             "name: a study that is no file needs one, as its key or as in sweep(study, name='mine')"
@@ -74,7 +75,7 @@ def sweep(
     folder = place(storage)
     changed = changes(lists_by_name(values), folder, address)
     paths = SweepPaths(folder, name, usual(tracking_uri), data_root, changed.checkpoints)
-    return SweepRequest(given, paths, changed.study, resume, smoke).run(changed.resources)
+    return SweepRequest(given, paths, changed.study, resume, smoke).run(changed.resources, minutes)
 
 
 def run(
@@ -120,42 +121,6 @@ def run(
     }
     request = _request(algorithm, names, settings, seed=seed, values=values)
     return execute(request.spec(), data_root, device, lambda entry: None, budget)
-
-
-def advise(
-    dataset: str | None = None,
-    *,
-    data: Any = None,
-    target: str | None = None,
-    client: str | None = None,
-    task: str | None = None,
-    heterogeneity: str | None = None,
-    model: str | Callable[..., Any] | None = None,
-    clients: int | None = None,
-    minutes: float = 20.0,
-    storage: str | Path = "runs",
-    data_root: str | None = None,
-    tracking_uri: str | None = None,
-    **resources: Any,
-) -> "Advice | None":
-    """The model and the method to use on your data, found within some minutes: `suite advise`. `data` and what belongs
-    to it as in `run`; `resources` are those of trials, as in `max_concurrent=2`. None where it was interrupted before
-    there was anything to say.
-    """
-    from suite.advice.advice import advise as race
-    from suite.advice.race import Question
-
-    if dataset is None and data is None:
-        raise UserError("dataset: must be given, or data")
-    name = _dataset(dataset, data, {"target": target, "client": client, "task": task})
-    own = located(model) if callable(model) else model
-    by_name({"dataset": name, "heterogeneity": heterogeneity, "model": own})
-    if not isinstance(minutes, int | float) or not 0.1 <= minutes < math.inf:
-        raise UserError(f"minutes: must be at least 0.1, not {minutes!r}")
-    if clients is not None and not (isinstance(clients, int) and clients >= 1):
-        raise UserError(f"clients: must be a whole number, 1 or more, not {clients!r}")
-    question = Question(str(name), heterogeneity, own, clients, minutes)
-    return race(question, place(storage), data_root, usual(tracking_uri), _resources(resources))
 
 
 def replay(
@@ -224,17 +189,6 @@ def _dataset(dataset: str | None, data: Any, columns: Mapping[str, str | None]) 
     if dataset is not None:
         raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
     return given_name(data, columns)
-
-
-def _resources(given: Mapping[str, Any]) -> "Resources":
-    """What a trial gets; raises `UserError` for other keys."""
-    from suite.execution.resources import Resources
-
-    rest = dict(given)
-    found = Resources.taken(rest)
-    for key in rest:
-        raise unknown("key", key, (field.name for field in fields(Resources)))
-    return found
 
 
 def _request(

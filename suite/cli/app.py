@@ -14,9 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from suite.cli import (
-    advise,
     authoring,
-    bank,
     control,
     listing,
     reproduce,
@@ -47,7 +45,6 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
             run.run,
             "suite run --algorithm fedprox --set mu=0.1 --heterogeneity 'dirichlet(0.3)'",
         ),
-        "advise": (advise.advise, "suite advise --dataset npz:my.npz --clients 50 --minutes 20"),
         "list": (listing.list_things, "suite list algorithms --json"),
         "data": (listing.data, ""),
     },
@@ -64,7 +61,6 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "Reuse": {
         "tuned": (tuned.app, ""),
-        "bank": (bank.app, ""),
         "replay": (run.replay, "suite replay 0f3c12"),
         "score": (run.score, "suite score model/"),
     },

@@ -6,18 +6,14 @@ import sys
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from suite.tracking import PAGES, VARIABLE
 from suite.tracking import RUNS as RUNS
 from suite.trust import grant
-from suite.yaml_files import assignments
-from trials.common.errors import UserError, unknown
-
-if TYPE_CHECKING:
-    from suite.execution.resources import Resources
+from trials.common.errors import UserError
 
 
 def finite(value: float | None) -> float | None:
@@ -96,9 +92,6 @@ Only = Annotated[str | None, typer.Option(callback=named, help="Only configurati
 Text = Annotated[
     str | None, typer.Option(callback=named, help="A name of `suite list`. The default is above.")
 ]
-Clients = Annotated[
-    int | None, typer.Option(min=1, help="Default: 20, or as many as the data have.")
-]
 Folder = Annotated[Path | None, typer.Option(help="Folder to write.")]
 Alias = Annotated[
     list[str] | None,
@@ -127,19 +120,6 @@ def aliases(given: list[str] | None) -> dict[str, str]:
 
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """How text is printed that may be pasted: no line is cut, and nothing in it is markup."""
-
-
-def resources(assign: list[str] | None) -> "Resources":
-    """What `--set` gives a command's trials; raises `UserError` for any other key."""
-    from dataclasses import fields
-
-    from suite.execution.resources import Resources
-
-    given = assignments(assign or ())
-    found = Resources.taken(given)
-    for key in given:
-        raise unknown("key", key, (field.name for field in fields(Resources)))
-    return found
 
 
 def ask_where_bare(command: str, does: str) -> None:

@@ -179,8 +179,6 @@ def _base(
 
     matching = select_tuned(known(storage, tracking_uri), *entry)
     if not matching:
-        if entry[0] and (found_in_bank := _from_bank(entry[0], storage)):
-            return found_in_bank
         raise UserError(
             f"no tuned configuration matches {' '.join(filter(None, entry)) or 'anything'}: "
             "see `suite tuned list`, or make one with `suite sweep`"
@@ -188,19 +186,6 @@ def _base(
     best = best_of(matching)
     best.refuse_changed(f"the tuned configuration of {best.algorithm}")
     return best.model_dump()
-
-
-def _from_bank(algorithm: str, storage: Path) -> dict[str, Any]:
-    """The first configuration of an algorithm's portfolio; {} where the bank has none."""
-    from suite.bank import load
-    from suite.configurations.portfolio import portfolio
-
-    try:
-        first = portfolio(algorithm, 1, trials=load(storage=storage))
-    except UserError:
-        return {}
-    say(f"nothing is tuned for this scenario: the first of {first.source} is taken")
-    return {"algorithm": first.algorithm, "params": first.members[0].params}
 
 
 def _spec(

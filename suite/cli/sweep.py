@@ -17,6 +17,7 @@ from suite.cli.options import (
     Tracking,
     Trust,
     ask_where_bare,
+    finite,
 )
 from suite.console import emit, out, program, say
 from suite.yaml_files import assignments, value
@@ -51,6 +52,12 @@ def sweep(
         str | None, typer.Option(metavar="INTEGER", help="Final runs of each entry.")
     ] = None,
     assign: Assign = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, callback=finite, help="Be over by then: the search is cut, final runs are not."
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue, or extend, the sweep of this name.")
     ] = False,
@@ -106,12 +113,8 @@ def sweep(
     request = SweepRequest(study, paths, changed.study, resume, smoke)
     if dry_run or calibrate:
         show_plan(request, changed.resources, calibrate, as_json)
-    else:
-        _run(request, changed.resources, as_json)
-
-
-def _run(request: "SweepRequest", resources: "Resources", as_json: bool) -> None:
-    result = request.run(resources)
+        return
+    result = request.run(changed.resources, minutes)
     if as_json:
         emit(asdict(result.summary))
     if result.ending:

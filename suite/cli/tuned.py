@@ -1,6 +1,5 @@
 """`suite tuned`: list, show, compare, recommend, export and import tuned configurations."""
 
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.table import Column, ColumnKind
-from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking, Trust, named
+from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking, Trust
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.configurations.library import TunedList
-    from suite.configurations.portfolio import Portfolio
 
 app = typer.Typer(
     no_args_is_help=True, help="Tuned configurations: list, show, recommend, export, import."
@@ -145,35 +143,6 @@ def _shown(value: object) -> str:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-@app.command("portfolio", epilog="Example: suite tuned portfolio fedprox -k 4 --leave-out digits")
-def tuned_portfolio(
-    algorithm: Annotated[str, typer.Argument(help="As in `suite list algorithms`.")],
-    size: Annotated[int, typer.Option("-k", min=1, max=100, help="So many configurations.")] = 4,
-    leave_out: Annotated[
-        str | None, typer.Option(callback=named, help="Make it without this family of data sets.")
-    ] = None,
-    storage: Storage = RUNS,
-    as_json: Json = False,
-) -> None:
-    """Show the few configurations to try first on new data.
-
-    They are the ones that together lose least on the trials of the bank. The loss of the first 1, 2, ... is that on data of other
-    families than they were chosen on; docs/reproduce.md says how it is measured.
-    """
-    from dataclasses import asdict
-
-    say(READING)
-    from suite.bank import load
-    from suite.configurations.portfolio import portfolio
-
-    found = portfolio(algorithm, size, leave_out, load(storage=storage))
-    if as_json:
-        emit(asdict(found))
-        return
-    show_table(found.table.columns, [line.texts for line in found.table.lines])
-    say(found.legend)
-
-
 @app.command("import", epilog="Example: suite tuned import theirs")
 def tuned_import(
     source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
@@ -218,37 +187,18 @@ def tuned_recommend(
     If there is none, the configuration of the nearest scenario is adapted. The command shows the distance,
     the changes and the evidence.
     """
-    from dataclasses import asdict
-
     say(READING)
     from suite.configurations.library import known
     from suite.configurations.recommend import recommend
 
     tuned = known(storage, tracking_uri)
     found = recommend(tuned, dataset, heterogeneity, algorithm, model, clients)
-    few = _portfolio(found.best.algorithm, storage)
     if as_json:
-        emit({**found.document(), "portfolio": None if few is None else asdict(few)})
+        emit(found.document())
         return
     write(found.adapted.configuration.text())
     for line in found.lines():
         say(line)
-    if few is not None and not found.exact:
-        say(
-            f"To try besides: `suite tuned portfolio {few.algorithm} -k {len(few.members)}` has {len(few.members)} "
-            f"configurations from the bank; the best of them is expected {few.members[-1].loss:.2g} {few.unit} "
-            "behind the best known."
-        )
-
-
-def _portfolio(algorithm: str, storage: Path) -> "Portfolio | None":
-    """An algorithm's portfolio; None where the bank has too few of its trials."""
-    from suite.bank import load
-    from suite.configurations.portfolio import portfolio
-
-    with suppress(UserError):
-        return portfolio(algorithm, trials=load(storage=storage))
-    return None
 
 
 def _tuned(storage: Path, tracking_uri: str | None, *scenario: str | None) -> "TunedList":

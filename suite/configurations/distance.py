@@ -78,27 +78,23 @@ class Distance:
 T = TypeVar("T", bound=InScenario)
 
 
-def nearest(
-    wanted: Scenario, found: Iterable[T], measured: float | None = None
-) -> list[tuple[Distance, T]]:
+def nearest(wanted: Scenario, found: Iterable[T]) -> list[tuple[Distance, T]]:
     """`found` with their distances from `wanted`, nearest first; equally near ones keep their order.
-    Those of another task are left out. `measured` is the skew of `wanted` where its level has none.
+    Those of another task are left out.
     """
-    pairs = [(distance(wanted, item.scenario, measured), item) for item in found]
+    pairs = [(distance(wanted, item.scenario), item) for item in found]
     reachable = [pair for pair in pairs if math.isfinite(pair[0].total)]
     return sorted(reachable, key=lambda pair: pair[0].total)
 
 
-def distance(a: Scenario, b: Scenario, measured: float | None = None) -> Distance:
-    """The distance between two places with canonical names, by the rule of the module; `measured` is the
-    skew of `a` where its level is `natural`, if it is known.
-    """
+def distance(a: Scenario, b: Scenario) -> Distance:
+    """The distance between two places with canonical names, by the rule of the module."""
     mine, theirs = datasets.parse(a.dataset), datasets.parse(b.dataset)
     alike = mine.kind != "" and mine.kind == theirs.kind
     between = _apart(a.dataset, b.dataset, alike) if mine.task == theirs.task else math.inf
     kinds = MODEL_KINDS.values()
     alike = any({_bare(a.model), _bare(b.model)} <= {*kind} for kind in kinds)
-    levels = _levels_apart(a.heterogeneity, b.heterogeneity, measured)
+    levels = _levels_apart(a.heterogeneity, b.heterogeneity)
     return Distance(between, _apart(a.model, b.model, alike), levels)
 
 
@@ -112,11 +108,10 @@ def skew(level: str) -> float | None:
     return heterogeneity.PARTITIONS.parse(partition).skew(LABELS)
 
 
-def _levels_apart(a: str, b: str, measured: float | None) -> float:
+def _levels_apart(a: str, b: str) -> float:
     if a == b:
         return 0.0
-    mine = skew(a)
-    match measured if mine is None else mine, skew(b):
+    match skew(a), skew(b):
         case (None, None):
             skews = 0.0
         case (None, _) | (_, None):

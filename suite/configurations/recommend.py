@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 from suite.configurations.configuration import Tuned
-from suite.configurations.distance import Distance, nearest
+from suite.configurations.distance import Distance, distance
 from suite.studies.samplers import LAG, searched_by
 from trials import algorithms
 from trials.common import plugins
@@ -118,7 +119,15 @@ def recommend(
     dataset, level = SPELLING["dataset"](dataset), SPELLING["heterogeneity"](level)
     model = SPELLING["model"](model) if model else None
     able = [item for item in found if _asked_for(item, name) and _takes(item, level)]
-    ranked = ranking(able, dataset, level, model)
+    # Without a model each configuration is as near as if its own had been asked for.
+    apart = [
+        (distance(Scenario(dataset, model or item.model, level), item.scenario), item)
+        for item in able
+    ]
+    ranked = sorted(
+        (pair for pair in apart if isfinite(pair[0].total)),
+        key=lambda pair: (pair[0].total, pair[1].loss, pair[1].algorithm, pair[1].model),
+    )
     if not ranked:
         what = f"of {name} " if name else ""
         raise UserError(
@@ -134,29 +143,6 @@ def recommend(
     wanted = {"algorithm": name, "dataset": dataset, "model": model, "heterogeneity": level}
     adapted = adapt(best, Scenario(dataset, model or best.model, level), clients)
     return Recommendation(wanted, best, adapted, away, len(there), tuple(others[:OTHERS]))
-
-
-def ranking(
-    found: Sequence[Tuned],
-    dataset: str,
-    level: str,
-    model: str | None = None,
-    measured: float | None = None,
-) -> list[tuple[Distance, Tuned]]:
-    """Configurations with their distances, nearest scenario first, in a scenario the best validated first; without
-    a model each is as near as its model lets it. `measured` is the data's skew, where the level has none.
-    """
-    if model is None:
-        ranked = [
-            pair
-            for m in {t.model for t in found}
-            for pair in nearest(
-                Scenario(dataset, m, level), [t for t in found if t.model == m], measured
-            )
-        ]
-    else:
-        ranked = nearest(Scenario(dataset, model, level), found, measured)
-    return sorted(ranked, key=lambda pair: (pair[0].total, pair[1].loss, *_names(pair[1])))
 
 
 def adapt(item: Tuned, wanted: Scenario, clients: int | None = None) -> Adapted:
@@ -190,10 +176,6 @@ def _said(value: Any) -> str:
     return "as many as there are" if value is None else str(value)
 
 
-def _names(item: Tuned) -> tuple[str, str]:
-    return item.algorithm, item.model
-
-
 def _takes(item: Tuned, level: str) -> bool:
     """Whether the algorithm can run at a level under the configuration's settings; of others' code, which
     does not run for an answer, it is taken to.
@@ -220,16 +202,6 @@ def _budget(item: Tuned) -> dict[str, Any]:
 
 def _asked_for(item: Tuned, name: str | None) -> bool:
     return _ranked(item) if name is None else algorithms.is_named(item.algorithm, name)
-
-
-def rivals(name: str) -> bool:
-    """Whether a method is no reference, and its code is still there where it is others'."""
-    if plugins.named(name):
-        try:
-            plugins.code(name)
-        except UserError:
-            return False
-    return not algorithms.resolve(name).reference
 
 
 def _ranked(item: Tuned) -> bool:

@@ -74,7 +74,8 @@ def board_of(store: Reader, query: Query, held: Held) -> Leaderboard:
     board = _ranked(store, query, replace(held, finals=finals), lacking(store, query, held))
     if not finals:
         board = _unranked(board, held, standing)
-    return replace(board, interim=standing, notes=(*board.notes, *lost))
+    cut = [f"{run.tags.sweep} was {run.tags.cut}." for run in held.sweeps if run.tags.cut]
+    return replace(board, interim=standing, notes=(*cut, *board.notes, *lost))
 
 
 def _unranked(board: Leaderboard, held: Held, standing: tuple[Standing, ...]) -> Leaderboard:

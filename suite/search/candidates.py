@@ -96,9 +96,9 @@ class Candidates:
             self._tell(due if self._all_ended(due) else self._ended - 1)
             self.proposer.restore(index, made)
 
-    def cut(self) -> None:
-        """Make no configuration beyond those there are, and one at least."""
-        self.budget = min(self.budget, max(1, len(self.proposer.made)))
+    def cut(self, budget: int) -> None:
+        """Make no more configurations than that."""
+        self.budget = min(self.budget, budget)
 
     def trial_id(self, kind: TrialKind, index: int, number: int | None = None) -> str:
         """The id of a trial of this entry and replicate."""

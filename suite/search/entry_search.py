@@ -43,6 +43,12 @@ class EntrySearch:
         return self.candidates.searching
 
     @property
+    def open(self) -> int:
+        """How many search trials run: some of the last, for each waits for the results of those long before it."""
+        last = self.requests[-self.candidates.lag :]
+        return sum(request.trial_id not in self.ends for request in last)
+
+    @property
     def planned(self) -> int:
         """How many trials there will be."""
         study = self.study

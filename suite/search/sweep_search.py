@@ -12,7 +12,7 @@ counters.
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from suite.search.candidates import Candidates
 from suite.search.entry_search import EntrySearch
@@ -20,6 +20,7 @@ from suite.search.trial import InitialConfiguration, TrialRequest, ValidationRes
 from suite.studies.entry import Entry
 from suite.studies.samplers import LAG, find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
+from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec
 
 BUDGET = 4
@@ -42,10 +43,14 @@ class SweepSearch:
     ) -> None:
         self.study, self.lag = study, lag
         self.entries: dict[str, EntrySearch] = {}
+        self._rivals: dict[Scenario, list[EntrySearch]] = defaultdict(list)
+        self.pressed: Callable[[], bool] | None = None
+        """Asked before a scenario begins a further number of trials: whether the search ends here."""
         for replicate, entry in itertools.product(study.replicates, entries):
             starts = (warm or {}).get(entry.id, ())
             search = EntrySearch(Candidates(entry, study, lag, starts, replicate))
             self.entries[search.name] = search
+            self._rivals[entry.scenario].append(search)
         self.requests: dict[str, TrialRequest] = {}
         self.again: list[TrialRequest] = []
         self._turn = 0
@@ -74,7 +79,11 @@ class SweepSearch:
             return self.again.pop(0), False
         entries = list(self.entries.values())
         for step in range(len(entries)):
-            request = entries[(self._turn + step) % len(entries)].next()
+            search = entries[(self._turn + step) % len(entries)]
+            first = len(search.requests) == self.begun(search) < search.candidates.budget
+            if first and self.pressed is not None and self.pressed():
+                self.cut()
+            request = search.next()
             if request is not None:
                 self._turn = (self._turn + step + 1) % len(entries)
                 self.requests[request.trial_id] = request
@@ -87,10 +96,15 @@ class SweepSearch:
         self.entries[request.search].end(trial_id, end)
         return request
 
+    def begun(self, search: EntrySearch) -> int:
+        """How many trials the entry of its scenario has begun that is furthest."""
+        return max(len(rival.requests) for rival in self._rivals[search.entry.scenario])
+
     def cut(self) -> None:
-        """Search no further: what runs ends, and the best of each entry runs again."""
+        """Search no further: what one entry of a scenario has begun, all of them run, one trial at least."""
         for search in self.entries.values():
-            search.candidates.cut()
+            search.candidates.cut(max(1, self.begun(search)))
+        self.pressed = None
 
     @property
     def firsts(self) -> list[EntrySearch]:

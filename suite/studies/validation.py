@@ -126,7 +126,9 @@ def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
         return str(unknown("key", name, known))
     if kind == "list_type" and isinstance(value, str):
         return f"must be a list: [{value}]"
-    return "is required" if kind == "missing" else rule(fault)
+    if kind != "missing":
+        return rule(fault)
+    return "is required" + ", as in --datasets npz:my.npz" * (fault["loc"] == ("datasets",))
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

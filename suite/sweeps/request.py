@@ -61,18 +61,16 @@ class SweepRequest:
         file = None if own in study_names() else own
         return Sweep(name, content, self.paths, self.resume, begin, file)
 
-    def run(
-        self,
-        resources: "Resources",
-        deadline: Deadline | None = None,
-    ) -> Result:
-        """Run it, and say what a person should know of it; raises as `open` and `Sweep.run` do. `deadline`
-        as in `Sweep.run`.
+    def run(self, resources: "Resources", minutes: float | None = None) -> Result:
+        """Run it, within so many minutes if they are given, and say what a person should know of it; raises as
+        `open` and `Sweep.run` do.
         """
         from suite.execution import reach
         from suite.execution.cluster import ahead
         from suite.execution.estimate import Estimates
+        from suite.execution.resources import local_slots
 
+        deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
         with ahead(resources) as start:
 
             def begin(sweep: Sweep) -> None:

@@ -3,15 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.bank import load
 from suite.configurations.library import list_tuned
-from suite.configurations.warm_start import (
-    NEAREST,
-    from_portfolio,
-    portfolio_size,
-    tuned_files,
-    warm_start,
-)
+from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
@@ -47,20 +40,12 @@ def starts(
     new = [entry for entry in entries if entry.id not in warm]
     if where is None or not new:
         return warm
-    if k := portfolio_size(where):
-        made = from_portfolio(new, k, load(storage=paths.storage))
-        return _present(where, warm | made)
     if where == NEAREST:
         found = list_tuned(store, paths.storage)
         found = [t for t in found if t.provenance.get("sweep") != paths.name]
     else:
         found = tuned_files(Path(where))
-    return _present(where, warm | warm_start(new, found))
-
-
-def _present(
-    where: str, warm: dict[str, list[InitialConfiguration]]
-) -> dict[str, list[InitialConfiguration]]:
+    warm |= warm_start(new, found)
     if not any(warm.values()):
         raise UserError(f"warm_start {where}: holds no configuration of these algorithms")
     return warm

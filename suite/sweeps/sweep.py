@@ -44,7 +44,7 @@ from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
 from suite.sweeps.starting import open_store, starts
-from suite.tracking.schema.tags import versions
+from suite.tracking.schema.tags import versions, written
 from suite.tracking.store import UnreadableError
 from suite.yaml_files import writable
 from trials.common.errors import UserError
@@ -108,6 +108,7 @@ class Sweep:
         self.control = Control(paths.folder)
         self.control.clear()
         self.deadline: Deadline | None = None
+        self.cut = ""
         self._looking = threading.Lock()
         begun = self.state.begun
         self.search = self._replayed(begun.lag if begun else LAG)
@@ -142,6 +143,7 @@ class Sweep:
         started = time.monotonic()
         if deadline is not None:
             self.deadline, self.control.deadline = deadline, deadline.at
+            self.search.pressed = partial(self._pressed, deadline)
         rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
         self.running = Running(self.paths.folder, rounds)
         self.progress = Progress(self._look)
@@ -238,7 +240,7 @@ class Sweep:
                     self._reported,
                     self.running.joined,
                     self._chosen,
-                    self.running.began,
+                    self._began,
                 ),
                 self.paths.folder / "tune",
                 self.paths.checkpoint_folder,
@@ -264,6 +266,11 @@ class Sweep:
         if new:
             self._note(Requested(request))
 
+    def _began(self, request: TrialRequest, process: str) -> None:
+        self.running.began(request, process)
+        if self.deadline is not None:
+            self.deadline.began()
+
     def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.reported(request, outcome)
         self.running.reported(request, outcome)
@@ -274,6 +281,8 @@ class Sweep:
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
         self.running.over(request)
@@ -281,17 +290,20 @@ class Sweep:
         self._note(Ended(request.trial_id, outcome, test_score=outcome.tested(metric)))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
-        if self.deadline is not None and request.kind == TrialKind.SEARCH:
-            self._keep_time(self.deadline, request, outcome)
 
-    def _keep_time(self, deadline: Deadline, request: TrialRequest, outcome: TrialResult) -> None:
-        """Cut the search where another trial would leave too little time for the final runs."""
-        deadline.took(request.entry_id, outcome)
-        if deadline.presses(self.search.entries.values()):
-            self.search.cut()
-            if (planned := dict(self.search.planned_by_entry)) != self.state.planned:
-                self._note(Cut(planned))
-                deadline.cut = True
+    def _pressed(self, deadline: Deadline) -> bool:
+        """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
+        if not deadline.presses(self.search):
+            return False
+        self.search.cut()
+        try:
+            self._note(Cut(dict(self.search.planned_by_entry)))
+        except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
+            self.control.halt(str(halted))
+        budgets = {search.candidates.budget for search in self.search.entries.values()}
+        count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
+        self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
+        return True
 
     def _note(self, event: Event) -> None:
         """Journal an event, and only then go by it."""
@@ -329,6 +341,8 @@ class Sweep:
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 
     def _finish(self) -> None:
+        if self.cut:
+            self.store.log(self.recording.sweep_run, tags=written(cut=self.cut))
         current = self.search.current_finals
         finish = Finish(self.recording, self.paths.folder / "tuned")
         self.board = finish.bring_in(self.state.ended, self.state.test_scores, current)

@@ -25,18 +25,9 @@ RUN = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model
 NEW = "suite new algorithm SlowMo"
 TYPED = {
     "suite tuned diff mine.yaml theirs.yaml": "suite tuned diff $(find runs/quickstart/tuned -name '*.yaml' | sort | head -2)",
-    "suite bank import theirs.parquet": "suite bank export own.parquet --name quickstart && suite bank import own.parquet",
-    "suite bank fill search_spaces/studies/edition3/*.yaml --hours 2.5": "suite bank fill mine.yaml --hours 0.002",
-    "suite bank verify mine.yaml --sample 20": (
-        "suite bank fill mine.yaml --trials 1 --storage own && suite bank verify mine.yaml --sample 2 --storage own"
-    ),
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep mine.yaml": "{} --smoke",
     "suite replay RUN_ID": "suite replay $(cut -c1-12 run_id)",
-    # The command that it prints to search longer is pasted.
-    "suite advise --dataset npz:my.npz --clients 50": (
-        "{} --minutes 1.5 | tee said && eval \"$(grep 'suite sweep' said) --dry-run\""
-    ),
     "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
         "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
     ),
@@ -46,7 +37,6 @@ COVERED = {
     # Each is typed by the fixture `folder`, or another line types the same command.
     "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small": "suite sweep mine.yaml",
     "suite run --algorithm fedprox --set mu=0.1 --heterogeneity 'dirichlet(0.3)'": RUN,
-    "suite advise --dataset npz:my.npz --clients 50 --minutes 20": "suite advise --dataset npz:my.npz --clients 50",
     "suite leaderboard --name quickstart --format latex > table.tex": "suite leaderboard --name quickstart",
     "suite tuned list --dataset digits": "suite tuned list",
     "suite replay 0f3c12": "suite replay RUN_ID",

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
 from tests.support import own_models, own_ray
-from tests.support.banks import peaks
 from tests.support.commands import fault, suite_here
 from trials.common.errors import UserError
 
@@ -61,7 +59,7 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
     script = f"import sys, suite; print([m for m in {HEAVY} if m in sys.modules], dir(suite))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    named = "advise leaderboard load_model portfolio replay report run status stop sweep trainable tuned"
+    named = "leaderboard load_model replay report run status stop sweep trainable tuned"
     names = ["UserError", *named.split()]
     assert done.stdout.strip() == f"[] {names}", done.stderr
     assert all(getattr(suite, name) for name in names)
@@ -148,18 +146,7 @@ MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Cl
         (lambda: suite.stop(None), "sweep: must be the name of a sweep, not None"),
         (lambda: suite.replay(7), "run_id: must be the id of a run in MLflow, not an object"),
         (lambda: suite.report(output=Mine), "output: must be a path, not the class Mine"),
-        (lambda: suite.advise(), "dataset: must be given, or data"),
-        (lambda: suite.advise(Mine()), "dataset: must be a name that `suite list datasets` shows"),
-        (lambda: suite.advise("digits", minutes=0), "minutes: must be at least 0.1, not 0"),
-        (lambda: suite.advise("digits", clients="4"), "clients: must be a whole number, 1 or more"),
-        (lambda: suite.advise("digits", cpus=4), "unknown key 'cpus'. Known: address, "),
         (lambda: suite.sweep("smoke", storage=Mine), "storage: must be a path, not the class Mine"),
-        (lambda: suite.portfolio(Mine), MINE + "configuration, not the class Mine"),
-        (lambda: suite.portfolio("fedavg", 0), "k: must be a whole number from 1 to 100, not 0"),
-        (
-            lambda: suite.portfolio("fedavg", leave_out=3),
-            "leave_out: must be the name of a family of data sets, not an object of the class int",
-        ),
         (lambda: suite.load_model(Mine), "path: must be a path, not the class Mine"),
     ],
 )
@@ -317,24 +304,6 @@ def test_tuned_configurations_are_a_list_and_can_be_run(swept: Result, storage: 
     changed = suite.run(folb, seed=1, heterogeneity="iid", rounds=2)
     assert (changed.spec.heterogeneity, changed.spec.params) == ("iid", folb.params)
     assert changed.history[-1]["round"] == 2
-
-
-def test_a_portfolio_is_the_command_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = peaks([0.01, 0.012, 1.0], width=0.5)
-    monkeypatch.setattr("suite.bank.load", lambda storage: made)
-    asked = ("tuned", "portfolio", "fedprox", "-k", 2, "--leave-out", "family2")
-    said = json.loads(suite_here(*asked, "--json", cwd=tmp_path).stdout)
-    found = suite.portfolio("fedprox", 2, leave_out="family2")
-    assert said == json.loads(json.dumps(asdict(found)))
-    table = found.to_pandas()
-    assert table["params.lr"].tolist() == [one.params["lr"] for one in found.members]
-    assert table["loss"].tolist() == [one.loss for one in found.members]
-    page = found._repr_html_()
-    assert page.count("<tr") == 3
-    first, *lines = repr(found).splitlines()
-    assert first.startswith("fedprox: 2 scenarios, 2 families of data sets; losses are in points")
-    assert first in page
-    assert [line.split()[0] for line in lines] == [f"{one.loss:.4g}" for one in found.members]
 
 
 def test_a_sweep_is_continued_and_extended(swept: Result, storage: Path) -> None:

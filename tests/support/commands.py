@@ -79,7 +79,6 @@ def suite_here(*args: Any, cwd: Path, code: int | None = 0) -> Here:
         redirect_stdout(out),
         redirect_stderr(err),
         patch("sys.argv", ["suite", *map(str, args)]),
-        patch("suite.cli.advise.process_age", lambda: 0.0),  # this process began long before
         patch.object(cluster, "_start", start_once),
         patch.object(cluster.ray, "shutdown"),
     ):

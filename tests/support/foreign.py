@@ -54,7 +54,7 @@ def leave_behind(place: str) -> None:
         Checkpoint(path).save({"round": 1})
 
 
-def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
+def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled", deadline: Any = None) -> Any:
     """Run an opened sweep without Ray; after so many trials it is asked to end."""
 
     def drive(_: Sweep, resources: Any) -> None:
@@ -70,7 +70,7 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled") -> Any:
         sweep.control.end(then)
 
     with patch.object(Sweep, "_drive", drive):
-        return sweep.run(SimpleNamespace())
+        return sweep.run(SimpleNamespace(), deadline)
 
 
 def swept(folder: Path, name: str = "s", **given: Any) -> SweepPaths:

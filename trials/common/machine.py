@@ -1,7 +1,6 @@
 """What this process may use of its machine: processors and memory, as its containers and jobs limit them."""
 
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,14 +29,6 @@ def machine_memory() -> int:
             with suppress(OSError, ValueError):  # a ValueError for "max": no limit
                 there = min(there, int((group / name).read_text()))
     return there
-
-
-def process_age() -> float:
-    """Seconds since this process began, 0 where the kernel does not say."""
-    with suppress(OSError, AttributeError):
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    return 0.0
 
 
 def _placed() -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.configurations.warm_start import NEAREST, portfolio_size, tuned_files
+from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.permissions import private
 from suite.sweeps.journal.events import Begun, SweepState, read, replay
 from suite.sweeps.journal.file import begins, begun, broken, check_first, in_the_way, refuse_others
@@ -129,7 +129,7 @@ class SweepPaths:
                     f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
                 )
         self._check_checkpoints()
-        if warm_start is None or warm_start == NEAREST or portfolio_size(warm_start):
+        if warm_start is None or warm_start == NEAREST:
             return
         if not self.journal.exists():
             tuned_files(Path(warm_start))

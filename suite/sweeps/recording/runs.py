@@ -83,10 +83,11 @@ class SweepRecording:
             raise
         before = store.get(self.sweep_run)
         plugins.refuse_changed(before.tags.code or {}, f"sweep {name}", "choose another --name")
-        self.settled = before.finished and all(
-            before.tags.get(name) == text
-            for name, text in {**study, "version": common["version"]}.items()
-        )
+        alike = {**study, "version": common["version"]}.items()
+        same = all(before.tags.get(name) == text for name, text in alike)
+        self.settled = before.finished and same and self.search.exhausted
+        if before.tags.cut:
+            study["cut"] = ""
         if not self.settled:
             store.log(self.sweep_run, tags=study)
         entries = {run.tags.entry_id: run for run in store.sound(sweep=name, kind=RunKind.ENTRY)}

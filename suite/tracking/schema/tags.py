@@ -120,6 +120,8 @@ class Tags(Mapping[str, str]):
     """The path of the study's file, as a person gave it; absent of a shipped study, or of one in Python."""
     sweep_id = Tag(str)
     """A sweep's id, as its journal has it."""
+    cut = Maybe(str)
+    """How many trials a deadline left of the search of a sweep, in words; "" where it was resumed without one."""
 
     entry_id = Tag(str)
     entry_name = Tag(str)

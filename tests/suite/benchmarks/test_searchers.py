@@ -1,54 +1,59 @@
-"""Simulated searches on a bank that is made up: what they know is of other families, and pays where these are alike."""
+"""Simulated searches on trials that are made up: how accuracy depends on the configuration is known."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from searchers import KNOWN, TRIALS, pairs, searchers
-from tests.support.banks import bank, peak, trials
-
-ALIKE = bank(
-    *(trials(f"family{i}", peak(at, 0.3), "fedavg") for i, at in enumerate([2.0, 2.1, 1.9])),
-    *(trials(f"family{i}", peak(0.004, 0.3), "fedprox") for i in range(3)),
-)
-"""Far from the default rate of 0.1; FedProx's best rates are no good for FedAvg."""
+from searchers import TRIALS, pairs, searchers
 
 
-@pytest.fixture(scope="module")
-def found():
-    return pairs(ALIKE, ["fedavg", "fedprox"])[0]
+def trials(family: str, best: float, count: int = 40, **given: object) -> pd.DataFrame:
+    """Random search trials of FedAvg: accuracy 0.9 at the best learning rate, less on both sides, and 0.5 at least."""
+    rates = 1e-3 * 1e4 ** ((np.arange(count) + 0.5) / count)
+    scores = np.maximum(0.5, 0.9 - np.log10(rates / best) ** 2)
+    return pd.DataFrame(
+        {
+            "algorithm": "fedavg", "dataset": family, "model": "logreg", "heterogeneity": "iid",
+            "family": family, "settings": "{}", "status": "finished", "val_score": scores,
+            "configuration": [json.dumps({"lr": rate}) for rate in rates],
+        }
+    ).assign(**given)  # fmt: skip
 
 
-def test_a_search_is_a_function_of_its_seed_and_regret_never_rises(found):
-    one = found[0]
-    for knows in KNOWN:
-        regret = one.search("random", knows, 1)
+MADE = pd.concat([trials("a", 2.0), trials("b", 1.9), trials("c", 0.01)], ignore_index=True)
+
+
+def test_a_search_is_a_function_of_its_seed_and_regret_never_rises():
+    for pair in pairs(MADE, ["fedavg"]):
+        regret = list(pair.search("random", 1))
         assert len(regret) == TRIALS
-        assert regret == one.search("random", knows, 1)
-        assert all(a >= b >= -1e-9 for a, b in pairwise(regret))
-        assert regret[0] == pytest.approx(
-            100 * (one.best - one.benchmark.predicted([{"lr": 0.1}])[0])
-        )
+        assert regret == list(pair.search("random", 1))
+        assert all(a >= b for a, b in pairwise(regret))
+        assert regret[0] == pytest.approx(100 * (pair.best - pair.predicted([{"lr": 0.1}])[0]))
 
 
-def test_a_portfolio_of_families_that_are_alike_is_the_answer_after_the_default(found):
-    """The second trial is the portfolio's first: as good as it gets; a cold search takes longer."""
-    for one in (pair for pair in found if pair.benchmark.algorithm == "fedavg"):
-        assert one.search("random", "portfolio", 0)[1] < 1
-        assert np.mean([one.search("random", "cold", seed)[1] for seed in range(5)]) > 5
+def test_the_forest_is_near_the_truth_and_a_divergence_is_the_worst_score():
+    (pair,) = pairs(trials("a", 2.0), ["fedavg"])
+    found = pair.predicted([{"lr": 2.0}, {"lr": 0.002}])
+    assert found == pytest.approx([0.9, 0.5], abs=0.03)
+    lost = trials("a", 2.0).assign(status="diverged", val_score=np.nan)
+    assert pairs(lost, ["fedavg"])[0].best == 0.0
 
 
-def test_the_bad_prior_is_another_algorithms(found):
-    for one in found:
-        far = 0.004 if one.benchmark.algorithm == "fedavg" else 2.0
-        assert one.bad[0]["lr"] == pytest.approx(far, rel=0.6)
+def test_only_trials_of_one_setting_count_and_few_say_nothing():
+    other = trials("a", 0.01, count=10, settings='{"rounds": 9}')
+    (pair,) = pairs(pd.concat([other, trials("a", 2.0)]), ["fedavg"])
+    assert len(pair.configurations) == 40
+    assert pairs(trials("a", 2.0, count=19), ["fedavg"]) == []
 
 
-def test_the_document():
-    document = searchers(ALIKE, ["fedavg"], ["tpe"], 1)
-    assert [row["search"] for row in document["searches"]] == [f"tpe, {knows}" for knows in KNOWN]
-    assert (document["pairs"], document["families"]) == (3, 3)
-    (asked,) = document["portfolios"]
-    assert asked["first_within_1_point"] == 1.0
-    assert set(map(len, document["curves"].values())) == {TRIALS}
+def test_the_document_weighs_families_alike():
+    document = searchers(MADE, ["fedavg"], ["tpe", "random"], 1)
+    assert (document["pairs"], document["families"], document["scenarios"]) == (3, 3, 3)
+    assert [row["search"] for row in document["searches"]] == ["tpe", "random"]
+    means = np.mean([pair.search("random", 0) for pair in pairs(MADE, ["fedavg"])], axis=0)
+    assert document["curves"]["random"] == pytest.approx(list(means))
+    assert document["searches"][1]["after 8"] == pytest.approx(means[7])

@@ -3,11 +3,9 @@
 import pytest
 
 from reports.leaderboard.audit import edges
-from suite.configurations.portfolio import portfolio
 from suite.configurations.warm_start import warm_start
 from suite.runs.request import Request
 from suite.studies.entries import make_entries
-from tests.support.banks import bank, peaks
 from tests.support.configurations import a_tuned
 from tests.support.searches import a_study, entries_of
 from trials.algorithm import Range
@@ -38,14 +36,7 @@ def started():
     warm_start(entries_of(algorithms=["fedumf"]), [other])
 
 
-def recorded():
-    trials = peaks([0.01, 1.0]).assign(
-        algorithm="fedumf", configuration='{"lr": 0.1, "alpha": 2.0}'
-    )
-    portfolio("fedumf", trials=bank(trials))
-
-
-@pytest.mark.parametrize("way", [asked, scheduled, searched, chosen, started, recorded])
+@pytest.mark.parametrize("way", [asked, scheduled, searched, chosen, started])
 def test_a_value_beyond_a_papers_bound_is_refused_with_its_name_and_the_bound(way):
     with pytest.raises(UserError) as refused:
         way()

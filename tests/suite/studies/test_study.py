@@ -49,9 +49,14 @@ def test_every_shipped_study_makes_cells():
     names = study_names()
     assert {"quickstart", "smoke"} <= set(names)
     for name, description in names.items():
-        _, study = read_study(name, {})
+        _, study = read_study(name, {"datasets": ["digits"]} if name == "own" else {})
         assert description == study.description != ""
         assert make_entries(study, name)
+
+
+def test_the_study_of_own_data_says_what_to_type_where_these_are_missing():
+    with pytest.raises(UserError, match=r"datasets: is required, as in --datasets npz:my\.npz$"):
+        read_study("own", {})
 
 
 def test_there_is_a_shipped_search_space():

@@ -103,12 +103,6 @@ def test_what_no_key_can_be_is_refused(tmp_path: Path, words: Any, says: str) ->
     assert not list(tmp_path.iterdir())
 
 
-def test_a_command_without_a_study_takes_what_trials_get(tmp_path: Path) -> None:
-    command = ("advise", "--dataset", "digits")
-    said = fault(suite_here(*command, "--set", "max_concurent=1", cwd=tmp_path, code=2))
-    assert said == "unknown key 'max_concurent'. Did you mean 'max_concurrent'?"
-
-
 def test_the_plan_shows_what_is_set(tmp_path: Path) -> None:
     sets = ("--set", "rounds=7", "--set", "trials=3", "--set", "max_concurrent=3")
     plan = document(suite_here("sweep", "smoke", *sets, "--dry-run", "--json", cwd=tmp_path))

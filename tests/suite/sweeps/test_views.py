@@ -131,11 +131,13 @@ def test_four_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(math.isfinite(best) for best in moments[-1]["best"].values())
 
 
-def test_a_sweep_whose_search_a_deadline_cut_is_finished(tmp_path: Path) -> None:
+def test_a_sweep_whose_search_a_deadline_cut_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One search trial of six, and its two final runs: three of three, in every view."""
     sweep = Sweep("s", little(trials=6, seeds=2), SweepPaths(tmp_path / "runs", "s"), resume=False)
-    sweep.deadline = Deadline(at=0.0, slots=1)
-    play(sweep)
+    monkeypatch.setattr(Deadline, "presses", lambda self, search: len(search.requests) == 1)
+    play(sweep, deadline=Deadline(10, slots=1))
     found = Followed(sweep.paths.folder).refresh()
     assert (found.planned, found.done, found.over) == (3, 3, True)
     live = replace(sweep.progress.look(), active=False, per_second=found.per_second, experiment="")
