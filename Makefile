@@ -10,7 +10,7 @@ COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 HOURS ?= 2.5
 EDITION := search_spaces/studies/edition3
 
-.PHONY: sweep board test test-cold constraints test-faults lint format docs docs-site clean
+.PHONY: sweep board test test-cold test-gpu constraints test-faults lint format docs docs-site clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
@@ -24,6 +24,9 @@ test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores w
 
 test-cold: $(VENV)/.installed-dev  ## type what the documents say in fresh processes of fresh environments
 	$(BIN)/python -m pytest -m cold tests/cold -n 2 --dist loadfile --timeout 900
+
+test-gpu: $(VENV)/.installed-dev  ## compare a card with the CPU, on a machine that has one
+	$(BIN)/python -m pytest -m gpu tests/gpu
 
 constraints: $(VENV)/.installed-dev  ## write anew what are the oldest and the newest accepted versions
 	for way in lowest-direct:oldest highest:newest; do \

@@ -71,16 +71,6 @@ def digits() -> Dataset:
 
 
 @pytest.fixture
-def standin(monkeypatch) -> Iterator[Any]:
-    """A device like a GPU (`tests.support.standin`), on which trials run in this test."""
-    from tests.support.standin import DEVICE, StandIn
-
-    monkeypatch.setattr("trials.common.device.DEVICES", ("cpu", DEVICE.type))
-    with StandIn() as device:
-        yield device
-
-
-@pytest.fixture
 def study_file(tmp_path):
     """Writes a study and returns its path."""
 
