@@ -134,8 +134,7 @@ def _spec(text: str, source: str) -> Spec:
     """A row's tuned file, and how its first final run is repeated from it."""
     found = configuration.parse(text, source)
     seeds = sorted(map(int, found.scores.get("test_by_seed") or {1: 0.0}))
-    trust = " --trust" if found.provenance.get("code") else ""
-    return Spec(text, f"--seed {seeds[0]}{trust}")
+    return Spec(text, f"--seed {seeds[0]}")
 
 
 def _winners(report: ReportData, finals: Mapping[str, Record]) -> list[Winner]:

@@ -16,7 +16,6 @@ from suite.cli.options import (
     Storage,
     Text,
     Tracking,
-    Trust,
     finite,
     resources,
 )
@@ -38,7 +37,6 @@ def advise(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Find the method to use on your data, within some minutes.

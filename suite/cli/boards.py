@@ -16,7 +16,6 @@ from suite.cli.options import (
     Name,
     Storage,
     Tracking,
-    Trust,
     aliases,
     finite,
 )
@@ -93,7 +92,6 @@ def verify(
     ] = None,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Check a bundle of others, and run a sample of it again.

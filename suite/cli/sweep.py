@@ -16,7 +16,6 @@ from suite.cli.options import (
     Name,
     Storage,
     Tracking,
-    Trust,
     ask_where_bare,
     named,
 )
@@ -86,7 +85,6 @@ def sweep(
             help='A shell command to run when the sweep ends or halts, as notify-send "$SUITE_MESSAGE".',
         ),
     ] = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study, run the best again, rank them.
@@ -114,7 +112,7 @@ def sweep(
     given = assignments(assign or ())
     for key in asked.keys() & given:
         raise UserError(f"{key} is given by --{key} and by --set: give one of them")
-    changed = changes(given | asked, storage, address)
+    changed = changes(given | asked, address)
     own = usual_name(study, smoke) if name is None else name
     paths = SweepPaths(storage, own, tracking_uri, data_root, changed.checkpoints, log)
     begun = resume or repair

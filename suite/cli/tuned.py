@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.table import Column, ColumnKind
-from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking, Trust, named
+from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking, named
 from suite.configurations.exports.forms import Form
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError
@@ -200,7 +200,6 @@ def tuned_import(
         ),
     ],
     storage: Storage = RUNS,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Import configurations for `suite run --tuned`.

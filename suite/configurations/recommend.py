@@ -226,7 +226,7 @@ def rivals(name: str) -> bool:
     """Whether a method is no reference, and its code is still there where it is others'."""
     if plugins.named(name):
         try:
-            plugins.code(name)
+            plugins.file_of(name)
         except UserError:
             return False
     return not algorithms.resolve(name).reference

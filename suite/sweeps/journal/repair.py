@@ -6,7 +6,7 @@ import os
 from suite.console import say
 from suite.formats import FormatError
 from suite.sweeps.journal.events import SweepState, read_raw
-from suite.sweeps.journal.file import alone, refuse_others
+from suite.sweeps.journal.file import alone
 from suite.sweeps.journal.paths import MARKER, SweepPaths
 from suite.yaml_files import writable
 from trials.common.errors import UserError
@@ -23,7 +23,6 @@ def repair(paths: SweepPaths) -> None:
     path = paths.journal
     if not (path.exists() and (path.with_name(MARKER).exists() or paths.begun)):
         return
-    refuse_others(path)
     with alone(path), writable(paths.folder):
         lines = path.read_bytes().split(b"\n")[:-1]
         state, kept, left = SweepState(), list[bytes](), lines

@@ -34,11 +34,8 @@ def suite_fresh(typed: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def received(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def received(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A maintainer's folder: a board, and a method and its bundle from a disk that is not here."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     author, here = tmp_path / "author", tmp_path / "here"
     author.mkdir()
     (author / "slow.py").write_text(METHOD)
@@ -72,7 +69,7 @@ def test_a_submission_is_verified_and_shown_beside_the_board(received: Path) -> 
 
 def test_code_with_another_hash_is_not_taken(received: Path) -> None:
     (received / "slow.py").write_text(METHOD + "\n")
-    told = fault(suite_here("verify", "slow.zip", "--code", ".", "--trust", cwd=received, code=2))
+    told = fault(suite_here("verify", "slow.zip", "--code", ".", cwd=received, code=2))
     assert re.fullmatch(
         r"bundle slow: no file in \. is /\S+/slow\.py:Slow, SHA-256 [0-9a-f]{64}", told
     )
