@@ -9,16 +9,20 @@ from suite.boards.bundle import Bundle
 from suite.boards.publish import rows_of
 from suite.configurations import configuration
 from suite.console import say
-from suite.results.agreeing import ROUNDING, contradiction
 from suite.results.leaderboards import read_leaderboard
 from suite.runs import single
 from suite.tracking.machine import machine
+from suite.tracking.reader import Reader
 from suite.tracking.record import Record
 from suite.tracking.schema.tags import RunKind, versions
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.run.trial import fit_model, load_dataset, partition_data
+from trials.scoring.metrics import score
 from trials.sizing.footprint import footprint
+
+ROUNDING = 1e-9
+"""What a number may differ by when it is computed again, relative to itself or to 1."""
 
 SAME, NEAR, DIFFERS, CANNOT = (
     "identical to the bit",
@@ -231,3 +235,17 @@ def elsewhere(bundle: Bundle, run: Record) -> str:
         if there[key] != here[key]
     ]
     return f"computed with {'; '.join(apart)}: only rounding has to agree" if apart else ""
+
+
+def contradiction(store: Reader, run: Record) -> str:
+    """How the score of a final run is not what its course gives, in words; "" where it is, or where no course
+    was recorded.
+    """
+    metric = f"test_{run.tags.metric}"
+    curve = store.curve(run, [metric])
+    if not curve:
+        return ""
+    recorded, now = run.metrics["test_score"], score(curve, metric, run.lost(metric))
+    if abs(recorded - now) <= ROUNDING * max(1.0, abs(now)):
+        return ""
+    return f"its score is {recorded!r}, and {now!r} by its course"

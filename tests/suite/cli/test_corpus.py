@@ -7,22 +7,18 @@ import pytest
 
 from tests.support import (
     corpus,
-    corpus_boards,
     corpus_data,
     corpus_places,
     corpus_plugins,
-    corpus_yaml,
 )
 from tests.support.commands import suite_here, whole
 from tests.support.corpus import Row
 
 TABLES = (
     corpus,
-    corpus_boards,
     corpus_data,
     corpus_places,
     corpus_plugins,
-    corpus_yaml,
 )
 ROWS = [row for table in TABLES for row in table.ROWS]
 
