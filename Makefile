@@ -6,7 +6,8 @@ PIP_INSTALL ?= $(BIN)/pip install --quiet --compile
 # It compiles what it copies, and an editable install copies nothing.
 COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
-.PHONY: sweep test test-cold constraints test-faults lint format docs docs-site clean
+
+.PHONY: sweep test test-cold test-gpu constraints test-faults lint format docs docs-site clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
@@ -16,6 +17,9 @@ test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores w
 
 test-cold: $(VENV)/.installed-dev  ## type what the documents say in fresh processes of fresh environments
 	$(BIN)/python -m pytest -m cold tests/cold -n 2 --dist loadfile --timeout 900
+
+test-gpu: $(VENV)/.installed-dev  ## compare a card with the CPU, on a machine that has one
+	$(BIN)/python -m pytest -m gpu tests/gpu
 
 constraints: $(VENV)/.installed-dev  ## write anew what are the oldest and the newest accepted versions
 	for way in lowest-direct:oldest highest:newest; do \

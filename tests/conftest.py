@@ -27,13 +27,6 @@ settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def a_list_of_trust_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def a_store_of_their_own() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -68,16 +61,6 @@ def one_migration() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def digits() -> Dataset:
     return datasets.parse("digits").load(0, None, None)
-
-
-@pytest.fixture
-def standin(monkeypatch) -> Iterator[Any]:
-    """A device like a GPU (`tests.support.standin`), on which trials run in this test."""
-    from tests.support.standin import DEVICE, StandIn
-
-    monkeypatch.setattr("trials.common.device.DEVICES", ("cpu", DEVICE.type))
-    with StandIn() as device:
-        yield device
 
 
 @pytest.fixture

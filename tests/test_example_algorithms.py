@@ -288,12 +288,9 @@ settings: {{rounds: 4, eval_every: 1, clients: 5, participation: 1.0, metric: pe
 """
 
 
-def test_personalised_examples_are_searched_and_ranked_by_their_personal_score(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_personalised_examples_are_searched_and_ranked_by_their_personal_score(tmp_path):
     study = study_file(tmp_path, STUDY)
-    suite_here("sweep", study, "--name", "own", "--trust", *SINGLY, cwd=tmp_path)
+    suite_here("sweep", study, "--name", "own", *SINGLY, cwd=tmp_path)
     board = document(suite_here("leaderboard", "own", "--json", cwd=tmp_path))
     assert board["metric"] == "test_accuracy_personal"
     assert {row["algorithm"]: row["rank"] is not None for row in board["rows"]} == {
@@ -305,8 +302,7 @@ def test_personalised_examples_are_searched_and_ranked_by_their_personal_score(
         assert run.tags["metric"] == "accuracy_personal"
 
 
-def test_fedbuff_is_ranked_by_simulated_time(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_fedbuff_is_ranked_by_simulated_time(tmp_path):
     text = f"""
 algorithms: [fedavg, "{BUFFERED}"]
 datasets: [digits]
@@ -316,9 +312,7 @@ trials: 2
 seeds: 2
 settings: {{rounds: 6, eval_every: 1, clients: 20, participation: 0.5}}
 """
-    suite_here(
-        "sweep", study_file(tmp_path, text), "--name", "timed", "--trust", *SINGLY, cwd=tmp_path
-    )
+    suite_here("sweep", study_file(tmp_path, text), "--name", "timed", *SINGLY, cwd=tmp_path)
     timed = ("leaderboard", "timed", "--at", "seconds", "--where", "heterogeneity=iid+speed(1)")
     board = document(suite_here(*timed, "--json", cwd=tmp_path))
     assert [row["rank"] for row in board["rows"]] == [1, 2]

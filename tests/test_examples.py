@@ -100,24 +100,21 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
     }
 
 
-def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path):
     moons, hubs = tmp_path / "own_dataset.py", tmp_path / "own_partition.py"
     for file in (moons, hubs):
         file.write_text((ROOT / "examples" / file.name).read_text())
     names = {"algorithm": "fedprox", "sampler": "random", "dataset": "own_dataset.py:Moons(5)"}
     level = "own_partition.py:Hubs(1)+dropout(0.1)"
     study = study_file(tmp_path, NAMED.format(**names, level=level))
-    refused = fault(suite_here("sweep", study, "--dry-run", cwd=tmp_path, code=2))
-    assert f"{hubs}:Hubs is code that has not run here before" in refused
-    suite_here("sweep", study, "--trust", *SINGLY, cwd=tmp_path)
+    suite_here("sweep", study, *SINGLY, cwd=tmp_path)
     (final, _) = Store(None, tmp_path / "runs").find(kind="final")
     data, part = f"{moons}:Moons(5)", f"{hubs}:Hubs(1,share=0.8)"
     assert (final.tags.dataset, final.tags.heterogeneity) == (data, f"{part}+dropout(0.1)")
     assert final.tags.code == plugins.hashes(data, part)
     assert document(suite_here("replay", final.run_id, "--json", cwd=tmp_path))["identical"]
     hubs.write_text(hubs.read_text() + "# changed\n")
-    changed = fault(suite_here("replay", final.run_id, "--trust", cwd=tmp_path, code=2))
+    changed = fault(suite_here("replay", final.run_id, cwd=tmp_path, code=2))
     assert f"{part} has changed since: SHA-256 was " in changed
 
 
@@ -152,17 +149,12 @@ settings: {rounds: 1, clients: 4, execution: batched}
 """
 
 
-def test_a_file_s_sampler_searches_where_it_is_trusted_and_goes_on_only_unchanged(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_a_file_s_sampler_searches_and_goes_on_only_unchanged(tmp_path):
     file, study = tmp_path / "sampler.py", tmp_path / "study.yaml"
     file.write_text((ROOT / "examples" / "own_sampler.py").read_text())
     study.write_text(SAMPLER)
     name = f"{file}:make"
-    refused = suite_here("sweep", study, "--dry-run", cwd=tmp_path, code=2)
-    assert "sampler.py:make is code that has not run here before" in fault(refused)
-    plan = document(suite_here("sweep", study, "--dry-run", "--json", "--trust", cwd=tmp_path))
+    plan = document(suite_here("sweep", study, "--dry-run", "--json", cwd=tmp_path))
     assert plan["sampler"] == name
     assert (plan["startup"], plan["modelled_from"]) == (1, 5)
     suite_here("sweep", study, *SINGLY, cwd=tmp_path)
@@ -174,7 +166,7 @@ def test_a_file_s_sampler_searches_where_it_is_trusted_and_goes_on_only_unchange
     assert row["trials"] == 7
     study.write_text(SAMPLER.replace("trials: 7", "trials: 8"))
     file.write_text(file.read_text() + "# changed\n")
-    resume = ("sweep", study, "--resume", "--trust", *SINGLY)
+    resume = ("sweep", study, "--resume", *SINGLY)
     changed = fault(suite_here(*resume, "--trials", 8, cwd=tmp_path, code=2))
     assert changed.startswith(f"sweep study: {name} has changed since: SHA-256 was ")
     assert changed.endswith("Put the former file back, or choose another --name")
@@ -220,16 +212,13 @@ def test_the_cells_of_the_notebook_run_as_a_script(tmp_path):
     assert (tmp_path / "runs/report/notebook/report.html").is_file()
 
 
-def test_a_model_by_file_is_tuned_recorded_and_replayed(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_a_model_by_file_is_tuned_recorded_and_replayed(tmp_path):
     file = tmp_path / "own_model.py"
     file.write_text((ROOT / "examples" / file.name).read_text())
     names = {"algorithm": "fedprox", "sampler": "random", "dataset": "digits", "level": "iid"}
     content = NAMED.format(**names).replace("logreg", '"own_model.py:make(width=8)"')
     study = study_file(tmp_path, content)
-    refused = fault(suite_here("sweep", study, "--dry-run", cwd=tmp_path, code=2))
-    assert f"{file}:make is code that has not run here before" in refused
-    suite_here("sweep", study, "--trust", *SINGLY, cwd=tmp_path)
+    suite_here("sweep", study, *SINGLY, cwd=tmp_path)
     (final, _) = Store(None, tmp_path / "runs").find(kind="final")
     assert final.tags.model == f"{file}:make(width=8)"
     assert final.tags.code == plugins.hashes(final.tags.model)

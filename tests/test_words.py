@@ -23,7 +23,6 @@ BEFORE = {
     "harvest": "finish",
     "glance": "row title",
     "course": "curve, or local training",
-    "eager": "graph_error",
     "opening": "initial design",
     "blind": "random start-up",
     "refuses": "unsupported",
@@ -46,7 +45,6 @@ OTHERS = {
     "reports/page/page.py": {"cell"},
     "suite/yaml_files.py": {"anchor"},  # YAML's
     "reports/charts/style.py": {"anchor"},  # Vega's
-    "suite/cli/app.py": {"eager"},  # click's
 }
 """Names of other libraries, and the cells of tables."""
 

@@ -73,7 +73,7 @@ def sweep(
             "name: a study that is no file needs one, as its key or as in sweep(study, name='mine')"
         )
     folder = place(storage)
-    changed = changes(lists_by_name(values), folder, address)
+    changed = changes(lists_by_name(values), address)
     paths = SweepPaths(folder, name, usual(tracking_uri), data_root, changed.checkpoints)
     return SweepRequest(given, paths, changed.study, resume, smoke).run(changed.resources, minutes)
 

@@ -26,9 +26,8 @@ from suite.cli import (
 from suite.cli.options import refuse_odd_numbers, settable
 from suite.console import sanitise, say
 from suite.execution.stop_signal import HaltedError
-from suite.trust import Trust
 from trials.common.errors import UserError
-from trials.common.plugins import failure, guarded
+from trials.common.plugins import failure, one_command
 
 GARBAGE = 50_000
 """New objects between two searches for garbage: Python's 700 make a search of each of many imports, and
@@ -168,7 +167,7 @@ def main() -> None:
     sanitise()
     try:
         refuse_odd_numbers(app, sys.argv[1:])
-        with guarded(Trust(sys.argv[1:])):
+        with one_command():
             app()
     except UserError as error:
         say(f"error: {error}")

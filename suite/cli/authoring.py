@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -137,19 +136,12 @@ def doctor(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    gpu: Annotated[
-        bool,
-        typer.Option("--gpu", help="Check this machine's GPU instead."),
-    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check that everything a sweep needs works here.
 
-    Exit code 1 if something does not. With --gpu: whether a GPU computes what a CPU does.
+    Exit code 1 if something does not.
     """
-    if gpu:
-        _gpu(as_json)
-        return
     from suite.doctor import examine
 
     checks = examine(storage, tracking_uri, data_root)
@@ -164,21 +156,3 @@ def doctor(
             if not check.ok and check.remedy:
                 out().print(f"     {check.remedy}", highlight=False)
     raise typer.Exit(0 if all(check.ok for check in checks) else 1)
-
-
-def _gpu(as_json: bool) -> None:
-    """Each check as it ends, with its seconds and its table."""
-    from suite.gpu_doctor import examine
-
-    found = []
-    for check in examine():
-        found.append(check)
-        if as_json:
-            continue
-        mark = "ok  " if check.ok else "FAIL"
-        lines = [f"{mark} {check.name}: {check.detail} ({check.seconds:.0f} s)"]
-        lines += ["     " + "  ".join(map(str, row.values())) for row in check.table]
-        out().print("\n".join(lines), **PLAIN)
-    if as_json:
-        emit([asdict(check) for check in found])
-    raise typer.Exit(0 if all(check.ok for check in found) else 1)

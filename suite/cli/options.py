@@ -12,7 +12,6 @@ import typer
 
 from suite.tracking import PAGES, VARIABLE
 from suite.tracking import RUNS as RUNS
-from suite.trust import grant
 from trials.common.errors import UserError
 
 
@@ -45,12 +44,6 @@ def folder(path: Path) -> Path:
     return path
 
 
-def _trusted(value: bool) -> bool:
-    if value:
-        grant()
-    return value
-
-
 Assign = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. May be repeated."),
@@ -75,13 +68,6 @@ Server = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust", callback=_trusted, help="Run third-party code that is new here, without asking."
-    ),
-]
-"""Of commands that run what a file or a store may name."""
 Name = Annotated[str | None, typer.Option("--name", help="The sweep's name.")]
 Where = Annotated[
     list[str] | None,

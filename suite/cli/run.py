@@ -14,7 +14,6 @@ from suite.cli.options import (
     Storage,
     Text,
     Tracking,
-    Trust,
     ask_where_bare,
 )
 from suite.console import READING, emit, out, say
@@ -51,7 +50,6 @@ def run(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Run one configuration and show its curve.
@@ -63,14 +61,13 @@ def run(
     from suite.execution.resources import Resources
     from suite.runs import single
     from suite.runs.saving import check_folder
-    from suite.sweeps.journal.third_party import spelled
 
     ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
         check_folder(save)
     given = assignments(assign or ())
     budget = Resources(memory_budget=given.pop("memory_budget", None)).budget_bytes
-    entry = (algorithm and spelled(algorithm, storage), dataset, model, heterogeneity)
+    entry = (algorithm, dataset, model, heterogeneity)
     base = _base(config, entry, storage, tracking_uri) if config or tuned else {}
     spec = _spec(config, base, entry, given, seed)
     recording = single.Recording(tracking_uri, storage) if record else None
@@ -98,7 +95,6 @@ def replay(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Train a recorded run again, and compare every metric.
@@ -131,7 +127,6 @@ def score(
     folder: Annotated[Path, typer.Argument(help="A saved model's folder.")],
     device: Device = "cpu",
     data_root: DataRoot = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Score a saved model on its run's data again.

@@ -15,7 +15,6 @@ from suite.cli.options import (
     Name,
     Storage,
     Tracking,
-    Trust,
     ask_where_bare,
     finite,
 )
@@ -79,7 +78,6 @@ def sweep(
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Tune every algorithm of a study, run the best again, rank them.
@@ -107,7 +105,7 @@ def sweep(
     given = assignments(assign or ())
     for key in asked.keys() & given:
         raise UserError(f"{key} is given by --{key} and by --set: give one of them")
-    changed = changes(given | asked, storage, address)
+    changed = changes(given | asked, address)
     own = usual_name(study, smoke) if name is None else name
     paths = SweepPaths(storage, own, tracking_uri, data_root, changed.checkpoints)
     request = SweepRequest(study, paths, changed.study, resume, smoke)

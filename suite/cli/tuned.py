@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reports.table import Column, ColumnKind
-from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking, Trust
+from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError
 
@@ -147,7 +147,6 @@ def _shown(value: object) -> str:
 def tuned_import(
     source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
     storage: Storage = RUNS,
-    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Import configurations for `suite run --tuned`.

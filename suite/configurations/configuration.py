@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from suite.formats import FORMAT, check_format
-from suite.permissions import private
 from suite.studies.validation import Faults, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writable, write_whole, writing
 from trials import datasets
@@ -138,9 +137,9 @@ def _safe(name: str) -> str:
     )
 
 
-def parse(text: str, source: str, resolves: bool = False) -> Tuned:
+def parse(text: str, source: str) -> Tuned:
     """Read a tuned file or a hand-written configuration; raises `UserError` with every fault, `FormatError`
-    for what another version wrote. Code of others that it names runs only where it `resolves`.
+    for what another version wrote. Code of others that it names does not run.
     """
     content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
     if "format" in content or "provenance" in content:  # which nobody writes by hand
@@ -148,14 +147,14 @@ def parse(text: str, source: str, resolves: bool = False) -> Tuned:
     faults = Faults(source)
     faults.validate(Tuned, content)
     if not faults.found:
-        check_run(faults, content, resolves)
+        check_run(faults, content, resolves=False)
     faults.check()
     return Tuned.model_validate(content)
 
 
-def read(path: Path, resolves: bool = False) -> Tuned:
+def read(path: Path) -> Tuned:
     """Read a tuned or hand-written file; raises as `parse`."""
-    return parse(read_text(path, "configuration"), str(path), resolves)
+    return parse(read_text(path, "configuration"), str(path))
 
 
 def read_all(source: Path) -> list[Tuned]:
@@ -184,10 +183,12 @@ def _runnable(text: str, source: str) -> Tuned:
     """A file's configuration, if it can be run here; raises `UserError`, which names the file."""
     found = parse(text, source)
     found.refuse_changed(source)
-    if any(map(plugins.named, (found.algorithm, *found.scenario.code))):
-        found = parse(text, source, resolves=True)
+    code = list(filter(plugins.named, (found.algorithm, *found.scenario.code)))
     try:
-        found.spec(0).configured()
+        if code:
+            plugins.hashes(*code)  # it is there; to know more it would have to run
+        else:
+            found.spec(0).configured()
     except UserError as error:
         raise UserError(f"{source}: {error}") from None
     return found
@@ -198,7 +199,7 @@ def keep(found: list[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
     validation score (a later one where there are none); the files written, and what was skipped.
     """
     with writable(folder):
-        private(folder.parent)
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept: dict[Path, None] = {}
     passed_over = []
     for item in found:

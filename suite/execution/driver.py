@@ -90,7 +90,6 @@ class _Callback(Unpicklable, tune.Callback):
     def __init__(self, source: TrialSource, packs: Packs, hooks: Hooks) -> None:
         self.source, self.packs, self.hooks = source, packs, hooks
         self.outcomes: dict[str, TrialResult] = {}
-        self.graph_error: set[str] = set()
         self.model_notes: set[str] = set()
         self.started: dict[str, float] = {}
         self.seconds: dict[str, float] = defaultdict(float)
@@ -141,9 +140,6 @@ class _Callback(Unpicklable, tune.Callback):
         self.seconds[trial_id] += now - self.started.pop(trial_id, now)
         outcome.seconds = self.seconds[trial_id]
         self.packs.live.discard(trial_id)
-        if outcome.graph_error and outcome.graph_error not in self.graph_error:
-            self.graph_error.add(outcome.graph_error)
-            say(f"local steps are not captured as a CUDA graph: {outcome.graph_error}")
         if outcome.model_note and outcome.model_note not in self.model_notes:
             self.model_notes.add(outcome.model_note)
             say(f"models of others compute {outcome.model_note}")

@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from suite.console import say
-from suite.permissions import others_hand
 from trials.common.errors import UserError
 
 POLL_SECONDS = 0.5
@@ -48,31 +46,18 @@ class Control:
         self.ending = self.fault = ""
         self.deadline = math.inf
         self._next = 0.0
-        self._said = False
 
     def ask(self, word: str) -> None:
         """Leave a word for the process that runs the sweep. Raises `UserError` where a file of someone
         else's has the place.
         """
-        if whose := others_hand(self.path):
-            raise UserError(f"{self.path} is in the way: it {whose}, so it is ignored")
         if self.asked and self.asked not in WORDS:
             raise UserError(f"{self.path} is in the way: no sweep wrote it, so it is kept")
-        # No link: another user may have put one there since it was looked at.
-        made = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(made, "w") as file:
-            file.write(word)
+        self.path.write_text(word)
 
     @property
     def asked(self) -> str:
-        """The word that another process of the same user left, or ""; what another user can have left
-        is ignored, with one message.
-        """
-        if whose := others_hand(self.path):
-            if not self._said:
-                say(f"{self.path} {whose}, so it is ignored")
-            self._said = True
-            return ""
+        """The word that another process left, or ""."""
         with suppress(OSError):
             return self.path.read_text(errors="replace").strip()
         return ""

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, Self
 
-from suite.results.agreeing import agreeing
 from suite.results.searched import Key, Searched, by_entry, written_down
 from suite.tracking.reader import Reader
 from suite.tracking.record import Record
@@ -144,7 +143,7 @@ class Held:
             for known in said.values():
                 searches |= known
         return cls(
-            finals=agreeing(store, of_the_best(query.finals(store))),
+            finals=of_the_best(query.finals(store)),
             searches=searches,
             trials=trials,
             entries=entries,

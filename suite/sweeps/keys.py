@@ -3,13 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.execution.resources import Resources
 from suite.studies.study import LISTS, Study
 from suite.studies.validation import Faults
-from suite.sweeps.journal.third_party import spelled
 from trials import algorithms
 from trials.common.errors import UserError, unknown
 from trials.common.names import number, split_top
@@ -31,7 +29,7 @@ class Changes(NamedTuple):
     checkpoints: str | None
 
 
-def changes(given: Mapping[str, Any], storage: Path, address: str | None = None) -> Changes:
+def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
     """What a person's keys change: those of a study, of its settings by their bare names (`rounds`), of
     its parts (`search.lr`), and of `Resources`. A list may be a text with commas, a range `LOW..HIGH`.
 
@@ -48,7 +46,8 @@ def changes(given: Mapping[str, Any], storage: Path, address: str | None = None)
         elif key.startswith("search."):
             found[key] = faults.attempt(key, value, partial(_range, value))
         elif key in Study.model_fields or key.partition(".")[0] in PARTS:
-            found[key] = _listed(key, value, storage) if key in LISTS else value
+            listed = key in LISTS and isinstance(value, str)
+            found[key] = split_top(value, ",") if listed else value
         else:
             faults.add(key, value, _nearest(key))
     faults.check()
@@ -62,13 +61,6 @@ def _single(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{key}.{inner}", each) for inner, each in value.items())
         else:
             yield key, list(value) if isinstance(value, tuple) else value
-
-
-def _listed(key: str, value: Any, storage: Path) -> Any:
-    names = split_top(value, ",") if isinstance(value, str) else value
-    if key != "algorithms" or not isinstance(names, list):
-        return names
-    return [spelled(name, storage) if isinstance(name, str) else name for name in names]
 
 
 def _range(value: Any) -> Any:

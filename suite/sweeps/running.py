@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import Field, FiniteFloat, TypeAdapter
+from pydantic import FiniteFloat, TypeAdapter
 
 from suite.search.trial import TrialRequest
 from suite.sweeps.eta import Eta
@@ -37,12 +37,12 @@ class Reported(NamedTuple):
     """
 
     trials: Curves = {}
-    dashboard: Annotated[str, Field(pattern=r"^(https?://[^\s]+)?$")] = ""
-    experiment: Annotated[str, Field(pattern=r"^\d*$")] = ""
-    processes: Annotated[int, Field(ge=0)] = 0
-    shares: Annotated[FiniteFloat, Field(ge=0)] = 0.0
-    per_second: Annotated[FiniteFloat, Field(gt=0)] | None = None
-    hardware: Annotated[str, Field(max_length=300)] = ""
+    dashboard: str = ""
+    experiment: str = ""
+    processes: int = 0
+    shares: FiniteFloat = 0.0
+    per_second: FiniteFloat | None = None
+    hardware: str = ""
 
 
 _FORM = TypeAdapter(Reported)

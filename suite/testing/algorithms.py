@@ -19,7 +19,7 @@ from trials.common.errors import UserError, unknown
 from trials.common.plugins import failure
 from trials.common.tensors import torch
 from trials.engine.client_rows import ClientRows
-from trials.engine.solver import EXECUTIONS, Solver
+from trials.engine.solver import EXECUTIONS
 from trials.federated_data import FederatedData
 from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
@@ -137,8 +137,6 @@ class AlgorithmRuns:
         self,
         name: str | None = None,
         seed: int = 1,
-        device: str = "cpu",
-        solver: Callable[..., Solver] = Solver,
         **given: Any,
     ) -> Simulation:
         """A run of it at round 0; of another algorithm, with the hyperparameters both have."""
@@ -152,7 +150,7 @@ class AlgorithmRuns:
             Settings(**{**taken, **given}),
         )
         spec = canonical(name or self.name, params, scenario, settings, seed)
-        return simulate(spec, self.partitioned(spec), device, solver=solver)
+        return simulate(spec, self.partitioned(spec))
 
 
 class Checked:

@@ -18,8 +18,6 @@ class Reader(ABC):
 
     uri: str
     options: list[str]
-    many_at_once = True
-    """Whether `histories` takes a question or two, however many runs it is asked for."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -87,7 +85,7 @@ class Together(Reader):
     def __init__(self, reader: Reader, records: Sequence[Record]) -> None:
         super().__init__()
         self._reader, self._records = reader, records
-        self.uri, self.options, self.many_at_once = reader.uri, reader.options, reader.many_at_once
+        self.uri, self.options = reader.uri, reader.options
         self._found: dict[str, Histories] = {}
 
     def find(self, **tags: str) -> list[Record]:

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from suite.console import say
 from suite.environment import kept
 from suite.formats import FORMAT, check_format, left_out
-from suite.permissions import private
 from suite.tracking import RUNS, VARIABLE, is_server
 from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
 from suite.tracking.reader import Histories, Reader
@@ -66,7 +65,6 @@ class Store(Reader):
         super().__init__()
         self._left_out = False
         self.uri = tracking_uri or sqlite_uri(storage)
-        self.many_at_once = not is_server(self.uri)
         self.options = []
         if storage != RUNS:
             self.options += ["--storage", str(storage)]
@@ -75,7 +73,7 @@ class Store(Reader):
         refuse_others(self.uri)
         if tracking_uri is None:
             with writable(storage):
-                private(storage)
+                storage.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         with _patience(1, 5), contextlib.nullcontext() if tracking_uri else alone(storage):
             try:

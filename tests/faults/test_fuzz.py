@@ -1,12 +1,9 @@
-"""Whatever a file holds: exit code 0 or 2, no traceback, one message, nothing written beside the storage."""
+"""Whatever a study or a configuration says: exit code 0 or 2, no traceback, one message, nothing written beside the storage."""
 
-import io
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -15,7 +12,6 @@ from hypothesis import strategies as st
 from suite.studies.study import Study
 from tests.support.commands import suite_here, whole
 from tests.support.corpus import SMALL, TUNED
-from tests.support.corpus_data import ARRAYS, npy
 from trials.settings import Settings
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
@@ -62,19 +58,6 @@ CONFIGURATIONS = st.builds(
 )
 
 
-def damaged(sound: bytes) -> st.SearchStrategy[bytes]:
-    """Bytes of any kind, or these with some of them replaced."""
-    patch = st.tuples(st.integers(0, len(sound)), st.binary(min_size=1, max_size=6))
-
-    def apply(patches: list[tuple[int, bytes]]) -> bytes:
-        data = bytearray(sound)
-        for at, piece in patches:
-            data[at : at + len(piece)] = piece
-        return bytes(data)
-
-    return st.one_of(st.binary(max_size=200), st.lists(patch, min_size=1, max_size=4).map(apply))
-
-
 def holds(command: str, files: dict[str, bytes]) -> None:
     """Run a command beside these files, and check how it ends."""
     with tempfile.TemporaryDirectory() as name:
@@ -111,49 +94,3 @@ def test_studies(content):
 @given(CONFIGURATIONS)
 def test_configurations(content):
     holds("tuned import mine.yaml", {"mine.yaml": document(content)})
-
-
-@often
-@given(CONFIGURATIONS)
-def test_what_is_recommended_of_imported_configurations(content):
-    command = "tuned recommend --dataset digits --heterogeneity iid"
-    holds(command, {"runs/imported/mine.yaml": document(content)})
-
-
-YAMLS = damaged(document(SMALL)), damaged(document(TUNED))
-
-
-@pytest.mark.parametrize(
-    ("command", "path", "content"),
-    [
-        ("sweep mine.yaml --dry-run", "mine.yaml", YAMLS[0]),
-        ("tuned import mine.yaml", "mine.yaml", YAMLS[1]),
-        ("tuned list", "runs/imported/mine.yaml", YAMLS[1]),
-        ("sweep smoke --dry-run --set warm_start=mine.yaml", "mine.yaml", YAMLS[1]),
-        ("leaderboard", "runs/mlflow.db", damaged(b"SQLite format 3\0" + bytes(84))),
-        ("run --algorithm a.py:A --set rounds=1 --no-record", "a.py", st.binary(max_size=100)),
-        ("data describe d.py:load", "d.py", st.binary(max_size=100)),
-        ("data describe speeches:d", "d", damaged(b"ROMEO.\nA b c.\n\nJULIET.\nD e f.\n")),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_bytes(command, path, content):
-    @settings(max_examples=100)
-    @given(content)
-    def check(data):
-        holds(command, {path: data})
-
-    check()
-
-
-@often
-@given(st.sampled_from(sorted(ARRAYS)), damaged(npy(ARRAYS["x_train"])), st.data())
-def test_archives(key, member, more):
-    """A member that is damaged, and then the archive around it."""
-
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        for name, array in ARRAYS.items():
-            archive.writestr(f"{name}.npy", member if name == key else npy(np.asarray(array)))
-    content = more.draw(st.one_of(st.just(out.getvalue()), damaged(out.getvalue())))
-    holds("data describe npz:d.npz", {"d.npz": content})

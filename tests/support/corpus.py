@@ -4,7 +4,6 @@ A row makes its files in an empty folder and runs one command there. Its message
 of all that the command says, with runs of white space as one space.
 """
 
-import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,15 +67,6 @@ def tuned(**changes: Any) -> Make:
 
 def directory(name: str) -> Make:
     return lambda folder: (folder / name).mkdir(parents=True)
-
-
-def fifo(name: str) -> Make:
-    return lambda folder: os.mkfifo(folder / name)
-
-
-def loop(name: str) -> Make:
-    """A symbolic link to itself."""
-    return lambda folder: (folder / name).symlink_to(name)
 
 
 def both(*makes: Make) -> Make:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.corpus import PLAN, Make, Row, both, directory, fifo, loop, study, text
+from tests.support.corpus import PLAN, Make, Row, both, directory, study, text
 
 N = 40
 ARRAYS: dict[str, Any] = {
@@ -170,9 +170,7 @@ def _data() -> list[Row]:
         ("empty", text("d.npz", b"")),
         ("random", text("d.npz", bytes(range(256)) * 8)),
         ("an array alone", text("d.npz", npy(np.ones(3)))),
-        ("a pipe", fifo("d.npz")),
         ("a folder", directory("d.npz")),
-        ("a loop", loop("d.npz")),
         ("absent", text("e.npz", "")),
     ]
     found += [
@@ -182,7 +180,7 @@ def _data() -> list[Row]:
             r"cannot read data set npz:\S*d.npz: .+",
             make,
         )
-        if name not in ("a pipe", "a folder", "a loop", "absent")
+        if name not in ("a folder", "absent")
         else Row(
             f"npz: {name}",
             "run --dataset npz:d.npz --set rounds=1",
@@ -204,22 +202,14 @@ def _data() -> list[Row]:
             r"folder:\S+/d: there is no such folder",
             text("d", ""),
         ),
-        Row("a folder in a loop", "run --dataset folder:d", r".*d: .*", loop("d")),
         Row("a folder with NUL", PLAN, r".*", study(datasets=["folder:a\0b"])),
         Row("a long folder", f"run --dataset folder:{'x' * 300}", r".*"),
-        Row(
-            "folder: an image that is a pipe",
-            "run --dataset folder:d",
-            r"cannot read image \S+/d/cat/a.png: it is a pipe, not a file",
-            both(*album(fifo)),
-        ),
         Row(
             "folder: PostScript under an image's name",
             "run --dataset folder:d",
             r"folder:\S+/d: cannot read the image \S+/a.png: cannot identify image file .*",
             both(*album(lambda name: text(name, POSTSCRIPT))),
         ),
-        Row("speeches in a pipe", "run --dataset speeches:d", r".*", fifo("d")),
     ]
     return found
 

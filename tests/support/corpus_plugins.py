@@ -1,6 +1,6 @@
 """Plug-ins that cannot be: algorithm files, and functions that return data."""
 
-from tests.support.corpus import ONE_FAULT, PLAN, RUN_FAULT, Row, directory, fifo, loop, study, text
+from tests.support.corpus import ONE_FAULT, PLAN, RUN_FAULT, Row, directory, study, text
 
 FINE = """
 from dataclasses import dataclass
@@ -53,18 +53,6 @@ def _plugins() -> list[Row]:
             "run --algorithm a.py:A",
             rf"{RUN_FAULT}algorithm = .*a.py: it is a folder, not a file",
             directory("a.py"),
-        ),
-        Row(
-            "algorithm: a pipe",
-            "run --algorithm a.py:A",
-            rf"{RUN_FAULT}algorithm = .*a.py: it is a pipe, not a file",
-            fifo("a.py"),
-        ),
-        Row(
-            "algorithm: a loop",
-            "run --algorithm a.py:A",
-            rf"{RUN_FAULT}algorithm = .*",
-            loop("a.py"),
         ),
         Row(
             "algorithm: NUL",
@@ -155,7 +143,7 @@ def _plugins() -> list[Row]:
         Row(
             "function file: exits",
             "run --dataset d.py:load",
-            r"dataset file .*d.py cannot be imported: SystemExit\(0\), line 1",
+            r"data set file .*d.py cannot be imported: SystemExit\(0\), line 1",
             text("d.py", "raise SystemExit(0)"),
         ),
         Row(
@@ -165,7 +153,6 @@ def _plugins() -> list[Row]:
         ),
         Row("function: NUL", PLAN, r".*", study(datasets=["a\0.py:load"])),
         Row("function: a folder", "run --dataset d.py:load", r".*", directory("d.py")),
-        Row("function: a pipe", "run --dataset d.py:load", r".*", fifo("d.py")),
     ]
     return rows
 

@@ -96,7 +96,7 @@ class Driver:
         self.log = folder / f"{Path(args[0]).stem}.log"
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                [SUITE, "sweep", "--trust", *map(str, args)],
+                [SUITE, "sweep", *map(str, args)],
                 cwd=folder,
                 env={**os.environ, "PYTHONUNBUFFERED": "1", **env},
                 stdout=log,

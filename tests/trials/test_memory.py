@@ -1,7 +1,6 @@
 """What a trial takes of a device's memory: its part, clients at once, clients' tables, samples, checkpoints."""
 
 import pickle
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,21 +10,17 @@ import pytest
 import torch
 
 from tests.support.actors import actor, config, finish, spec
-from tests.support.simulations import settings, timeless
-from tests.support.standin import DEVICE, Counts
+from tests.support.simulations import timeless
 from trials.common import memory
 from trials.common.memory import CONTEXT
 from trials.datasets.base import Dataset
 from trials.engine.client_rows import ClientRows
-from trials.engine.pack import Pack
 from trials.engine.solver import Solver
-from trials.federated_data import FederatedData
 from trials.run import trial
 from trials.run.result import TrialResult
 from trials.run.running import RunningTrial
-from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import TrialSpec
 from trials.run.trainable import FederatedTrial
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
 from trials.run.trial_config import TrialConfig
@@ -97,40 +92,6 @@ def test_a_minibatch_is_no_larger_than_a_client() -> None:
         found.append((chunk, footprint(asked, data, fit_model(asked, data.dataset), "cpu", 1e9)))
     assert found[1] == found[2] == found[0]
     assert found[0][0] == 1e9 // (4 * (5 * 650 + 324 * (64 + 64))), "x, and x again, which is kept"
-
-
-@pytest.mark.parametrize("algorithms", [["fedavg"] * 8, ["scaffold", "safl", "fedadam", "folb"]])
-def test_a_pack_takes_no_more_of_a_device_than_is_estimated(
-    standin: Any, algorithms: list[str]
-) -> None:
-    """By the tensors on a stand-in; and not a small part of it, which would make packs too small."""
-    place = Scenario("digits", "mlp(64,32)", "iid")
-    common = settings(rounds=2, clients=20, participation=0.5, batch_size=10, dtype="float32")
-    specs = [canonical(name, {}, place, common, seed) for seed, name in enumerate(algorithms)]
-    data, pack = partition_data(specs[0], load_dataset(specs[0], None)), Pack()
-    of = [footprint(spec, data, fit_model(spec, data.dataset), "standin") for spec in specs]
-    standin.counts = Counts()
-    pack.run([partial(ended, spec, data, pack) for spec in specs])
-    estimated = of[0].device - CONTEXT + sum(one.beside for one in of)
-    assert estimated / 3 < standin.counts.most_bytes <= estimated
-
-
-def ended(spec: TrialSpec, data: FederatedData, pack: Pack) -> None:
-    """A whole run in a pack on the stand-in."""
-    run = simulate(spec, data, DEVICE.type, solver=pack.solver)
-    while not run.finished:
-        run.advance()
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.usefixtures("no_cluster")
-def test_a_trial_over_its_part_of_a_gpu_fails_alone() -> None:
-    made = actor(spec())
-    made.reset_config({**config(spec()), "device": "cuda", "need": {"GPU": 0.5}})
-    size = torch.cuda.get_device_properties(0).total_memory * 6 // 10
-    with pytest.raises(torch.OutOfMemoryError):
-        torch.empty(size, dtype=torch.uint8, device="cuda")
-    assert finish(made)[-1]["status"] == "finished"
 
 
 # Clients at once that memory does not hold

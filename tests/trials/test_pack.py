@@ -19,7 +19,6 @@ from tests.support.simulations import (
     settings,
     simulation,
 )
-from tests.support.standin import DEVICE
 from trials.algorithms import ALGORITHMS
 from trials.common.plugins import ExitedError
 from trials.datasets.base import OnDemand
@@ -257,26 +256,3 @@ def test_plans_that_are_shared_are_not_changed() -> None:
     pack = Pack()
     made = pack.once("key", lambda: np.arange(3))
     assert pack.once("key", lambda: np.zeros(3)) is made
-
-
-@pytest.mark.parametrize(("name", "share"), [("fedavg", 0.1), ("scaffold", 0.14), ("safl", 0.115)])
-def test_a_pack_of_sixteen_asks_a_gpu_for_little(standin: Any, name: str, share: float) -> None:
-    """Launches a trial and round, of those that a trial alone needs."""
-
-    def launched(runs: Callable[[], object]) -> int:
-        before = standin.counts.launches
-        runs()
-        return int(standin.counts.launches - before)
-
-    data = partitioned([30] * 4, shape=(5,), classes=4, tests=8)
-    common = settings(execution="batched", batch_size=5, local_steps=6, rounds=1, eval_every=1)
-    make = partial(simulation, ALGORITHMS[name](), data, common, "mlp(7,5)", device=DEVICE)
-    alone = launched(lambda: finish(make()))
-    pack = Pack()
-    federation = partial(Federation, solver=pack.solver)
-    works = [partial(_whole, make, seed, federation) for seed in range(16)]
-    assert launched(lambda: pack.run(works)) / 16 <= share * alone
-
-
-def _whole(make: Make, seed: int, federation: Any) -> Simulation:
-    return finish(make(seed=seed, federation=federation))

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trials.common.randomness import bits, generator, uniform
+from trials.common.transfer import uniform_on
 
 N = 100_000
 STREAMS = ["initial", "select", "order", "steps", "anneal", "validation", "partition"]
@@ -80,3 +82,12 @@ def test_generators_are_named_too():
     others = [generator("partition", 1), generator("validation", 0), generator("partition", 0, 0)]
     for other in others:
         assert not np.isin(other.random(50), a).any()
+
+
+def test_coins_are_the_same_bits_by_torch():
+    """Also those of which a signed number would make something else: words with the highest bit."""
+    ids = np.array([0, 1, 7, 2**40])
+    for seed in (0, 3, 2**63):
+        words = (seed, 2, ids[:, None])
+        host = uniform("anneal", *words, np.arange(257))
+        assert (uniform_on(torch.device("cpu"), "anneal", *words, size=257).numpy() == host).all()

@@ -1,73 +1,45 @@
-"""Code of others, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. It is
-known by its hash before it runs, it cannot end the process without a word, and what it raises is shown with
-its own frames alone.
+"""Code of others, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
+the SHA-256 of its file, and what it raises is shown with its own frames alone.
 """
 
 import hashlib
-import importlib.util
-import linecache
-import os
+import importlib
 import re
 import sys
 import traceback
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from importlib.machinery import PathFinder
-from importlib.util import decode_source
+from importlib.util import decode_source, module_from_spec, spec_from_file_location
 from itertools import accumulate
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import Any
 
-from trials.common.errors import UserError
+from trials.common.errors import UserError, unknown
 from trials.common.files import plain, resolved
 
 _PREFIX = "suite_"
 _NAME = re.compile(r"((?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)\s*(?:\(.*\))?", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Code:
-    """What a name brings in: the file it lies in (None: a part of Python), that file's content, and its
-    SHA-256.
-    """
-
-    name: str
-    file: Path | None
-    sha256: str
-    content: bytes = field(repr=False, compare=False)
-
-    @property
-    def key(self) -> str:
-        """The same for the same bytes and function, wherever they lie."""
-        return f"{self.sha256} {self.name.rpartition(':')[2]}"
-
-    def __str__(self) -> str:
-        """Path and hash, for a person to compare."""
-        return f"{self.file or 'a part of Python'}, SHA-256 {self.sha256}"
-
-
-Gate = Callable[[Code], object]
-"""What is asked before code of others runs; it raises `UserError` where it must not."""
-
-_gate: Gate | None = None
-_admitted: dict[str, Code] = {}
+_ran: dict[str, bytes] = {}
+"""What each file held when it ran in this process, by the module's name."""
+_settled: set[str] = set()
+"""Modules whose files are not read again: those that were sent to this process, or ran in this command."""
+_in_command = False
 
 
 @contextmanager
-def guarded(gate: Gate) -> Iterator[None]:
-    """Ask `gate` once about all code of others that would run. Without one, as in a script that imports
-    this package, the names are the program's own.
-    """
-    global _gate
-    before, _gate = _gate, gate
+def one_command() -> Iterator[None]:
+    """Run each file at most once: a person may edit it while a sweep goes on."""
+    global _in_command
+    before, _in_command = set(_settled), True
     try:
         yield
     finally:
-        _gate = before
-        _admitted.clear()
+        _in_command = False
+        _settled.intersection_update(before)
 
 
 def named(text: str) -> bool:
@@ -75,25 +47,21 @@ def named(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def code(text: str) -> Code:
-    """What a name brings in, found without running any of it; raises `UserError` where there is no file."""
-    if match := _NAME.fullmatch(text):
-        text = match[1]
-    place, _, function = text.rpartition(":")
-    file: Path | None
+def _place(text: str) -> str:
+    """Return what stands before the last colon of a name: a file, or a module."""
+    match = _NAME.fullmatch(text)
+    return (match[1] if match else text).rpartition(":")[0]
+
+
+def file_of(text: str) -> Path | None:
+    """Return the file that a name's code lies in, None for a part of Python. Nothing of it runs, nor of the packages
+    around it. Raises `UserError` where there is no such file.
+    """
+    place = _place(text)
     if place.endswith(".py"):
-        file = plain(resolved(place, "file of code"), "file of code")
-        text = f"{file}:{function}"
-    else:
-        file = _file_of(place)
-    content = place.encode() if file is None else file.read_bytes()
-    return Code(text, file, hashlib.sha256(content).hexdigest(), content)
-
-
-def _file_of(module: str) -> Path | None:
-    """A module's file; importing its packages to find it would run them."""
+        return plain(resolved(place, "file of code"), "file of code")
     path, spec = None, None
-    for name in accumulate(module.split("."), "{}.{}".format):
+    for name in accumulate(place.split("."), "{}.{}".format):
         spec = PathFinder.find_spec(name, path)
         if spec is None:
             return None
@@ -101,78 +69,18 @@ def _file_of(module: str) -> Path | None:
     return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
-def admit(text: str) -> Code:
-    """Have code of others asked about before it runs; raises `UserError` where it must not."""
-    keep_alive()
-    if text in _admitted:
-        return _admitted[text]
-    found = code(text)
-    if _gate is not None:
-        _gate(found)
-        _admitted[text] = found
-    return found
-
-
-def run_module(name: str, path: str, content: bytes | str) -> ModuleType:
-    """The module that a file of others makes, run from the content that was asked about: neither what
-    the file holds by now, nor Python's compiled copy beside it, which no hash covers.
-    """
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
-        exec(compile(content, path, "exec", dont_inherit=True), module.__dict__)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-_supplied: set[str] = set()
-"""Modules that were sent to this process, which asks for their files no more."""
-_ran: dict[str, str] = {}
-"""The SHA-256 of what each module was run from."""
-
-
-def imported(text: str, what: str) -> ModuleType:
-    """The module of the file that `FILE.py:Name` is in, an absolute path; run once, and again where the file
-    has changed. `what` it is said to hold. Raises `UserError` where it may not run, or cannot.
-    """
-    path = text.rpartition(":")[0]
-    name = module_name(path)
-    if name in _supplied:
-        return sys.modules[name]
-    plain(Path(path), f"{what} file")
-    found = admit(text)
-    if name not in sys.modules or _ran.get(name) != found.sha256:
-        try:
-            run_module(name, path, found.content)
-        except (Exception, SystemExit) as error:
-            why = unimportable(error)
-            raise UserError(f"{what} file {path} cannot be imported: {why}") from error
-        _ran[name] = found.sha256
-    return sys.modules[name]
-
-
-def sources(texts: Iterable[str]) -> dict[str, str]:
-    """The text of each file that one of these names brings in, by its path."""
-    found = [admit(text) for text in texts if named(text) and ".py:" in text]
-    return {str(code.file): decode_source(code.content) for code in found}
-
-
-def supply(path: str, text: str) -> None:
-    """Import a file from its text, for a machine that may not have the file."""
-    name = module_name(path)
-    if name not in sys.modules:
-        keep_alive()
-        with contained():
-            run_module(name, path, text)
-        _supplied.add(name)
+def _sha256(text: str) -> str:
+    file = file_of(text)
+    return hashlib.sha256(_place(text).encode() if file is None else file.read_bytes()).hexdigest()
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """The SHA-256 of the code behind those of these names that bring in any."""
-    return {n: (_admitted.get(n) or code(n)).sha256 for n in names if named(n)}
+    """Return the SHA-256 of the code behind those of these names that bring in any: of a file as it ran here."""
+    found = {}
+    for name in filter(named, names):
+        content = _ran.get(module_name(_place(name)))
+        found[name] = _sha256(name) if content is None else hashlib.sha256(content).hexdigest()
+    return found
 
 
 def refuse_changed(
@@ -184,33 +92,84 @@ def refuse_changed(
     if not isinstance(recorded, Mapping):
         raise UserError(f"{source}: its hashes of code are {recorded!r}, which is no mapping")
     for name, before in recorded.items():
-        now = code(str(name))
-        if now.sha256 != before:
+        if (now := _sha256(str(name))) != before:
             raise UserError(
-                f"{source}: {name} has changed since: SHA-256 was {before} and is {now.sha256}. Put the "
+                f"{source}: {name} has changed since: SHA-256 was {before} and is {now}. Put the "
                 f"former file back, or {else_}"
             )
 
 
-def module_name(path: str) -> str:
-    """The name under which a file is imported."""
-    return f"{_PREFIX}{zlib.crc32(path.encode()):08x}"
+def imported(text: str, what: str) -> ModuleType:
+    """Return the module of `FILE.py:Name`, an absolute path, or of `module:function`. A file runs once, and again where
+    it has changed; `what` it is said to hold. Raises `UserError` where it cannot run.
+    """
+    place = text.rpartition(":")[0]
+    if not place.endswith(".py"):
+        return _run(f"{what} {text}: {place}", partial(importlib.import_module, place))
+    name = module_name(place)
+    if name in _settled:
+        return sys.modules[name]
+    content = plain(Path(place), f"{what} file").read_bytes()
+    if name not in sys.modules or _ran.get(name) != content:
+        _run(f"{what} file {place}", partial(run_module, name, place, content))
+        _ran[name] = content
+    if _in_command:
+        _settled.add(name)
+    return sys.modules[name]
 
 
-def call(function: Callable[[], Any]) -> Any:
-    """Call a function of others'."""
-    with contained():
-        return function()
+def function(text: str, what: str) -> Any:
+    """Return what a name stands for, which can be called; raises `UserError` where nothing is that."""
+    place, _, name = text.rpartition(":")
+    module = imported(text, what)
+    found = getattr(module, name, None)
+    if not callable(found):
+        known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
+        raise unknown(f"function in {place}:", name, known)
+    return found
 
 
-def tried(what: str, function: Callable[[], Any]) -> Any:
-    """Call a function of others'; raises `UserError`, which begins with `what`, for whatever it raises."""
+def _run(what: str, run: Callable[[], ModuleType]) -> ModuleType:
     try:
-        return call(function)
-    except UserError:
+        return run()
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{what} cannot be imported: {_reason(error)}") from error
+
+
+def run_module(name: str, path: str, content: bytes | str) -> ModuleType:
+    """Return the module that a file makes, run from its content, which is what is hashed: Python's compiled copy
+    beside the file may be of another.
+    """
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        exec(compile(content, path, "exec", dont_inherit=True), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
         raise
-    except Exception as error:
-        raise UserError(f"{what} raised {type(error).__name__}: {error}") from error
+    return module
+
+
+def sources(texts: Iterable[str]) -> dict[str, str]:
+    """Return the text of each file that one of these names brings in, by its path."""
+    files = [str(file_of(text)) for text in texts if named(text) and ".py:" in text]
+    found = {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
+    return {file: decode_source(content) for file, content in found.items()}
+
+
+def supply(path: str, text: str) -> None:
+    """Import a file from its text, for a machine that may not have the file."""
+    name = module_name(path)
+    if name not in sys.modules:
+        with contained():
+            run_module(name, path, text)
+        _settled.add(name)
+
+
+def module_name(path: str) -> str:
+    """Return the name under which a file is imported."""
+    return f"{_PREFIX}{zlib.crc32(path.encode()):08x}"
 
 
 class ExitedError(RuntimeError):
@@ -231,55 +190,37 @@ def contained() -> Iterator[None]:
         raise ExitedError(text).with_traceback(end.__traceback__) from None
 
 
+def tried(what: str, function: Callable[[], Any]) -> Any:
+    """Call a function of others'; raises `UserError`, which begins with `what`, for whatever it raises."""
+    try:
+        with contained():
+            return function()
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{what} raised {type(error).__name__}: {error}") from error
+
+
 def failure(error: BaseException) -> str | None:
-    """What such a file raised, or let pass, with its own frames and no others; None where it was not on
-    the way.
-    """
-    walked = traceback.walk_tb(error.__traceback__)
-    own = [(f, line) for f, line in walked if str(f.f_globals.get("__name__")).startswith(_PREFIX)]
+    """Return what such a file raised, or let pass, with its own frames and no others; None where it was not on the way."""
+    own = _own_frames(error)
     if not own:
         return None
-    lines = [f"{own[-1][0].f_code.co_filename} failed: {type(error).__name__}: {error}"]
-    for frame, line in own:
-        code = frame.f_code
-        text = linecache.getline(code.co_filename, line).strip()
-        lines.append(f"  File {code.co_filename}, line {line}, in {code.co_name}: {text}")
+    lines = [f"{own[-1].filename} failed: {type(error).__name__}: {error}"]
+    for frame in own:
+        lines.append(f"  File {frame.filename}, line {frame.lineno}, in {frame.name}: {frame.line}")
     return "\n".join(lines)
 
 
-def unimportable(error: BaseException) -> str:
-    """Why such a file cannot be imported, and at which of its lines."""
+def _own_frames(error: BaseException) -> traceback.StackSummary:
+    walked = traceback.walk_tb(error.__traceback__)
+    own = ((f, line) for f, line in walked if str(f.f_globals.get("__name__")).startswith(_PREFIX))
+    return traceback.StackSummary.extract(own)
+
+
+def _reason(error: BaseException) -> str:
+    """Return why such a file cannot be imported, and at which of its lines."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg}, line {error.lineno}: {(error.text or '').strip()}"
-    walked = traceback.walk_tb(error.__traceback__)
-    lines = [line for f, line in walked if str(f.f_globals.get("__name__")).startswith(_PREFIX)]
-    return f"{error!r}{f', line {lines[-1]}' if lines else ''}"
-
-
-_REAL: dict[str, Callable[..., NoReturn]] = {"_exit": os._exit, "abort": os.abort}
-
-
-def keep_alive() -> None:
-    """Have `os._exit` and `os.abort` raise `ExitedError` where code of others calls them in this process;
-    what it forked ends as it will.
-    """
-    for name in _REAL:
-        setattr(os, name, _instead(name, os.getpid()))
-
-
-def _instead(name: str, process: int) -> Callable[..., NoReturn]:
-    def end(*args: Any) -> NoReturn:
-        if os.getpid() == process and _from_others(sys._getframe(1)):
-            raise ExitedError(f"it called os.{name}({', '.join(map(repr, args))})")
-        _REAL[name](*args)
-
-    return end
-
-
-def _from_others(frame: FrameType | None) -> bool:
-    while frame is not None:
-        own = str(frame.f_globals.get("__name__")).startswith(_PREFIX)
-        if own or frame.f_code is call.__code__:
-            return True
-        frame = frame.f_back
-    return False
+    own = _own_frames(error)
+    return f"{error!r}{f', line {own[-1].lineno}' if own else ''}"

@@ -20,7 +20,7 @@ def cached(place: Path, name: str, key: str, make: Callable[[], Arrays]) -> Arra
     written to.
 
     A file with another key, cut off or damaged is made anew: nothing in it is run, an npz has a
-    checksum of each array, and a reader never sees half of it. Someone else's arrays stay.
+    checksum of each array, and a reader never sees half of it.
     """
     paths = [folder / name for folder in (place, user_cache())]
     for path in paths:
@@ -29,7 +29,7 @@ def cached(place: Path, name: str, key: str, make: Callable[[], Arrays]) -> Arra
             return found
     made = make()
     for path in paths:
-        if not _foreign(path) and _written(path, key, made):
+        if _written(path, key, made):
             break
     return made
 
@@ -52,15 +52,6 @@ def _read(path: Path, key: str) -> Arrays | None:
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
         pass
     return None
-
-
-def _foreign(path: Path) -> bool:
-    """Whether a file holds arrays that were not put there by `cached`."""
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, BadZipFile):
-        return False
-    return "key" not in getattr(found, "files", ())
 
 
 def _written(path: Path, key: str, arrays: Arrays) -> bool:

@@ -14,7 +14,7 @@ from trials.common.memory import keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
-from trials.engine import budget, cuda_graphs
+from trials.engine import budget
 from trials.engine.client_rows import ClientRows
 from trials.engine.clock import Clock
 from trials.engine.direction import Direction
@@ -113,11 +113,6 @@ class Federation(Selection):
         is NaN; NaN before any. To ask is to wait for the device.
         """
         return math.nan if self._loss is None else float(self._loss)
-
-    @property
-    def graph_error(self) -> str:
-        """Why its device, which captures the local steps of others, does not do so here; else ""."""
-        return cuda_graphs.faults.get(self.model.architecture, "")
 
     # Who
 

@@ -16,7 +16,6 @@ from trials.common import randomness
 from trials.common.errors import UserError
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import to_device
-from trials.engine import cuda_graphs
 from trials.engine.direction import Direction, affine
 from trials.engine.local_training import SGD, LocalTraining, rate_of, snapshots_due
 from trials.engine.plans import BatchPlan, minibatches
@@ -152,10 +151,6 @@ class Solver:
         """
         if self.execution == "compiled":
             return self._compiled(training)
-        if self.execution == "batched":
-            found = cuda_graphs.follow(self.model, self.x, self.y, training, self.chunk)
-            if found is not None:
-                return found
         moves, momentum = partial(self._affine_move, training), bool(training.terms.momentum)
         start, plan = training.start, training.plan
         return self._descend(start, plan, training.snapshot_steps, moves, momentum)

@@ -8,7 +8,6 @@ that need no gradient, are constants, but for BatchNorm's running statistics (`R
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from trials.common import names, plugins
-from trials.common.errors import UserError, unknown
+from trials.common.errors import UserError
 from trials.common.files import resolved
 from trials.common.tensors import Tensor, nn, torch
 from trials.models.base import Architecture, Parameters
@@ -104,28 +103,11 @@ class OwnModel(Architecture):
     def function(self) -> Any:
         """What makes the module, a function or a class; raises `UserError` where there is none."""
         bare, _ = names.split(self.name)
-        place, _, function = bare.rpartition(":")
         if self.name.startswith(TORCHVISION):
             from trials.models.torch_module import torchvision_network
 
-            return partial(torchvision_network, function)
-        module = _module(bare, place)
-        found = getattr(module, function, None)
-        if not callable(found):
-            known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-            raise unknown(f"function in {place}:", function, known)
-        return found
-
-
-def _module(text: str, place: str) -> Any:
-    if place.endswith(".py"):
-        return plugins.imported(text, "model")
-    plugins.admit(text)
-    try:
-        return plugins.call(partial(importlib.import_module, place))
-    except (Exception, SystemExit) as error:
-        why = plugins.unimportable(error)
-        raise UserError(f"model {text}: {place} cannot be imported: {why}") from error
+            return partial(torchvision_network, bare.removeprefix(TORCHVISION))
+        return plugins.function(bare, "model")
 
 
 def _arguments(text: str, given: str | None) -> dict[str, Any]:

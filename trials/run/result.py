@@ -15,9 +15,8 @@ class TrialResult:
 
     `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it
     reported. `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from
-    which `round` on another `chunk`, since memory did not hold it, `device` on what, `graph_error` why its
-    steps were not captured there; `model_note` is how a module of others was computed, and why, `data_note` how samples
-    were made of a table.
+    which `round` on another `chunk`, since memory did not hold it, `device` on what; `model_note` is how a
+    module of others was computed, and why, `data_note` how samples were made of a table.
     """
 
     status: Status = Status.FAILED
@@ -30,7 +29,6 @@ class TrialResult:
     chunk: int | None = None
     halved: dict[str, int] | None = None
     device: str = ""
-    graph_error: str = ""
     model_note: str = ""
     data_note: str = ""
 
@@ -95,7 +93,6 @@ class TrialResult:
                 "chunk",
                 "halved",
                 "device",
-                "graph_error",
                 "model_note",
                 "data_note",
             ):

@@ -130,7 +130,6 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
         chunk=fed.chunk,
         halved=fed.halved,
         device=name_of(fed.device),
-        graph_error=fed.graph_error,
         model_note=fed.model.architecture.note,
         data_note=fed.data.dataset.note,
     )

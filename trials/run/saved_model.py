@@ -18,7 +18,7 @@ from trials.algorithm import Devices
 from trials.common import plugins
 from trials.common.device import usable
 from trials.common.errors import UserError
-from trials.common.files import plain, refuse_bomb
+from trials.common.files import plain
 from trials.common.tensors import Tensor, torch
 from trials.engine.federation import Federation
 from trials.models.base import Model
@@ -196,14 +196,14 @@ def read_card(folder: Path) -> ModelCard:
 
 
 def read_named(folder: Path, model: str | None) -> SavedModel:
-    """`read` for programs, which nobody asks about code: that of a model of others runs only where the caller
-    names it, `model`, and it is what the folder's model was made by.
+    """`read` for programs: code of a model of others runs only where the caller names it, `model`, and it is what the
+    folder's model was made by.
     """
     card = read_card(folder)
     for name in card.spec.scenario.model_code:
         if model is None:
             raise UserError(
-                f"saved model {folder} needs code of others, {plugins.code(name)}, which would run with all that "
+                f"saved model {folder} needs code of others, {name}, which would run with all that "
                 "you may do: read it, and name it, as in load_model(folder, model='my.py:make')"
             )
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
@@ -241,7 +241,7 @@ def read(folder: Path, card: ModelCard | None = None) -> SavedModel:
 def _flat(model: Model, path: Path, many: bool) -> tuple[Tensor, Values]:
     """The weights in a state dict's file, (d,) or (n, d), and the running statistics that all have."""
     try:
-        refuse_bomb(plain(path, "saved model"))
+        plain(path, "saved model")
         # Tensors and plain values only: nothing that a file says is run.
         found = torch.load(path, weights_only=True, map_location="cpu")
     except UserError:
@@ -254,13 +254,12 @@ def _flat(model: Model, path: Path, many: bool) -> tuple[Tensor, Values]:
     shapes: dict[str, tuple[int, ...]] = {slot.name: slot.shape for slot in model.layout}
     shapes |= {} if kept is None else {key: (*v.shape,) for key, v in kept.server.items()}
     fits = isinstance(found, dict) and found.keys() == shapes.keys()
-    for key, shape in shapes.items() if fits else ():
-        w = found[key]
-        # One that is not contiguous may claim any size: its values are each other's.
-        fits &= isinstance(w, torch.Tensor) and w.is_floating_point() and w.is_contiguous()
-        fits = fits and not w.is_meta  # which has no values
-        fits = fits and (*w.shape[: w.dim() - len(shape)], *shape) == w.shape
-        fits = fits and w.dim() == len(shape) + many
+    fits = fits and all(
+        isinstance(w := found[key], torch.Tensor)
+        and w.is_floating_point()
+        and w.shape[int(many) :] == shape
+        for key, shape in shapes.items()
+    )
     if not fits or (many and len({len(w) for w in found.values()}) > 1):
         raise UserError(f"saved model {path} does not hold the weights of the model in {CARD}")
     w = torch.cat([found[slot.name].flatten(int(many)) for slot in model.layout], -1)

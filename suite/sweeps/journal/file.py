@@ -15,7 +15,6 @@ from typing import Any
 
 from suite.execution.stop_signal import HaltedError
 from suite.formats import check_format
-from suite.permissions import others_hand, private
 from trials.common.errors import UserError
 
 Line = dict[str, Any]
@@ -30,7 +29,7 @@ class Journal:
     """An append-only file of JSON lines. `size` is how many bytes whole lines had when it was opened."""
 
     def __init__(self, path: Path) -> None:
-        private(path.parent)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock, self._path = threading.Lock(), path
         made = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         self._file = os.fdopen(made, "a+b", buffering=0)
@@ -65,15 +64,6 @@ class Journal:
     def close(self) -> None:
         """Give up the lock."""
         self._file.close()
-
-
-def refuse_others(path: Path) -> None:
-    """Raise `UserError` for a journal that another user can have written: a sweep does what it says."""
-    if whose := others_hand(path):
-        raise UserError(
-            f"journal {path} {whose}, so it is not used. If you trust its content: "
-            f"take it over with chown, or chmod go-w {path}"
-        )
 
 
 def line(event: str, fields: Line) -> bytes:

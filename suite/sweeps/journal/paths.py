@@ -12,9 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
-from suite.permissions import private
 from suite.sweeps.journal.events import Begun, SweepState, read, replay
-from suite.sweeps.journal.file import begins, begun, broken, check_first, in_the_way, refuse_others
+from suite.sweeps.journal.file import begins, begun, broken, check_first, in_the_way
 from suite.yaml_files import writable
 from trials.common.errors import UserError
 from trials.common.files import plain
@@ -81,11 +80,10 @@ class SweepPaths:
 
     def state(self, brief: bool = False) -> SweepState:
         """What its journal says of the sweep, which another process may be writing; `brief` as in `replay`.
-        Raises `UserError` where it is damaged, or another user can have written it.
+        Raises `UserError` where it is damaged.
         """
         if not self.begun:
             return SweepState()
-        refuse_others(self.journal)
         return replay(self.journal, brief)
 
     def last_begun(self) -> Begun | None:
@@ -94,7 +92,6 @@ class SweepPaths:
         """
         if not self.begun:
             return None
-        refuse_others(self.journal)
         found = begins(self.journal)[-1]
         try:
             last = read(found)
@@ -169,8 +166,8 @@ class SweepPaths:
 
     def mark(self) -> None:
         """Make the sweep's own folder, once it was checked."""
-        private(self.storage)
-        private(self.folder)
+        for folder in (self.storage, self.folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / MARKER).write_text(f"{ABOUT}\n")
 
     def mark_checkpoints(self, owner: str) -> None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from suite.results.agreeing import agreeing
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
@@ -71,7 +70,7 @@ class SweepRecording:
             study_json=self.study.model_dump(mode="json"),
             sweep_id=self.sweep_id,
             study_file=self.study_file,
-            code=plugins.hashes(self.study.sampler) or None,
+            code=plugins.hashes(self.study.sampler, *sorted(self.search.code)) or None,
         )
         self.sweep_run = self._own(self._sweeps()) or store.create(
             self.experiment, name, {**common, **study}
@@ -146,8 +145,7 @@ class SweepRecording:
         self._before |= set(there.values())
         finals = self.store.find(sweep=self.name, kind=RunKind.FINAL)
         sound = self.store.sound(sweep=self.name, kind=RunKind.FINAL)
-        whole = {run.run_id for run in agreeing(self.store, sound)}
-        self._apart = {run.run_id for run in finals} - whole
+        self._apart = {run.run_id for run in finals} - {run.run_id for run in sound}
         counts = there.keys() - self._apart
         return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in counts]
 

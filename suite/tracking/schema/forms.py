@@ -13,7 +13,6 @@ from typing import Any, TypedDict
 from pydantic import BaseModel, FiniteFloat, StrictBool, StrictInt, StrictStr, TypeAdapter
 
 from suite.json_files import parse
-from suite.yaml_files import DEPTH
 from trials.algorithm import Range
 from trials.common.names import number
 from trials.run.outcome import Status
@@ -90,18 +89,9 @@ def form(of: Any) -> Callable[[str], Any]:
         return TypeAdapter(of)
 
     def read(text: str) -> Any:
-        found = parse(text)
-        if not _shallow(found, DEPTH):
-            raise ValueError(text)
-        return adapter().validate_python(found)
+        return adapter().validate_python(parse(text))
 
     return read
-
-
-def _shallow(value: Any, levels: int) -> bool:
-    """Whether a value has at most so many levels."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels > 0 and all(_shallow(one, levels - 1) for one in inner)
 
 
 def ranges_written(ranges: Mapping[str, Range]) -> str:

@@ -158,8 +158,6 @@ class Tags(Mapping[str, str]):
     """On what it was computed: `cpu`, or the name of a GPU; absent where nothing was."""
     halved = Maybe[dict[str, int]](form(forms.Halved), dumps)
     """From which `round` on another `chunk` of clients was computed at once."""
-    graph_error = Maybe(str)
-    """Why its local steps were not captured on a device that captures those of others."""
     model_note = Maybe(str)
     data_note = Maybe(str)
     """How a module of others was computed, and why: its clients at once, or one after the other."""
@@ -312,7 +310,6 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
         execution=outcome.execution or None,
         chunk=outcome.chunk,
         halved=outcome.halved,
-        graph_error=outcome.graph_error or None,
         model_note=outcome.model_note or None,
         data_note=outcome.data_note or None,
         device=outcome.device or None,

@@ -10,7 +10,6 @@ from tests.support import (
     corpus_data,
     corpus_places,
     corpus_plugins,
-    corpus_yaml,
 )
 from tests.support.commands import suite_here, whole
 from tests.support.corpus import Row
@@ -20,7 +19,6 @@ TABLES = (
     corpus_data,
     corpus_places,
     corpus_plugins,
-    corpus_yaml,
 )
 ROWS = [row for table in TABLES for row in table.ROWS]
 

@@ -1,19 +1,17 @@
 """What the suite did not write it does not write over: exports, reports, pictures, caches, data."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 
 from suite.reproduction.costs import Costs
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import contents, put, swept
 from trials.datasets.base import DatasetFamily, FileReport
-from trials.datasets.cache import cached
 
 
 def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
@@ -95,26 +93,6 @@ def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:
         assert Costs(tmp_path).seconds == {}
         assert not Costs(tmp_path).kept
         assert path.read_bytes() == content
-
-
-def test_arrays_of_others_where_a_cache_would_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = {"x": np.arange(3)}
-    np.savez(tmp_path / "a.npz", x=np.arange(9))
-    np.save(tmp_path / "array", np.arange(9))
-    (tmp_path / "array.npy").rename(tmp_path / "b.npz")
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.npz")}
-
-    def never() -> dict[str, Any]:
-        raise AssertionError
-
-    for name in ("a.npz", "b.npz"):
-        makes: tuple[Callable[[], Any], ...] = (lambda: made, never)
-        for make in makes:
-            assert np.array_equal(cached(tmp_path, name, "key", make)["x"], made["x"])
-    assert {path: path.read_bytes() for path in tmp_path.glob("*.npz")} == before
 
 
 def test_a_download_leaves_what_is_there(tmp_path: Path) -> None:

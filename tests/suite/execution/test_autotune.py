@@ -167,10 +167,14 @@ def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any
 
 
 def test_a_run_on_a_gpu_is_computed_as_it_is_measured(
-    standin: Any, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a CPU the rule decides, which is what was measured there."""
+    run = single.trial.run
     monkeypatch.setattr(single, "fastest", lambda *given: ("sequential", {}))
-    for device, how in (("standin", "sequential"), ("cpu", "batched")):
+    monkeypatch.setattr(
+        single.trial, "run", lambda spec, root, on, *rest: run(spec, root, "cpu", *rest)
+    )
+    for device, how in (("cuda", "sequential"), ("cpu", "batched")):
         done = single.execute(trial(), None, device, lambda entry: None)
         assert done.result.execution == how

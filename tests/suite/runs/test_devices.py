@@ -7,7 +7,6 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from suite import gpu_doctor
 from suite.cli.app import app
 from suite.runs import single
 from suite.tracking.store import Store
@@ -136,14 +135,13 @@ def test_nothing_is_set_for_a_cpu():
 
 
 def test_whatever_computes_on_a_device_prepares_it(monkeypatch):
-    """A trial, a saved model's scores, what `suite doctor --gpu` checks alike."""
+    """A trial and a saved model's scores alike."""
     prepared = []
     monkeypatch.setattr("trials.engine.federation.computes", lambda *given: prepared.append(given))
     cpu = torch.device("cpu")
     simulation, _ = run(spec(dtype="tf32"))
     SavedModel.of(spec(dtype="tf32"), simulation).score()
-    gpu_doctor._run("fedavg", "logreg", cpu, "batched", "float64")
-    assert prepared == [(cpu, "tf32"), (cpu, "tf32"), (cpu, "float64")]
+    assert prepared == [(cpu, "tf32"), (cpu, "tf32")]
 
 
 def test_tf32_is_float32_on_a_cpu():

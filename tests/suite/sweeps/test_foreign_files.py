@@ -134,7 +134,6 @@ class Memory(Reader):
     """The part of a tracking store that a sweep needs, without the seconds that MLflow takes."""
 
     uri = "memory"
-    many_at_once = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -323,6 +322,11 @@ def test_a_name_is_quoted_in_a_uri(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "a #1 50%?", checkpoints=(tmp_path / "ck").as_uri())
     play(Sweep("s", little(), place, resume=False), 1)
     assert (tmp_path / "ck" / "a #1 50%?" / MARKER).exists()
+
+
+def test_a_storage_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    place = swept(tmp_path)
+    assert [path.stat().st_mode & 0o777 for path in (place.storage, place.folder)] == [0o700] * 2
 
 
 def test_records_of_a_sweep_whose_folder_is_gone_stay(tmp_path: Path) -> None:

@@ -35,19 +35,19 @@ GIVEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("text", GIVEN)
 def test_a_text_of_the_command_is_a_change_of_the_study(text: str) -> None:
-    assert changes(assignments([text]), Path("runs")).study == GIVEN[text]
+    assert changes(assignments([text])).study == GIVEN[text]
 
 
 def test_python_s_keywords_are_the_same_keys() -> None:
     """As values of Python's, and as the texts of the command."""
     keywords = {"search": {"lr": "0.01..10"}, "settings": {"rounds": 20}, "algorithms": ("folb",)}
     texts = ["search.lr=0.01..10", "rounds=20", "algorithms=folb"]
-    assert changes(keywords, Path("runs")) == changes(assignments(texts), Path("runs"))
+    assert changes(keywords) == changes(assignments(texts))
 
 
 def test_what_trials_get_is_no_change_of_the_study() -> None:
     texts = ["max_concurrent=3", "gpus_per_trial=0.25", "memory_per_trial=1.5", "checkpoints=ck"]
-    found = changes(assignments([*texts, "trials=2"]), Path("runs"), "auto")
+    found = changes(assignments([*texts, "trials=2"]), "auto")
     assert found.study == {"trials": 2}
     assert found.checkpoints == "ck"
     assert found.resources == Resources(1.0, 0.25, 3, 1.5, "auto")

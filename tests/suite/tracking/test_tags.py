@@ -219,7 +219,6 @@ def test_what_a_run_records(store, tmp_path):
             execution="batched",
             chunk=7,
             halved={"round": 2, "chunk": 3},
-            graph_error="no graph",
             device=torch.device("cpu"),
             model=SimpleNamespace(architecture=SimpleNamespace(note="at once")),
         ),
@@ -230,7 +229,6 @@ def test_what_a_run_records(store, tmp_path):
     more = {
         "paper": "Li et al. 2020",
         "halved": '{"chunk":3,"round":2}',
-        "graph_error": "no graph",
         "model_note": "at once",
         "data_note": "standardised",
         "device": "cpu",

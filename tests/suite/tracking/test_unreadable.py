@@ -18,7 +18,6 @@ from tests.support.commands import document, suite_here
 from tests.support.foreign import little, play, swept
 
 READ = "reading the records\n"
-DEEP = f'{{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"x":{"[" * 100 + "]" * 100}}}'
 FORMS = [
     ("final", "sweep", None),
     ("final", "entry_id", None),
@@ -36,8 +35,6 @@ FORMS = [
     ("final", "partition_fingerprint", None),
     ("final", "params", '{"lr":[0.1]}'),
     ("final", "params", '{"lr":1,"lr":2}'),
-    ("final", "params", '{"lr":1e999}'),
-    ("final", "params", '{"lr":"\\ud800"}'),
     ("final", "seed", "9" * 20),
     ("final", "target", "nan"),
     ("final", "source", "soup"),
@@ -53,7 +50,6 @@ FORMS = [
     ("entry", "space", '{"lr":[0,1]}'),
     ("sweep", "study_json", "{}"),
     ("sweep", "study_json", '{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"settings":7}'),
-    ("sweep", "study_json", DEEP),
     ("sweep", "study_json", '{"sampler":1,"scheduler":[],"trials":"x"}'),
     ("leaderboard", "importance", '{"lr":"much"}'),
 ]

@@ -191,13 +191,13 @@ def test_lazy_is_eager_to_the_bit(level, model, dtype):
     common = settings(
         execution="sequential", lr_decay=0.9, momentum=0.5, dtype=dtype, weight_decay=0.01, **EAGER
     )
-    lazy, graph_error = (
+    lazy, eager = (
         simulation(cls(lr=LR, alpha=0.5), partitioned(SIZES), common, model, level, SEED)
         for cls in (ALGORITHMS["fedumf"], Eager)
     )
-    for one, other in zip(rounds(lazy), rounds(graph_error), strict=True):
+    for one, other in zip(rounds(lazy), rounds(eager), strict=True):
         np.testing.assert_array_equal(one, other)
-    for a, b in zip(lazy.history, graph_error.history, strict=True):
+    for a, b in zip(lazy.history, eager.history, strict=True):
         for name in COUNTED:
             assert a[name] == b[name], name
         for name in a:
@@ -209,11 +209,11 @@ def test_lazy_is_eager_to_the_bit(level, model, dtype):
 
 def test_lazy_is_eager_in_batches():
     common = settings(execution="batched", **EAGER)
-    lazy, graph_error = (
+    lazy, eager = (
         finish(simulation(cls(lr=LR), partitioned(SIZES), common, "mlp(5,4)", seed=SEED))
         for cls in (ALGORITHMS["fedumf"], Eager)
     )
-    assert np.abs(state(lazy)["w"] - state(graph_error)["w"]).max() < 1e-12
+    assert np.abs(state(lazy)["w"] - state(eager)["w"]).max() < 1e-12
 
 
 @pytest.mark.parametrize("name", ["fedumf", "fedumf_feddc"])

@@ -260,6 +260,16 @@ def test_tokens_outside_the_vocabulary(wrong, k):
         model.logits(w, x)
 
 
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_unknown_tokens_are_found_before_the_first_step_on_another_device(wrong):
+    """On a GPU a step cannot say so."""
+    case, device = CASES["char_lstm"], torch.device("meta")
+    data = case.partitioned([3, 2])
+    data.dataset.x[1, 2] = wrong
+    with pytest.raises(UserError, match=r"token ids must be 0\.\.2 .* ids from"):
+        simulation(ALGORITHMS["fedavg"](), data, settings(), case.text, device=device)
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [

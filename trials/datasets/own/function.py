@@ -1,17 +1,15 @@
 """A user's own data that code makes: a function, or a class of data sets."""
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trials.common import names, plugins
-from trials.common.errors import UserError, unknown
+from trials.common.errors import UserError
 from trials.common.files import resolved
 from trials.datasets.base import Dataset, DatasetFamily, FileReport, OnDemand
 from trials.datasets.own.files import Own, from_arrays
@@ -90,30 +88,12 @@ class Function(Own):
     def _found(self) -> Any:
         """What the name stands for: a function, or a data set with its arguments."""
         bare, given = names.split(self.path)
-        place, _, name = bare.rpartition(":")
-        if place.endswith(".py") and not Path(place).exists():
-            raise UserError(f"data set {self.path}: there is no file {place}")
-        module = _module(bare, place)
-        found = getattr(module, name, None)
-        if not callable(found):
-            known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-            raise unknown(f"function in {place}:", name, known)
+        found = plugins.function(bare, "data set")
         if isinstance(found, type) and issubclass(found, DatasetFamily):
             return self._call(partial(names.make, "dataset", self.path, found, given))
         if given is not None:
-            raise UserError(f"data set {self.path}: {name} is a function, which takes no arguments")
+            raise UserError(f"data set {self.path}: a function takes no arguments")
         return found
-
-
-def _module(text: str, place: str) -> ModuleType:
-    if place.endswith(".py"):
-        return plugins.imported(text, "dataset")
-    plugins.admit(text)
-    try:
-        return plugins.call(partial(importlib.import_module, place))
-    except (Exception, SystemExit) as error:
-        why = plugins.unimportable(error)
-        raise UserError(f"data set {text}: {place} cannot be imported: {why}") from error
 
 
 def checked(name: str, made: Dataset) -> Dataset:

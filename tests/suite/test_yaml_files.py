@@ -1,0 +1,58 @@
+"""YAML of files: what was written is read back, and what programs would read differently is refused in a line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.yaml_files import dump, parse_mapping, read_text
+from trials.common.errors import UserError
+
+LAUGHS = "a0: &a0 [lol, lol]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)
+)
+"""9^29 values in a kilobyte."""
+SIGNS = "aé:#-'\"{}[],&*!|>%@`~0.= \n"
+TEXTS = st.one_of(
+    st.text(SIGNS, max_size=8), st.sampled_from(["1e-3", "-.5E+2", "null", "0x1", "~"])
+)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), TEXTS)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
+def test_what_is_written_is_read_back(content: dict[str, Any]) -> None:
+    assert parse_mapping(dump(content), "a.yaml") == content
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("trials: 3\nseeds: 1\ntrials: 4\n", "the key 'trials' is there twice"),
+        ("a: [" + "1, " * 400_000 + "1]", "it is longer than 1,048,576 bytes"),
+        ("a: !!python/object/apply:os.system [id]", "could not determine a constructor"),
+        ("a: 2026-13-45", "month must be in 1..12"),
+        ("a: " + "[" * 5000 + "]" * 5000, "maximum recursion depth exceeded"),
+        (LAUGHS, "it has more than 100,000 values, aliases written out"),
+        ("a: &a [*a]", "it has more than 100,000 values, aliases written out"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(text: str, says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_mapping(text, "a.yaml")
+    assert str(refused.value).startswith(f"a.yaml is not YAML that can be read: {says}")
+
+
+def test_a_file_is_a_mapping(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^a\.yaml must be a mapping of keys to values$"):
+        parse_mapping("[1]", "a.yaml")
+    (tmp_path / "a.yaml").write_bytes(bytes(range(256)))
+    with pytest.raises(UserError, match=r"^cannot read study .*a\.yaml: 'utf-8' codec"):
+        read_text(tmp_path / "a.yaml", "study")
+    with pytest.raises(UserError, match=r"^cannot read study .*: it is a folder, not a file$"):
+        read_text(tmp_path, "study")
