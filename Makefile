@@ -6,7 +6,6 @@ PIP_INSTALL ?= $(BIN)/pip install --quiet --compile
 # It compiles what it copies, and an editable install copies nothing.
 COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
-
 .PHONY: sweep test test-cold test-gpu constraints test-faults lint format docs docs-site clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
