@@ -4,11 +4,11 @@ from importlib.metadata import version
 
 from trials.common.errors import UserError
 
-FORMAT = 2
+FORMAT = 3
 """What the first line of a journal, the tags of a run and a tuned file carry."""
-BEFORE = "0.1.0"
-"""The last version whose files have no format, or a smaller one."""
-COMMIT = "d055751"
+BEFORE = "0.2.0"
+"""The last version whose files have a smaller format, or none."""
+COMMIT = "4018725"
 """Its commit."""
 
 

@@ -147,6 +147,7 @@ MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Cl
         (lambda: suite.replay(7), "run_id: must be the id of a run in MLflow, not an object"),
         (lambda: suite.report(output=Mine), "output: must be a path, not the class Mine"),
         (lambda: suite.sweep("smoke", storage=Mine), "storage: must be a path, not the class Mine"),
+        (lambda: suite.sweep("smoke", minutes=0), "minutes: must be at least 0.1, not 0"),
         (lambda: suite.load_model(Mine), "path: must be a path, not the class Mine"),
     ],
 )
@@ -164,7 +165,9 @@ def test_the_name_of_a_sweep_may_be_a_key_of_its_study(
     swept: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
-    monkeypatch.setattr(SweepRequest, "run", lambda request, resources: asked.append(request))
+    monkeypatch.setattr(
+        SweepRequest, "run", lambda request, resources, minutes: asked.append(request)
+    )
     suite.sweep({**CONTENT, "name": "keyed"}, storage=tmp_path)
     suite.sweep(CONTENT, name="keyed", storage=tmp_path)
     assert asked[0] == asked[1]
@@ -175,7 +178,9 @@ def test_a_study_takes_the_function_that_makes_a_model_as_a_run_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[SweepRequest] = []
-    monkeypatch.setattr(SweepRequest, "run", lambda request, resources: asked.append(request))
+    monkeypatch.setattr(
+        SweepRequest, "run", lambda request, resources, minutes: asked.append(request)
+    )
     by_name = [f"{own_models.__name__}:logreg", "logreg"]
     suite.sweep("smoke", models=[own_models.logreg, "logreg"], storage=tmp_path, name="a")
     suite.sweep("smoke", models=by_name, storage=tmp_path, name="a")

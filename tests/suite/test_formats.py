@@ -13,7 +13,7 @@ from tests.support.commands import document, fault, study_file, suite_here
 from tests.support.configurations import a_tuned
 from tests.support.foreign import contents, swept
 
-READ = "was written by suite 0.1.0, which suite 0.2.0 does not read: read it with 0.1.0 (commit d055751)"
+READ = "was written by suite 0.2.0, which suite 0.3.0 does not read: read it with 0.2.0 (commit 4018725)"
 OTHERWISE = f"{READ}, or choose another --name"
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -73,11 +73,11 @@ def test_a_store(tmp_path: Path) -> None:
     assert {row["sweep"] for row in document(done)["rows"]} == {"t"}
     (said,) = [line for line in done.stderr.splitlines() if "left out" in line]
     assert said.endswith(
-        "runs of suite 0.1.0 are left out, which suite 0.2.0 does not read: "
-        "read them with 0.1.0 (commit d055751)"
+        "runs of suite 0.2.0 are left out, which suite 0.3.0 does not read: "
+        "read them with 0.2.0 (commit 4018725)"
     )
     assert fault(suite_here("leaderboard", "s", cwd=tmp_path, code=2)) == f"sweep s {OTHERWISE}"
-    with pytest.raises(FormatError, match=f"^run {old.run_id} was written by suite 0.1.0, "):
+    with pytest.raises(FormatError, match=f"^run {old.run_id} was written by suite 0.2.0, "):
         store.get(old.run_id)
     shutil.rmtree(paths.folder)  # so that no journal says whose it is
     done = suite_here("sweep", study_file(tmp_path), "--name", "s", cwd=tmp_path, code=2)
