@@ -72,14 +72,15 @@ def _page(storage: Path, sweep: "subprocess.Popen[bytes]", looks: Looks) -> None
     """Ask for a sweep's page as a browser does until it is over."""
     while not (storage / "measured" / "journal.jsonl").exists() and sweep.poll() is None:
         time.sleep(0.1)
-    command = (*SUITE, "watch", "measured", "--storage", str(storage))
+    command = (*SUITE, "ui", "measured", "--storage", str(storage))
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=alone())
     assert server.stderr is not None
-    said = re.search(r"http://[^\s?]+", server.stderr.readline())
+    said = re.search(r"(http://[^\s?]+)\?token=(\S+)", server.stderr.readline())
     pause, etag = 1.0, ""
     while said and sweep.poll() is None:
         looks.looks += 1
-        request = urllib.request.Request(f"{said[0]}/parts", headers={"If-None-Match": etag})
+        headers = {"If-None-Match": etag, "Authorization": f"Bearer {said[2]}"}
+        request = urllib.request.Request(f"{said[1]}/parts", headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 looks.with_news += 1
