@@ -73,7 +73,8 @@ async function look(asked = false) {
     const answer = await fetch(address, { headers: etag ? { "If-None-Match": etag } : {} }).catch(() => null);
     if (address !== `${location.pathname}/parts${location.search}`) return; // another table was asked for meanwhile
     const said = answer?.ok || answer?.status === 304;
-    if (lost || !said) linkState.textContent = said ? "" : "the server does not answer: this is the last it said";
+    const reason = answer?.status === 401 ? "suite ui was started anew: open the address that it printed" : "the server does not answer: this is the last it said";
+    if (lost || !said) linkState.textContent = said ? "" : reason;
     lost = !said;
     if (lost) pause = 3000;
     if (answer?.ok) {

@@ -1,9 +1,14 @@
 """Sweeps that another process runs: `suite status` and `stop`; and their pages, `suite ui`."""
 
 import os
+import secrets
 import sys
+import time
 import webbrowser
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import Thread
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +22,8 @@ LEADERS = 3
 """Methods of a scenario that are named."""
 PORT = 5000
 LOG = "ui.log"
+BROWSER_SECONDS = 60.0
+"""How long a browser has to start."""
 Port = Annotated[
     int | None,
     typer.Option(min=1, max=65535, help=f"Default: {PORT}, or one that is free."),
@@ -152,13 +159,24 @@ def ui(
         raise unknown(f"sweep in {storage}", name, known)
     refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
     there, log = server.bind(host, port, PORT), storage / LOG
+    token = secrets.token_urlsafe(24)
 
     def started(site: str) -> None:
-        page = site + ("/" if name is None else address(name))
+        page = site + ("/" if name is None else address(name)) + f"?token={token}"
         say(f"Pages: {page}\nCtrl-C ends it; the server's messages go to {log}.")
         screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
         if open_page and screen:
-            webbrowser.open(page)
+            Thread(target=_browse, args=(page, storage), daemon=True).start()
 
     server.quiet(log)
-    serve(storage, tracking_uri, there, started)
+    serve(storage, tracking_uri, there, token, started)
+
+
+def _browse(page: str, storage: Path) -> None:
+    # Every account of the machine sees a command's arguments: the token goes in a file that only its owner reads,
+    # in the storage where there is one, since browsers in a sandbox see no /tmp.
+    folder = storage if os.access(storage, os.W_OK) else None
+    with NamedTemporaryFile("w", dir=folder, prefix="ui-", suffix=".html") as file:
+        print(f'<meta http-equiv="refresh" content="0; url={page}">', file=file, flush=True)
+        webbrowser.open(Path(file.name).resolve().as_uri())
+        time.sleep(BROWSER_SECONDS)

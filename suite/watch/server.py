@@ -1,23 +1,26 @@
-"""The server of the live pages: on loopback, for this machine's own browser.
+"""The server of the live pages: on loopback, for the browser of whoever started it.
 
-A page elsewhere can make a browser send requests here. So whatever names another host is refused (which
-ends DNS rebinding), and so is what may change something and comes of a page of another site; no other page can show
-them in a frame. Our pages only show: every account of the machine can ask for them.
+Every account of the machine can reach loopback, so each request has to show the token that this start of the server
+printed. A page elsewhere can make a browser send requests here, with the browser's cookie. So whatever names another
+host is refused (which ends DNS rebinding), and so is what a page of another site asks; no other page can show ours in
+a frame.
 """
 
 import ipaddress
 import logging
 import os
+import re
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from hmac import compare_digest
 from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -25,33 +28,54 @@ from trials.common.errors import UserError
 
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
 """The names of this machine that a request may call it by; beside them any address."""
-READING = ("GET", "HEAD", "OPTIONS")
-"""Methods that change nothing."""
+UNKNOWN = (
+    "these pages are for whoever started them: open the address that `suite ui` printed, with its ?token=, "
+    "or send the token (Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
+)
 LOG = "%(asctime)s %(name)s %(levelname)s %(message)s"
 
 
-class OwnPages:
-    """Lets through what our own pages and programs ask. MLflow refuses other sites, too, but takes pages of
-    any port of this machine for its own.
+class Guard:
+    """The one door to all that is mounted: an address with the token leaves a cookie in the browser, and each
+    request needs that, or the token itself.
+
+    MLflow's own guard takes pages of any port of this machine for its own.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what names an address or this machine, and does not come from elsewhere."""
+        """Pass on what this machine's browser, or a program that knows the token, asks of this server."""
         if scope["type"] != "http":
             return  # there is nothing else here
-        headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
-        foreign = origin is not None and origin.partition("://")[2] != host
+        request = Request(scope)
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        # Cookies are shared by the ports of a host, and each may have a server with a token of its own.
+        port = re.search(r":(\d+)$", host)
+        cookie = f"suite-ui-{port[1] if port else 80}"
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        answer: ASGIApp = self.app
         if not ours(host):
-            await PlainTextResponse("this host is not served here", 403)(scope, receive, send)
-        elif foreign and scope["method"] not in READING:
-            said = "only a page of this server may ask that"
-            await PlainTextResponse(said, 403)(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
+            answer = PlainTextResponse("this host is not served here", 403)
+        elif origin is not None and origin.partition("://")[2] != host:
+            answer = PlainTextResponse("only a page of this server may ask that", 403)
+        elif request.method == "GET" and self._is_token(request.query_params.get("token", "")):
+            answer = self._let_in(request, cookie)
+        elif not any(map(self._is_token, (request.cookies.get(cookie, ""), bearer))):
+            answer = PlainTextResponse(UNKNOWN, 401, {"WWW-Authenticate": "Bearer"})
+        await answer(scope, receive, send)
+
+    def _is_token(self, text: str) -> bool:
+        return compare_digest(text.encode(), self._token.encode())
+
+    def _let_in(self, request: Request, cookie: str) -> Response:
+        """Send a browser on to the same address without the token, which else stands in its address bar."""
+        place = request.url.remove_query_params("token")
+        answer = RedirectResponse(place, 303, {"Cache-Control": "no-store"})
+        # Lax, so that links in mails and reports lead here.
+        answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
+        return answer
 
 
 def ours(host: str) -> bool:
@@ -91,9 +115,9 @@ def bind(host: str, port: int | None, usual: int) -> socket.socket:
     raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
 
 
-def app(routes: list[BaseRoute]) -> ASGIApp:
-    """An application of these routes that answers to this machine's own names only."""
-    return Starlette(routes=routes, middleware=[Middleware(OwnPages)])
+def app(routes: list[BaseRoute], token: str) -> ASGIApp:
+    """An application of these routes that answers to this machine's own names, and to who knows the token."""
+    return Starlette(routes=routes, middleware=[Middleware(Guard, token)])
 
 
 def serve(app: ASGIApp, there: socket.socket, started: Callable[[], None]) -> None:

@@ -3,10 +3,11 @@
 MLflow's own first page knows nothing of leaderboards, and cannot be told to. So `/` is ours, all of MLflow is
 below `/mlflow/`, and whatever is not ours is MLflow's, as its clients expect; a link of the form `/#/...`, which
 a browser asks for as `/`, is sent on by the first page. MLflow takes seconds to come, so it is loaded when it is first
-asked for.
+asked for. Its application also writes, runs jobs and asks other servers, so it is asked only what its pages read.
 """
 
 import asyncio
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -23,10 +24,38 @@ from suite.watch.views import Views
 from trials.common.errors import UserError
 
 MLFLOW = "/mlflow"
+API = r"/(ajax-)?api/[23]\.0/mlflow"
+"""What MLflow's pages ask below, and below `/api` its clients."""
+READS = {
+    "GET": (
+        "/|/health|/version|/static-files/.+|/get-artifact|/model-versions/get-artifact",
+        f"{API}/server-info",
+        f"{API}/experiments/(get|get-by-name|search)",
+        f"{API}/runs/get",
+        f"{API}/artifacts/list",
+        f"{API}/metrics/(get-history|get-history-bulk|get-history-bulk-interval)",
+        f"{API}/(registered-models|model-versions)/(get|search)",
+        rf"{API}/logged-models/[^/]+(/artifacts/(directories|files))?",
+        f"{API}/scorers/list",
+    ),
+    "POST": (
+        "/graphql",
+        f"{API}/experiments/(search|search-datasets)",
+        f"{API}/(runs|logged-models|datasets)/search",
+        f"{API}/traces/(search|metrics)",
+    ),
+}
+"""What is passed on to MLflow: by method, whole paths."""
+REFUSED = "this is none of these pages, and MLflow is served here for reading alone"
+
+
+def reads(method: str, path: str) -> bool:
+    """Return whether a request only reads, and what MLflow's pages need."""
+    return any(re.fullmatch(pattern, path) for pattern in READS.get(method, ()))
 
 
 class Mlflow:
-    """MLflow's server, from the first request on."""
+    """MLflow's server, from the first request on; only its reading part."""
 
     def __init__(self, load: Callable[[], ASGIApp]) -> None:
         self._load = load
@@ -34,8 +63,11 @@ class Mlflow:
         self._loading = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; where there is no store yet, say so."""
+        """Pass a request on that reads; where there is no store yet, say so."""
         app: ASGIApp
+        if not reads(scope["method"], scope["path"].removeprefix(scope["root_path"])):
+            await PlainTextResponse(REFUSED, 403)(scope, receive, send)
+            return
         try:
             async with self._loading:
                 if self._app is None:
@@ -50,10 +82,11 @@ def ui(
     storage: Path,
     tracking_uri: str | None,
     there: socket.socket,
+    token: str,
     started: Callable[[str], None],
 ) -> None:
-    """Serve until SIGINT or SIGTERM; `started` is given the address of the first page once it is there. MLflow's
-    pages of a tracking server are at that server.
+    """Serve who knows the token until SIGINT or SIGTERM; `started` is given the server's address once it is there.
+    MLflow's pages of a tracking server are at that server.
     """
     elsewhere = tracking_uri if tracking_uri is not None and is_server(tracking_uri) else None
     views = Views(storage, tracking_uri, MLFLOW if elsewhere is None else elsewhere.rstrip("/"))
@@ -66,4 +99,4 @@ def ui(
         threading.Thread(target=views.home, daemon=True).start()  # before anybody waits for it
         started(site(there))
 
-    serve(app(routes), there, ready)
+    serve(app(routes, token), there, ready)

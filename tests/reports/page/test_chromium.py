@@ -1,10 +1,7 @@
 """The report and MLflow's pages in a real browser: the installed Chromium, headless."""
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
+import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +11,7 @@ from suite.tracking.schema.leaderboard_view import leaderboard_page
 from suite.tracking.store import Store
 from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
+from tests.support.served import Served, served
 
 sync_api = chromium.needed()
 
@@ -39,39 +37,37 @@ def store(tmp_path_factory) -> Store:
         )
         store.set_status(run, "FINISHED")
     store.create(experiment, "a search trial", {"kind": "search"})
+    note = tmp_path_factory.mktemp("note") / "note.txt"
+    note.write_text("a note")
+    for run in store.find(kind="leaderboard"):
+        store.attach(run.run_id, note, "files")
     return store
 
 
 @pytest.fixture(scope="module")
-def served(store) -> str:
-    """MLflow's pages as `suite ui` starts them."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+def ui(store) -> Iterator[Served]:
+    """MLflow's pages as `suite ui` serves them."""
     folder = store.uri.removeprefix("sqlite:///").removesuffix("/mlflow.db")
-    code = f"import sys; sys.argv = ['suite', 'ui', '--port', '{port}', '--storage', {folder!r}]; "
-    code += "from suite.cli.app import main; main()"
-    command = [sys.executable, "-c", code]
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdout=quiet, stderr=quiet, process_group=0)
-    address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 200
-    try:
-        while True:
-            try:
-                urllib.request.urlopen(f"{address}/health", timeout=60)
-                break
-            except OSError:
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.3)
-        yield address
-    finally:
-        subprocess.run(["kill", "--", f"-{process.pid}"], check=False)
-        process.wait(60)
+    with served("--storage", folder) as pages:
+        yield pages
+
+
+@pytest.fixture
+def refused(page, ui) -> set[str]:
+    """What of MLflow's the browser, with its cookie, is not given."""
+    page.goto(ui.door)
+    paths: set[str] = set()
+
+    def note(response) -> None:
+        if not response.ok:
+            paths.add(response.url.removeprefix(ui.address).partition("?")[0])
+
+    page.on("response", note)
+    return paths
 
 
 @pytest.fixture(scope="module")
-def report(store, served, tmp_path_factory) -> str:
+def report(store, ui, tmp_path_factory) -> str:
     """A report whose rows link to the served runs."""
     pages = {run.tags["heterogeneity"]: run.page for run in store.find(kind="leaderboard")}
     board = board_of(
@@ -88,7 +84,7 @@ def report(store, served, tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("report") / "report.html"
     long = "params: {" + ", ".join(f"hyperparameter{i}: 0.123456789" for i in range(30)) + "}"
     tuned = {(row.sweep, row.entry_id): long for row in board.rows}
-    path.write_text(build(ReportData(board, curves, found, server=served, tuned=tuned))[0])
+    path.write_text(build(ReportData(board, curves, found, server=ui.address, tuned=tuned))[0])
     return path.as_uri()
 
 
@@ -98,6 +94,16 @@ def page(browser):
         yield opened
 
 
+NEEDLESS = {
+    f"/mlflow/ajax-api/{path}"
+    for path in (
+        "2.0/mlflow/gateway-proxy",
+        "2.0/mlflow/users/current",
+        "3.0/mlflow/assistant/config",
+        "3.0/mlflow/assistant/providers",
+    )
+}
+"""What MLflow's pages ask for and do without: helpers that write, or ask other servers."""
 NO_ZETA = "![...document.querySelectorAll('#curves svg text')].some((t) => t.textContent == 'zeta')"
 
 
@@ -260,7 +266,9 @@ def test_print_begins_with_the_leaderboards_and_is_short(page, report, tmp_path)
     assert document.count(b"/Type /Page\n") >= 2
 
 
-def test_a_rows_link_leads_to_its_run_in_mlflow(page, report):
+def test_a_rows_link_leads_to_its_run_in_mlflow(page, report, ui):
+    """With the cookie that the printed address left."""
+    page.goto(ui.door)
     page.goto(report)
     page.locator("article.group").first.get_by_role("link", name="zeta").click()
     page.get_by_text("alpha · iid").first.wait_for()
@@ -275,18 +283,19 @@ def test_an_opened_configuration_is_not_cut(page, report):
     )
 
 
-def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, served):
-    page.goto(served)
+def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, ui):
+    page.goto(ui.door)
     assert page.inner_text("h1") == "Sweeps and leaderboards"
     page.get_by_role("link", name="MLflow").click()
     page.get_by_role("link", name="quick").wait_for()
-    page.goto(f"{served}/#/experiments/1", wait_until="commit")
+    page.goto(f"{ui.address}/#/experiments/1", wait_until="commit")
     page.wait_for_url("**/mlflow/#/experiments/1**")
 
 
-def test_mlflow_opens_as_the_leaderboard(page, store, served):
+def test_mlflow_opens_as_the_leaderboard(page, store, ui, refused):
     page.goto(
-        f"{served}/mlflow{leaderboard_page(store.experiment('quick'), None)}", wait_until="commit"
+        f"{ui.address}/mlflow{leaderboard_page(store.experiment('quick'), None)}",
+        wait_until="commit",
     )
     page.get_by_text("zeta · iid").first.wait_for()
     shown = page.inner_text("body")
@@ -295,4 +304,33 @@ def test_mlflow_opens_as_the_leaderboard(page, store, served):
     assert "a search trial" not in shown
     for word in ("rank", "mean", "heterogeneity", "dataset"):
         assert word in shown
-    assert [c for c in page.complaints if "404" not in c] == [], "MLflow asks who is there: 404"
+    assert refused <= NEEDLESS
+    assert [c for c in page.complaints if "403" not in c] == []
+
+
+def test_all_of_mlflow_s_pages_of_runs_show(page, store, ui, refused):
+    experiment = store.experiment("quick")
+    first, second = (run.run_id for run in store.find(kind="leaderboard")[:2])
+    both = f'runs=["{first}","{second}"]&experiments=["{experiment}"]'
+    runs = f"experiments/{experiment}/runs"
+    for path, text in (
+        ("experiments?workflowType=machine_learning", "quick"),
+        (runs, "zeta · iid"),
+        (f"{runs}?compareRunsMode=CHART", "rank"),
+        (f"{runs}/{first}", "Finished"),
+        (f"{runs}/{first}/model-metrics", "rank"),
+        (f"{runs}/{first}/system-metrics", "System metrics"),
+        (f"{runs}/{first}/traces", "Traces"),
+        (f"{runs}/{first}/artifacts/files/note.txt", "a note"),
+        (f"compare-runs?{both}", "Comparing 2 Runs from 1 Experiment"),
+        (f'metric?{both}&metric="mean"&plot_metric_keys=["mean"]', "mean"),
+        (f"experiments/{experiment}/models", "Models"),
+        (f"experiments/{experiment}/traces", "Traces"),
+        ("models", "Registered Models"),
+    ):
+        page.goto("about:blank")
+        page.goto(f"{ui.address}/mlflow/#/{path}")
+        page.get_by_text(text).locator("visible=true").first.wait_for()
+        page.wait_for_timeout(500)
+        assert not re.search("[Ee]rror (while|occurred)|permission", page.inner_text("body")), path
+    assert refused <= NEEDLESS

@@ -165,7 +165,7 @@ def test_pages_of_sweeps_listen_on_loopback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    monkeypatch.setattr(pages, "ui", lambda storage, uri, there, started: seen.append(there))
+    monkeypatch.setattr(pages, "ui", lambda storage, uri, there, token, started: seen.append(there))
     suite_here("ui", cwd=tmp_path)
     (there,) = seen
     assert there.getsockname()[0] == "127.0.0.1"

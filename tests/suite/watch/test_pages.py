@@ -20,6 +20,7 @@ from tests.support.watched import swept
 sync_api = chromium.needed()
 AXE = Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js"))
 WIDTHS = (1440, 390)
+TOKEN = "token"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def address(entries: tuple[Path, list[str]]) -> Iterator[str]:
     """Our pages, served by this process."""
     routes = Pages(Views(entries[0], None, "/mlflow")).routes()
     with bind("127.0.0.1", 0, 0) as there:
-        server = uvicorn.Server(uvicorn.Config(app(routes), log_config=None, lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app(routes, TOKEN), log_config=None, lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [there]}, daemon=True)
         thread.start()
         yield site(there)
@@ -50,9 +51,10 @@ def opened() -> Iterator[Any]:
 
 
 @pytest.fixture(params=WIDTHS)
-def page(request: pytest.FixtureRequest, opened: Any) -> Iterator[Any]:
+def page(request: pytest.FixtureRequest, opened: Any, address: str) -> Iterator[Any]:
     with chromium.new_page(opened, request.param) as found:
         found.set_default_timeout(60_000)
+        found.goto(f"{address}/?token={TOKEN}")
         yield found
         assert found.complaints == []
         assert found.evaluate("document.documentElement.scrollWidth") <= request.param

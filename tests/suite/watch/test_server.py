@@ -5,7 +5,6 @@ import http.client
 import math
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -24,10 +23,13 @@ from reports.page.trial_table import Asked
 from reports.snapshot import EntrySnapshot, Snapshot
 from suite.tracking import pages_at
 from suite.watch.server import app, bind, ours
-from tests.support.commands import SUITE, study_file, suite_here
+from tests.support.commands import study_file, suite_here
+from tests.support.served import served
 from trials.common.errors import UserError
 from trials.run.scenario import Scenario
 
+TOKENS: dict[int, str] = {}
+"""Of what is served, by its port."""
 LONG = """
 algorithms: [fedavg, fedprox]
 datasets: [digits]
@@ -51,18 +53,14 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def port(storage: Path) -> Iterator[int]:
     """The port of `suite ui`, which ends when it is told to, and leaves its noise in a file."""
-    command = [SUITE, "ui", "night", "--storage", str(storage)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    said = process.stderr.readline()
-    found = re.fullmatch(r"Pages: http://127\.0\.0\.1:(\d+)/sweeps/night\n", said)
-    assert found, said
-    yield int(found[1])
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) in (0, -signal.SIGTERM)
-    said = f"Ctrl-C ends it; the server's messages go to {storage / 'ui.log'}.\n"
-    assert process.stderr.read() == said
-    assert "Started server process" in (storage / "ui.log").read_text()
+    with served("night", "--storage", str(storage)) as pages:
+        assert pages.path == "/sweeps/night"
+        TOKENS[pages.port] = pages.token
+        yield pages.port
+    assert pages.rest == [f"Ctrl-C ends it; the server's messages go to {storage / 'ui.log'}.\n"]
+    noise = (storage / "ui.log").read_text()
+    assert "Started server process" in noise
+    assert pages.token not in noise
 
 
 def ask(
@@ -70,7 +68,8 @@ def ask(
 ) -> tuple[int, str, http.client.HTTPMessage]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(method, path, headers={"Host": host or f"127.0.0.1:{port}", **given})
+    given |= {"Host": host or f"127.0.0.1:{port}", "Authorization": f"Bearer {TOKENS[port]}"}
+    connection.request(method, path, headers=given)
     answer = connection.getresponse()
     return answer.status, answer.read().decode(), answer.headers
 
@@ -109,8 +108,8 @@ def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
     [
         ("/sweeps/nigth", "GET", 404),
         ("/sweeps/nigth/parts", "GET", 404),
-        ("/sweeps/..%2f..%2fetc", "GET", 404),
-        ("/sweeps/night/stop", "GET", 404),
+        ("/sweeps/..%2f..%2fetc", "GET", 403),
+        ("/sweeps/night/stop", "GET", 403),
     ],
 )
 def test_what_is_not_there(port: int, path: str, method: str, status: int) -> None:
@@ -133,10 +132,9 @@ def test_whose_names_are_ours(host: str, served: bool) -> None:
 
 
 def test_no_page_stops_a_sweep(port: int, storage: Path) -> None:
-    """Any account of the machine can ask for pages."""
     own = f"http://127.0.0.1:{port}"
     for word in ("stop", "cancel"):
-        assert ask(port, f"/sweeps/night/{word}", "POST", Origin=own)[0] in (404, 405)
+        assert ask(port, f"/sweeps/night/{word}", "POST", Origin=own)[0] == 403
     assert not (storage / "night" / "control").exists()
 
 
@@ -159,15 +157,9 @@ def test_no_chart_while_there_is_nothing_to_draw(sweep_that_runs: Live) -> None:
 
 def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
     """A page that says so; nothing is made in the folder."""
-    command = [SUITE, "ui", "--storage", str(tmp_path / "runs")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    said = process.stderr.readline()
-    found = re.fullmatch(r"Pages: http://127\.0\.0\.1:(\d+)/\n", said)
-    assert found, said + process.stderr.read()
-    status, page, _ = ask(int(found[1]), "/")
-    process.terminate()
-    process.wait(60)
+    with served("--storage", str(tmp_path / "runs")) as pages:
+        TOKENS[pages.port] = pages.token
+        status, page, _ = ask(pages.port, "/")
     assert (status, "<code>suite sweep quickstart</code> makes one" in page) == (200, True)
     assert list(tmp_path.iterdir()) == []
 
@@ -180,19 +172,19 @@ def test_no_other_page_shows_them_in_a_frame(port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "refused"),
     [
-        "/sweeps/%2e%2e",
-        "/sweeps/%00",
-        "/sweeps/" + "a" * 5000,
-        "/sweeps/%ff",
-        "/sweeps/a%2fb%2fc",
-        "/x",
+        ("/sweeps/%2e%2e", 404),
+        ("/sweeps/%00", 404),
+        ("/sweeps/" + "a" * 5000, 404),
+        ("/sweeps/%ff", 404),
+        ("/sweeps/a%2fb%2fc", 403),
+        ("/x", 403),
     ],
 )
-def test_names_of_no_sweep(port: int, path: str) -> None:
+def test_names_of_no_sweep(port: int, path: str, refused: int) -> None:
     status, said, _ = ask(port, path)
-    assert status == 404
+    assert status == refused
     assert "Traceback" not in said
 
 
@@ -216,11 +208,12 @@ def test_who_is_slow_or_sends_much_keeps_nobody_waiting(port: int) -> None:
 
 
 def through(path: str, method: str, **headers: str) -> int:
-    """The status of a request to an application that answers 200 to all, behind our guard."""
+    """The status of a request to an application that answers 200 to all, behind our guard; with its token."""
     guarded = app(
-        [Mount("/mlflow", PlainTextResponse("done")), Mount("/", PlainTextResponse("done"))]
+        [Mount("/mlflow", PlainTextResponse("done")), Mount("/", PlainTextResponse("done"))],
+        "token",
     )
-    given = {"host": "127.0.0.1:5000", **headers}
+    given = {"host": "127.0.0.1:5000", "authorization": "Bearer token", **headers}
     scope = {
         "type": "http",
         "method": method,
@@ -245,12 +238,12 @@ def test_no_page_elsewhere_changes_records(below: str) -> None:
     """MLflow's own guard takes pages of any local port for its own."""
     path = f"{below}/ajax-api/2.0/mlflow/runs/delete"
     for origin in ("http://evil.example", "http://127.0.0.1:3000", "null", "", "http://[1"):
-        for method in ("POST", "PUT", "PATCH", "DELETE"):
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
             assert through(path, method, origin=origin) == 403, (origin, method)
     own = "http://127.0.0.1:5000"
     assert through(path, "POST", origin=own) == 200
     assert through(path, "POST") == 200, "a program, not a page"
-    assert through(path, "GET", origin="http://evil.example") == 200
+    assert through(path, "POST", authorization="") == 401
     assert through(path, "POST", host="evil.example", origin="http://evil.example") == 403
 
 
