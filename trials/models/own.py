@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
-from typing_extensions import override
-
 from trials.common import names, plugins
 from trials.common.errors import UserError
 from trials.common.files import resolved
@@ -83,20 +81,16 @@ class OwnModel(Architecture):
         _arguments(text, given)
         return cls(f"{place}:{function}" + (f"({given.strip()})" if given else ""))
 
-    @override
     def fitted(self, shape: tuple[int, ...], classes: int) -> FittedModule:
         frozen = self.buffers == "frozen"
         return _fitted(self.name, self.function(), tuple(shape), classes, frozen).of_a_run()
 
-    @override
     def keeping(self, buffers: str) -> OwnModel:
         return replace(self, buffers=buffers)
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return self.fitted(shape, classes).parameters(shape, classes)
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         raise NotImplementedError("a module is computed when it is fitted to a shape")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import randomness
 from trials.datasets.base import Array, DatasetFamily, FileReport, md5, moments
@@ -138,11 +137,9 @@ class PublishedData(DatasetFamily):
     source: ClassVar[str]
     """Where the files come from, and under which licence."""
 
-    @override
     def files(self, root: Path) -> list[FileReport]:
         return [one.report(root, self.remedy(root)) for one in self.published]
 
-    @override
     def remedy(self, root: Path) -> str:
         return (
             f"Get the files from {self.source}, and put them into {root / self.folder} (.gz and .tar.xz "
