@@ -12,7 +12,7 @@ import numpy as np
 
 from trials.common.errors import UserError
 from trials.common.tensors import Tensor, torch
-from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport
+from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, report
 from trials.datasets.cache import Arrays, cached
 
 RATE = 16000
@@ -148,8 +148,7 @@ class SpeechCommands(DatasetFamily):
             expected = f"{number} clips"
             if path.is_dir():
                 found = f"{len(list(path.glob('*.wav')))} clips"
-        remedy = "" if found == expected else self.remedy(root)
-        return FileReport(path.name, path, expected, found, found == expected, remedy)
+        return report(path.name, path, expected, found, self.remedy(root))
 
     def _features(self, place: Path, paths: list[Path]) -> Array:
         """(clips, 13, 59) float32, from the cache or computed and put there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,6 @@ class FittedModule(Architecture):
     and why.
     """
 
-    summary: ClassVar[str] = "your own torch.nn.Module: a function of (shape, classes) returns it"
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
     modules: Mapping[str, nn.Module]

@@ -35,11 +35,6 @@ SMALL = 100_000
 """Weights up to which a CPU is faster at several clients' convolutions at once, in small minibatches."""
 
 
-def named(text: str) -> bool:
-    """Whether a model's name is that of a module: `FILE.py:function`, `package.module:function`."""
-    return plugins.named(text)
-
-
 def located(make: Callable[..., Any]) -> str:
     """The name of a function that makes a module; raises `UserError` where it is not one of a file."""
     if isinstance(make, nn.Module):
@@ -65,7 +60,6 @@ def located(make: Callable[..., Any]) -> str:
 class OwnModel(Architecture):
     """A module by its name. It becomes a `FittedModule` for a data set's shape."""
 
-    summary: ClassVar[str] = FittedModule.summary
     batchable: ClassVar[bool] = False
     batched_up_to: ClassVar[float] = 0
     name: str

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from trials.common.tensors import torch
-from trials.datasets.base import Array, Dataset, FileReport, data_root
+from trials.datasets.base import Array, Dataset, FileReport, data_root, report
 from trials.datasets.cache import Arrays, cached
 from trials.datasets.images import MNIST
 from trials.datasets.natural.published import (
@@ -17,7 +17,6 @@ from trials.datasets.natural.published import (
     Content,
     PublishedData,
     Tree,
-    report,
     share_of_each,
     standardised,
 )

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from trials.common import randomness
-from trials.datasets.base import Array, DatasetFamily, FileReport, md5, moments
+from trials.datasets.base import Array, DatasetFamily, FileReport, md5, moments, report
 
 BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
 """What unpacking a damaged file raises."""
@@ -120,12 +120,6 @@ class Tree:
                 found = f"a damaged archive ({error})"
         expected = f"{self.count} files, sha256 {self.sha256}"
         return report(self.path, place or root / self.path, expected, found, remedy)
-
-
-def report(name: str, place: Path, expected: str, found: str | None, remedy: str) -> FileReport:
-    """A report of what was found where `expected` should be."""
-    sound = found == expected
-    return FileReport(name, place, expected, found, sound, "" if sound else remedy)
 
 
 class PublishedData(DatasetFamily):

@@ -12,13 +12,12 @@ import numpy as np
 
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.datasets.base import Dataset, FileReport, data_root
+from trials.datasets.base import Dataset, FileReport, data_root, report
 from trials.datasets.cache import Arrays, cached
 from trials.datasets.natural.published import (
     Content,
     PublishedData,
     Tree,
-    report,
     share_of_each,
     standardised,
 )

@@ -77,7 +77,6 @@ def _plain(value: Any) -> bool:
 class Given(Own):
     """Data that `suite.run(data=...)` was given, `given:KEY`: known to that process alone."""
 
-    summary: ClassVar[str] = "data that a program gave to suite.run"
     scheme: ClassVar[str] = "given"
 
     @classmethod
