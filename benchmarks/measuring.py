@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -15,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from reports.table import Column, ColumnKind
 from suite.console import emit, out, show_table
 from suite.tracking import VARIABLE
-from suite.tracking.machine import processor
 from trials.common.names import split_top
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,7 +94,13 @@ def cores() -> list[int]:
 
 def machine() -> dict[str, Any]:
     """The processor's name, where the system tells, and how many cores this process may use."""
-    return {"processor": processor() or "unknown", "cores": len(cores())}
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor() or "unknown",
+        "cores": len(cores()),
+    }
 
 
 def descendants(root: int) -> set[int]:

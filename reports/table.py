@@ -12,6 +12,14 @@ from typing import Any
 
 from rich.cells import cell_len, chop_cells
 
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What moves a cursor, and what turns the order of letters around; tabs and ends of lines stay."""
+
+
+def visible(text: str) -> str:
+    """Return text from anywhere without `UNSEEN` signs, by which a name can look like another."""
+    return UNSEEN.sub("", text)
+
 
 class ColumnKind(Enum):
     """What a column holds: where its texts may break. A name may break anywhere, rather after these."""

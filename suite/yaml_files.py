@@ -14,34 +14,12 @@ from trials.common.names import number
 
 BYTES = 2**20
 """The longest YAML that is read: PyYAML needs seconds for more."""
-VALUES = 100_000
-"""Values of a document, those behind aliases counted each time: a kilobyte of aliases can stand for
-more than any memory holds.
-"""
 
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, which reads `1e-3` as text (YAML 1.1); here it is a number (YAML 1.2). It refuses a key
-    given twice, of which the last would win without a word, and more than `VALUES`.
+    given twice, of which the last would win without a word.
     """
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._values = 0
-        self._sizes: dict[yaml.Node | None, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """A node, counted with all that is in it."""
-        alias, before = self.check_event(yaml.AliasEvent), self._values
-        node = super().compose_node(parent, index)
-        self._values += (
-            self._sizes.get(node, VALUES) if alias else 1
-        )  # one of what it is in is endless
-        if self._values > VALUES:
-            raise yaml.YAMLError(f"it has more than {VALUES:,} values, aliases written out")
-        if not alias:
-            self._sizes[node] = self._values - before
-        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """A mapping, whose keys differ."""
@@ -91,23 +69,17 @@ def dump(content: dict[str, Any]) -> str:
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-def assigned(text: str) -> tuple[str, Any]:
-    """`KEY=VALUE` of a command line, see `value`. Raises `UserError` for another text."""
-    key, equals, given = text.partition("=")
-    if not equals:
-        raise UserError("must be KEY=VALUE")
-    return key, value(given)
-
-
 def assignments(texts: Iterable[str]) -> dict[str, Any]:
     """The values that `--set KEY=VALUE` gives, by key; raises `UserError` for a text that gives none."""
     found = {}
     for text in texts:
+        key, equals, given = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text}: must be KEY=VALUE")
         try:
-            key, given = assigned(text)
+            found[key] = value(given)
         except UserError as error:
             raise UserError(f"--set {text}: {error}") from None
-        found[key] = given
     return found
 
 

@@ -30,8 +30,6 @@ Array = npt.NDArray[Any]
 class Topology(Protocol):
     """What an entry of `TOPOLOGIES` is."""
 
-    summary: ClassVar[str]
-
     def matrix(self, n: int, seed: int) -> Array:
         """Mixing matrix (n, n) of n clients."""
         ...
@@ -44,7 +42,6 @@ class Ring:
     Where the circle has fewer others than `degree` it is the complete graph.
     """
 
-    summary: ClassVar[str] = "a circle where each client has `degree` neighbours"
     degree: int = 2
 
     def __post_init__(self) -> None:
@@ -60,8 +57,6 @@ class Ring:
 class Complete:
     """Everybody with everybody: exact averaging."""
 
-    summary: ClassVar[str] = "everybody with everybody"
-
     def matrix(self, n: int, seed: int) -> Array:
         """The complete graph's mixing matrix (n, n)."""
         return metropolis(nx.complete_graph(n))
@@ -70,8 +65,6 @@ class Complete:
 @dataclass(frozen=True)
 class Star:
     """Everybody with client 0."""
-
-    summary: ClassVar[str] = "everybody with client 0"
 
     def matrix(self, n: int, seed: int) -> Array:
         """The star's mixing matrix (n, n)."""
@@ -82,7 +75,6 @@ class Star:
 class ErdosRenyi:
     """Each pair with probability p, drawn from the seed, again until the graph is connected."""
 
-    summary: ClassVar[str] = "each pair with probability p"
     p: float
     draws: ClassVar[int] = 100
 

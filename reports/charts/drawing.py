@@ -27,7 +27,7 @@ from reports.charts.style import (
     slug,
     text_hue,
 )
-from trials.common.visible import visible
+from reports.table import visible
 
 SIGN = "made by suite-fl"
 """In every page and figure that is written as a file, so that it is known again."""

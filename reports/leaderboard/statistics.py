@@ -58,8 +58,7 @@ class Across:
 
     `friedman` is the p-value of the chi-squared statistic `chi2`, `iman_davenport` that of the F
     statistic `f`, its less conservative correction; all None below 3 algorithms or 2 families. Average
-    ranks further apart than `critical_difference` differ by Nemenyi's test. `cliques` are the sets of
-    neighbours that no Wilcoxon-Holm test tells apart.
+    ranks further apart than `critical_difference` differ by Nemenyi's test.
     """
 
     algorithms: tuple[str, ...]
@@ -68,7 +67,6 @@ class Across:
     scenarios: tuple[str, ...]
     left_out_algorithms: tuple[str, ...]
     left_out_families: tuple[str, ...]
-    left_out_scenarios: tuple[str, ...]
     chi2: float | None
     friedman: float | None
     f: float | None
@@ -76,7 +74,6 @@ class Across:
     friedman_verdict: str
     critical_difference: float | None
     pairs: tuple[PairTest, ...]
-    cliques: tuple[tuple[str, ...], ...]
     rank_low: tuple[float, ...] = ()
     rank_high: tuple[float, ...] = ()
 
@@ -91,9 +88,9 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
     return float(mean - half), float(mean + half)
 
 
-def half_width(spread: float, n: int, level: float = LEVEL) -> float:
-    """t_{n-1, (1+level)/2} s / sqrt(n)."""
-    return quantile((1 + level) / 2, n - 1) * spread / n**0.5
+def half_width(spread: float, n: int) -> float:
+    """t_{n-1, (1+LEVEL)/2} s / sqrt(n)."""
+    return quantile((1 + LEVEL) / 2, n - 1) * spread / n**0.5
 
 
 def quantile(probability: float, freedom: float) -> float:
@@ -135,21 +132,18 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     pairs = _pairs(names, table, ranks, scale)
     low, high = _bootstrap([list(families[row].values()) for row in rows], names)
     everybody = {a for of in families.values() for c in of.values() for a in c}
-    left = [row for row in families if row not in rows]
     return Across(
         tuple(names),
         tuple(map(float, ranks)),
         tuple(rows),
         tuple(scenario for row in rows for scenario in families[row]),
         tuple(sorted(everybody - set(names))),
-        tuple(left),
-        tuple(scenario for row in left for scenario in families[row]),
+        tuple(row for row in families if row not in rows),
         *friedman_test(table),
         critical_difference=float(stats.studentized_range.isf(1 - LEVEL, k, np.inf))
         * scale
         / 2**0.5,
         pairs=pairs,
-        cliques=_cliques(names, {(p.first, p.second) for p in pairs if p.verdict == DIFFERS}),
         rank_low=low,
         rank_high=high,
     )
@@ -274,18 +268,4 @@ def _pairs(
         verdict = DIFFERS if differs else CANNOT if smallest[pair] > threshold else SAME
         numbers = (apart, p[pair], adjusted[pair], nemenyi, smallest[pair], threshold)
         found.append(PairTest(names[i], names[j], *numbers, verdict))
-    return tuple(found)
-
-
-def _cliques(names: Sequence[str], differ: set[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
-    """Longest runs of neighbours in rank of which no two differ."""
-    found: list[tuple[str, ...]] = []
-    end = 0
-    for i in range(len(names)):
-        j = i + 1
-        while j < len(names) and not any((a, names[j]) in differ for a in names[i:j]):
-            j += 1
-        if j - i > 1 and j > end:
-            found.append(tuple(names[i:j]))
-        end = max(end, j)
     return tuple(found)

@@ -23,7 +23,7 @@ from reports.leaderboard.names import as_shown, without_paths
 from reports.page.board_table import tables
 from reports.page.gallery import Gallery, gallery, look_of
 from reports.page.headline import headline, setting
-from reports.table import Cell, Cells, table
+from reports.table import Cell, Cells, table, visible
 from reports.wording import audits
 from reports.wording.tables import (
     across_table,
@@ -33,7 +33,6 @@ from reports.wording.tables import (
     several,
 )
 from reports.wording.words import HEADS, how, short, signs
-from trials.common.visible import visible
 from trials.run.outcome import Status
 
 PICTURE = (

@@ -14,12 +14,11 @@ from reports.leaderboard import interim
 from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.names import as_shown
 from reports.rich_internals import SVG
-from reports.table import Table, markdown, plain
+from reports.table import Table, markdown, plain, visible
 from reports.terminal import drawn, left_out
 from reports.wording import audits, tables
 from reports.wording.latex import latex
 from reports.wording.words import caution, legend, params_text
-from trials.common.visible import visible
 
 
 def render(board: Leaderboard, form: str) -> str:

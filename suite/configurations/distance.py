@@ -16,8 +16,8 @@ local work), so a recommendation names its settings as well.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
+from suite.configurations.configuration import Tuned
 from trials import datasets, heterogeneity
 from trials.common import names, plugins
 from trials.run.scenario import Scenario
@@ -46,14 +46,6 @@ MODEL_KINDS: dict[str, tuple[str, ...]] = {
 """Models that resemble each other. A name that is in no kind resembles only itself."""
 
 
-class InScenario(Protocol):
-    """What is for a place."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """Its address."""
-
-
 @dataclass(frozen=True)
 class Distance:
     """The three parts of a distance."""
@@ -75,10 +67,7 @@ class Distance:
         return f"{self.total:.2f} away ({parts})"
 
 
-T = TypeVar("T", bound=InScenario)
-
-
-def nearest(wanted: Scenario, found: Iterable[T]) -> list[tuple[Distance, T]]:
+def nearest(wanted: Scenario, found: Iterable[Tuned]) -> list[tuple[Distance, Tuned]]:
     """`found` with their distances from `wanted`, nearest first; equally near ones keep their order.
     Those of another task are left out.
     """

@@ -1,36 +1,23 @@
 """What `suite reproduce --output` wrote, read back: as far as pages show it, it is checked here."""
 
-import shlex
+import json
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, TypeAdapter, model_validator
+from pydantic import BaseModel, ValidationError
 
-from reports.claims.verdicts import printed
-from suite import json_files
 from suite.console import say
+from suite.studies.validation import rule
 from trials.common.errors import UserError
 from trials.common.files import plain
 
 COMMAND = "suite reproduce "
-
-
-def _command(text: str) -> str:
-    """A command that does nothing but what it says first, since it is there to be run again."""
-    if not text.isprintable() or "`" in text or shlex.join(shlex.split(text)) != text:
-        raise ValueError("must be one command with each of its words quoted")
-    return text
-
-
-def _published(text: str) -> str:
-    if text != "never":
-        relation, _, number = text.rpartition(" ")
-        printed(f"{relation or '~'} {number}")
-    return text
+SHOWN = 200
+"""So many characters of what is not as it should be are shown."""
 
 
 class Measured(BaseModel):
-    """What numbers and statements have alike; an interval has both ends."""
+    """What numbers and statements have alike."""
 
     metric: str
     measured: float | None
@@ -39,19 +26,13 @@ class Measured(BaseModel):
     verdict: str
     reason: str
 
-    @model_validator(mode="after")
-    def _both_ends(self) -> Self:
-        if (self.ci_low is None) != (self.ci_high is None):
-            raise ValueError("an interval needs ci_low and ci_high")
-        return self
-
 
 class Number(Measured):
     """A printed number beside the measured one."""
 
     method: str
     unit: str
-    published: Annotated[str, AfterValidator(_published)]
+    published: str
     reached_share: float | None
     seeds: int
     difference: float | None
@@ -85,15 +66,12 @@ class Document(BaseModel):
 
     paper: str
     cites: str
-    command: Annotated[str, AfterValidator(_command)]
+    command: str
     protocol: str
     verdicts: dict[str, int]
     rules: list[str]
     made_with: list[dict[str, Any]]
     rows: list[RowDocument]
-
-
-_DOCUMENT = TypeAdapter(Document)
 
 
 def documents(folder: Path) -> dict[str, dict[str, Any]]:
@@ -113,14 +91,25 @@ def documents(folder: Path) -> dict[str, dict[str, Any]]:
 def _content(path: Path) -> dict[str, Any] | None:
     """A document; None for what is none, or is damaged."""
     try:
-        content = json_files.parse(plain(path, "document").read_bytes())
+        content = json.loads(plain(path, "document").read_bytes())
     except (OSError, ValueError):
         return None
     if not isinstance(content, dict) or not str(content.get("command")).startswith(COMMAND):
         return None
     try:
-        json_files.check(content, _DOCUMENT, str(path))
-    except UserError as error:
-        say(f"{error}: it is skipped")
+        Document.model_validate(content)
+    except ValidationError as error:
+        say(f"{path}: {_first(error)}: it is skipped")
         return None
     return content
+
+
+def _first(error: ValidationError) -> str:
+    """The first fault that was found in a document: its key, its value, and the rule."""
+    fault = error.errors(include_url=False)[0]
+    key = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "missing":
+        return f"{key} is required"
+    shown = repr(fault["input"])
+    shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+    return f"{key} = {shown}: {rule(fault)}" if key else rule(fault)

@@ -17,9 +17,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from reports.claims.metrics import LAST, RANKED
-from suite.json_files import rule
 from suite.reproduction.paper import Layer, Paper, paper_names
-from suite.studies.validation import Faults
+from suite.studies.validation import Faults, rule
 from suite.yaml_files import parse_mapping
 from trials import algorithms, heterogeneity
 from trials.common.errors import UserError, unknown

@@ -32,14 +32,9 @@ from suite.reproduction.plan import (
     runs_left,
     what_is_missing,
 )
-from suite.runs.batch import Batch, Job
-from suite.tracking.schema.tags import RunKind
+from suite.runs.batch import EXPERIMENT, Batch, Job
 from suite.tracking.store import Record, Store
 from trials.common.errors import UserError
-
-EXPERIMENT = "reproduce"
-"""The MLflow experiment of all reproductions."""
-
 
 VERSIONS = ("version", "torch_version", "git_commit")
 """The tags of a run that say what made it."""
@@ -123,7 +118,7 @@ def reproduce(
     can_run = otherwise([made for made in found if made is not None], effort.other)
     experiments = {(made.table, made.row): made for made in can_run}
     store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
-    batch = Batch(store, RunKind.REPRODUCE, EXPERIMENT, tune)
+    batch = Batch(store, tune)
     limit = _Limit(effort, storage, batch)
     plans: dict[tuple[str, str], Planned] = {}
     why_not: dict[tuple[str, str], str] = {}

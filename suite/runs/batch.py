@@ -26,6 +26,8 @@ from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.sizing.calibration import workload
 from trials.sizing.footprint import Footprint, footprint
 
+EXPERIMENT = "reproduce"
+"""The MLflow experiment of the runs, and their folder in the storage."""
 FEW = 50
 """So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
@@ -90,29 +92,27 @@ class Queue:
 
 @dataclass
 class Batch:
-    """Jobs of one kind in one experiment of a store."""
+    """Jobs of a reproduction in a store."""
 
     store: Store
-    kind: RunKind
-    experiment: str
     folder: Path
 
     def done(self) -> dict[str, Record]:
-        """Finished runs of this kind, by job id."""
-        return {r.tags.trial_id: r for r in self.store.sound(kind=self.kind) if r.finished}
+        """Finished runs of reproductions, by job id."""
+        return {r.tags.trial_id: r for r in self.store.sound(kind=RunKind.REPRODUCE) if r.finished}
 
     def record(self, job: Job, outcome: TrialResult) -> None:
         """Write an ended job: once, whatever an earlier attempt left behind."""
-        for half_written in self.store.find(kind=self.kind, trial_id=job.id):
+        for half_written in self.store.find(kind=RunKind.REPRODUCE, trial_id=job.id):
             self.store.delete(half_written.run_id)
         metric = job.spec.task.metric
         tags = {
             **spec_tags(job.spec),
-            **run_tags(self.kind, job.spec, outcome),
+            **run_tags(RunKind.REPRODUCE, job.spec, outcome),
             **written(trial_id=job.id, metric=metric),
             **job.tags,
         }
-        experiment = self.store.experiment(self.experiment)
+        experiment = self.store.experiment(EXPERIMENT)
         run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
         self.store.log(run_id, spec_params(job.spec), outcome.history)
         self.store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")

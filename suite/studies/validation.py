@@ -8,7 +8,6 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from suite.json_files import rule
 from suite.studies.samplers import find_sampler
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common import plugins
@@ -114,6 +113,15 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
             faults.attempt(f"params.{name}", value, partial(cls.checked, name, value))
         if len(faults.found) == before:
             faults.attempt("params", None, partial(cls.configured, run["params"]))
+
+
+def rule(fault: Mapping[str, Any]) -> str:
+    """The rule that pydantic found broken, as the other messages put it."""
+    if fault["type"] in ("model_type", "dict_type"):
+        return "must be a mapping of keys to values"
+    if fault["type"] == "too_short" and fault["ctx"]["min_length"] == 1:
+        return "must not be empty"
+    return str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:

@@ -5,9 +5,10 @@ from contextlib import suppress
 from suite.testing.algorithms import check_algorithm
 from trials import datasets
 from trials.common.errors import UserError
+from trials.common.plugins import named
 from trials.common.tensors import nn
 from trials.models.base import Model
-from trials.models.own import TORCHVISION, OwnModel, named
+from trials.models.own import TORCHVISION, OwnModel
 
 
 def makes_a_model(text: str) -> bool:

@@ -15,11 +15,8 @@ from trials.run.outcome import lost
 if TYPE_CHECKING:
     from mlflow.entities import Run  # whose environment the store sets first
 
-SCORES = ("val_score", "test_score")
 LARGEST = 1e100
 """Values beyond it mean nothing, and their squares no computer holds."""
-SPAN = {"accuracy": (0.0, 1.0 + 1e-6), "mse": (0.0, LARGEST)}
-"""Between what the scores of a task lie, by what it is ranked by; a mean may be rounded upwards."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +50,9 @@ class Record:
         """What of the run cannot be read: `tag suite.spec`, `metric test_score`; "" where it is sound."""
         if tag := self.tags.fault:
             return f"tag {tag}"
-        lacks: list[str] = []
-        if self.finished and self.tags.kind == RunKind.FINAL:
-            scored = abs(self.metrics.get("test_score", math.nan)) <= LARGEST
-            lacks = [] if scored else ["test_score"]
-        return next((f"metric {name}" for name in (*lacks, *self._impossible())), "")
-
-    def _impossible(self) -> list[str]:
-        """The scores that no run has by what its task is ranked by."""
-        least, most = SPAN.get(self.tags.get("metric", ""), (-LARGEST, LARGEST))
-        given = {name: self.metrics[name] for name in SCORES if name in self.metrics}
-        what = ", which is no accuracy" if most < LARGEST else ""
-        return [name + what for name, value in given.items() if value < least or value > most]
+        counts = self.finished and self.tags.kind == RunKind.FINAL
+        scored = abs(self.metrics.get("test_score", math.nan)) <= LARGEST
+        return "metric test_score" if counts and not scored else ""
 
     @property
     def page(self) -> str:

@@ -20,7 +20,7 @@ for name, cls in algorithms.known().items():
     defaults = cls().params()
     assert cls.configured(defaults).params() == defaults
 registries = (datasets.DATASETS, datasets.PATHS, models.MODELS, heterogeneity.PARTITIONS,
-    heterogeneity.MODIFIERS, topology.TOPOLOGIES)
+    heterogeneity.MODIFIERS)
 for registry in registries:
     for name, cls in registry.items():
         assert cls.summary and names.usage(name, cls).startswith(name)

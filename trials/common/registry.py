@@ -19,10 +19,6 @@ T = TypeVar("T")
 _SEPARATORS = re.compile(r"[+,(){}]")
 
 
-def _no_more(cls: type, where: str) -> None:
-    """The check of a kind that asks nothing more."""
-
-
 class Registry(Mapping[str, type[T]], Generic[T]):
     """The classes of one kind by name. As a mapping it has the project's own entries alone.
 
@@ -37,7 +33,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         base: type[T],
         entries: Mapping[str, type[T]],
         needs: tuple[str, ...] = (),
-        check: Callable[[type[T], str], None] = _no_more,
+        check: Callable[[type[T], str], None] = lambda cls, where: None,
     ) -> None:
         self.kind, self.group, self.base, self.needs = kind, group, base, needs
         self._entries, self._check = dict(entries), check

@@ -11,7 +11,7 @@ from trials.common import names
 from trials.common.errors import UserError, unknown
 from trials.common.plugins import named
 from trials.common.registry import Registry
-from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, OnDemand, data_root
+from trials.datasets.base import Dataset, DatasetFamily, FileReport, data_root
 from trials.datasets.cifar import CIFAR10, CIFAR100
 from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
 from trials.datasets.generated import (
@@ -34,7 +34,17 @@ from trials.datasets.own.speeches import Speeches
 from trials.datasets.own.tables import Csv, Parquet
 from trials.datasets.speech import SpeechCommands
 from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
-from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
+
+__all__ = [
+    "DATASETS",
+    "PATHS",
+    "Dataset",
+    "DatasetFamily",
+    "canonical",
+    "family",
+    "parse",
+    "prepare",
+]
 
 _OWN: dict[str, type[DatasetFamily]] = {
     "digits": Digits,
@@ -147,28 +157,3 @@ def prepare(text: str, root: str | None) -> list[FileReport]:
     what `parse` returns downloads absent files where that can be done.
     """
     return parse(text).files(data_root(root))
-
-
-__all__ = [
-    "CLASSIFICATION",
-    "DATASETS",
-    "MNIST",
-    "PATHS",
-    "REGRESSION",
-    "Array",
-    "Dataset",
-    "DatasetFamily",
-    "Digits",
-    "FashionMNIST",
-    "FileReport",
-    "Npz",
-    "OnDemand",
-    "Synthetic",
-    "SyntheticIID",
-    "Task",
-    "canonical",
-    "data_root",
-    "family",
-    "parse",
-    "prepare",
-]

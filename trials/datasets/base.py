@@ -180,8 +180,13 @@ class File:
         found = None
         if path.is_file():
             found = md5(path) if self.expected.startswith("md5") else f"{path.stat().st_size} bytes"
-        sound = found == self.expected
-        return FileReport(path.name, path, self.expected, found, sound, "" if sound else remedy)
+        return report(path.name, path, self.expected, found, remedy)
+
+
+def report(name: str, place: Path, expected: str, found: str | None, remedy: str) -> FileReport:
+    """Report what was found where `expected` should be."""
+    sound = found == expected
+    return FileReport(name, place, expected, found, sound, "" if sound else remedy)
 
 
 def md5(path: Path) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.datasets.base import Array, Dataset
 from trials.datasets.images import File, Images, Pixels, contents
@@ -37,7 +36,6 @@ class CIFAR10(Images):
         ),
     )
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         return self.pixels(root).standardised(self.classes)
 
@@ -54,7 +52,6 @@ class CIFAR10(Images):
         x = np.concatenate([batch["data"] for batch in batches]).reshape(-1, 3, 32, 32)
         return x, np.concatenate([batch[self.labels] for batch in batches])
 
-    @override
     def remedy(self, root: Path) -> str:
         return (
             f"{super().remedy(root)}\nA copy that is not the official files, byte for byte, can be "

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import randomness
 from trials.common.errors import UserError
@@ -44,7 +43,6 @@ class EMNIST(Images):
     total: ClassVar[int]
     """Number of labels."""
 
-    @override
     def pixels(self, root: str | None) -> Pixels:
         folder = self.fetch(root)
         files = self.layout(folder)
@@ -100,7 +98,6 @@ class EMNISTLetters(EMNIST):
                 f"emnist_letters(letters): 2 <= letters <= 26 must hold, got {self.letters}"
             )
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         pixels = self.pixels(root)
         kept = pixels.pick(pixels.train_y < self.letters, pixels.test_y < self.letters)
@@ -119,7 +116,6 @@ class EMNISTByClass(EMNIST):
     total: ClassVar[int] = 62
     layouts: ClassVar[tuple[tuple[File, ...], ...]] = emnist_layouts("byclass", 697932, 116323)
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         return self.pixels(root).standardised(62)
 

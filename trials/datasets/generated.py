@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import randomness
 from trials.common.errors import UserError
@@ -25,7 +24,6 @@ class Digits(DatasetFamily):
         "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
     )
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         from sklearn.datasets import load_digits
 
@@ -143,7 +141,6 @@ class Sine(DatasetFamily):
         if not 0 <= self.noise < np.inf:
             raise UserError(f"sine: noise >= 0 must hold, got {self.noise:g}")
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         rng = randomness.generator("sine", seed)
         x = np.concatenate([rng.uniform(-6, 6, 6000), rng.uniform(-12, 12, 1000)])
@@ -173,7 +170,6 @@ class Gaussians(DatasetFamily):
             if value < 1 + (name == "classes"):
                 raise UserError(f"gaussians: {name} >= {1 + (name == 'classes')} must hold")
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         n = (clients or 20) * self.samples
         y = randomness.bits("gaussians_labels", seed, np.arange(n + 1000)) >> np.uint64(8)
@@ -193,7 +189,6 @@ class _Noisy(OnDemand):
         self.shape = (len(y), means.shape[1])
         self.key = f"gaussians {self.shape} {seed}"
 
-    @override
     def take(self, ids: Array) -> Array:
         u = randomness.uniform("gaussians", self.seed, ids[:, None], np.arange(self.shape[1]))
         noise = (u - 0.5) * np.sqrt(12)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from zipfile import ZipFile
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import randomness
 from trials.common.errors import UserError
@@ -85,11 +84,9 @@ class Images(DatasetFamily):
             self.layouts, key=lambda files: np.mean([(root / f.path).is_file() for f in files])
         )
 
-    @override
     def files(self, root: Path) -> list[FileReport]:
         return [file.report(root, self.remedy(root)) for file in self.layout(root)]
 
-    @override
     def remedy(self, root: Path) -> str:
         commands = [
             f"curl -L --create-dirs -o {root / file.path} {self.url}{Path(file.path).name}\n"
@@ -190,7 +187,6 @@ class MNIST(Images):
         """What is taken from pixels / 255, and what the rest is divided by."""
         return ([0.0], [1.0]) if self.unit else ([self.mean], [self.deviation])
 
-    @override
     def pixels(self, root: str | None) -> Pixels:
         folder = self.fetch(root)
         found = contents(folder, self.layout(folder), self.parts)
@@ -263,7 +259,6 @@ class MNIST01(MNIST):
         "DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
     )
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         return binary(self.pixels(root), seed).standardised(2, *self.scale)
 

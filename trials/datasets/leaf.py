@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import names
 from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, data_root, joined, md5
@@ -40,7 +39,6 @@ class Leaf(DatasetFamily):
         wrong with them.
         """
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         folder = self._complete(root)
         place = folder / self.folder
@@ -98,7 +96,6 @@ class Leaf(DatasetFamily):
             reports.append(FileReport(name, path, EXPECTED, found, fault is None, remedy))
         return reports
 
-    @override
     def remedy(self, root: Path) -> str:
         return (
             f"In a checkout of LEAF (github.com/TalwalkarLab/leaf), in data/{self.folder}:\n"

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.common.tensors import Tensor, torch
-from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport
+from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, report
 from trials.datasets.cache import Arrays, cached
 
 RATE = 16000
@@ -107,7 +106,6 @@ class SpeechCommands(DatasetFamily):
         if not 2 <= self.words <= 30:
             raise UserError(f"speech_commands(words): 2 <= words <= 30 must hold, got {self.words}")
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         place = self.fetch(root) / self.folder
         paths = [path for word in self.clips for path in sorted((place / word).glob("*.wav"))]
@@ -131,7 +129,6 @@ class SpeechCommands(DatasetFamily):
         wanted = {**self.lists, **self.clips}
         return [self._report(root, place / name, number) for name, number in wanted.items()]
 
-    @override
     def remedy(self, root: Path) -> str:
         place = root / self.folder
         url = "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz"
@@ -151,8 +148,7 @@ class SpeechCommands(DatasetFamily):
             expected = f"{number} clips"
             if path.is_dir():
                 found = f"{len(list(path.glob('*.wav')))} clips"
-        remedy = "" if found == expected else self.remedy(root)
-        return FileReport(path.name, path, expected, found, found == expected, remedy)
+        return report(path.name, path, expected, found, self.remedy(root))
 
     def _features(self, place: Path, paths: list[Path]) -> Array:
         """(clips, 13, 59) float32, from the cache or computed and put there."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.datasets.base import Array
@@ -127,7 +126,6 @@ class Sent140(Leaf):
             texts[i] = words(text)
         return texts, np.array([positive[str(label)] for label in y], np.int64)
 
-    @override
     def samples(self, pieces: list[Array], test: Array) -> Array:
         return self._encode(np.concatenate(pieces), test)
 

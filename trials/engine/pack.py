@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 from greenlet import getcurrent, greenlet
-from typing_extensions import override
 
 from trials.common.plugins import contained
 from trials.common.tensors import Tensor, torch
@@ -74,17 +73,14 @@ class Follow(PackRequest):
     heavy: ClassVar[bool] = True
 
     @property
-    @override
     def rows(self) -> int:
         return len(self.training.start)
 
     @property
-    @override
     def kind(self) -> Hashable:
         return self.training.plan.samples.shape[2], self.training.terms.momentum
 
     @classmethod
-    @override
     def joined(cls, requests: Sequence[Self]) -> Self:
         trainings = [request.training for request in requests]
         plan = _plans([training.plan for training in trainings])
@@ -98,11 +94,9 @@ class Follow(PackRequest):
             )
         )
 
-    @override
     def answer(self, solver: Solver) -> tuple[Tensor, ...]:
         return Solver.follow(solver, self.training)
 
-    @override
     def own(self, part: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         w, losses, path = part
         return w, losses, path[:, : self.training.snapshot_steps.shape[1]]
@@ -116,22 +110,18 @@ class Slopes(PackRequest):
     plan: BatchPlan
 
     @property
-    @override
     def rows(self) -> int:
         return len(self.w)
 
     @property
-    @override
     def kind(self) -> Hashable:
         return self.plan.samples.shape[2]
 
     @classmethod
-    @override
     def joined(cls, requests: Sequence[Self]) -> Self:
         plan = _plans([request.plan for request in requests])
         return replace(requests[0], w=torch.cat([r.w for r in requests]), plan=plan)
 
-    @override
     def answer(self, solver: Solver) -> tuple[Tensor, ...]:
         return Solver.gradients(solver, self.w, self.plan)
 
@@ -142,7 +132,6 @@ class Score(Slopes):
 
     scores: Scores
 
-    @override
     def answer(self, solver: Solver) -> tuple[Tensor, ...]:
         return (Solver.score(solver, self.w, self.plan, self.scores),)
 
@@ -156,21 +145,17 @@ class Rated(PackRequest):
     scores: Scores
 
     @property
-    @override
     def rows(self) -> int:
         return len(self.w)
 
     @property
-    @override
     def kind(self) -> Hashable:
         return len(self.ids), self.ids.tobytes()
 
     @classmethod
-    @override
     def joined(cls, requests: Sequence[Self]) -> Self:
         return replace(requests[0], w=torch.cat([r.w for r in requests]))
 
-    @override
     def answer(self, solver: Solver) -> dict[str, Tensor]:
         return Solver.scores_of_rows(solver, self.w, self.ids, self.scores)
 

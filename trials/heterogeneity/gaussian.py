@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.common.names import LabelSet, Range
@@ -39,7 +38,6 @@ class GaussianSizes(Partition):
     def held(self, k: int, clients: int, present: Array, rng: np.random.Generator) -> Array:
         """The labels of device k."""
 
-    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -111,7 +109,6 @@ class Gaussian(GaussianSizes):
         number = low if low == high else rng.integers(low, high, endpoint=True)
         return rng.choice(present, number, replace=False)
 
-    @override
     def skew(self, labels: int) -> float:
         """The mean over the numbers of labels that a device may have."""
         low, high = self._range
@@ -155,7 +152,6 @@ class Groups(GaussianSizes):
         leading = min(max(round(self.share * clients), 1), clients - 1)
         return np.array(sorted(self.first if k < leading else self.second))
 
-    @override
     def skew(self, labels: int) -> float:
         """Of the groups, weighted by their shares of the devices."""
         first, second = (held_skew(len(held), labels) for held in (self.first, self.second))

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
@@ -55,11 +54,9 @@ class IID(Partition):
     summary: ClassVar[str] = "a random equal share each"
     own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
 
-    @override
     def skew(self, labels: int) -> float:
         return 0.0
 
-    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -88,11 +85,9 @@ class Dirichlet(Partition):
     def __post_init__(self) -> None:
         _concentration("dirichlet(a)", self.a)
 
-    @override
     def skew(self, labels: int) -> float:
         return dirichlet_skew(self.a, labels)
 
-    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -148,11 +143,9 @@ class DirichletByClass(Partition):
     def __post_init__(self) -> None:
         _concentration("dirichlet_by_class(a)", self.a)
 
-    @override
     def skew(self, labels: int) -> float:
         return dirichlet_skew(self.a, labels)
 
-    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -188,11 +181,9 @@ class Labels(Partition):
         if self.c < 1:
             raise UserError(f"heterogeneity labels(c): c >= 1 must hold, got {self.c}")
 
-    @override
     def skew(self, labels: int) -> float:
         return held_skew(self.c, labels)
 
-    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -246,11 +237,9 @@ class Shards(Partition):
         if self.s < 1:
             raise UserError(f"heterogeneity shards(s): s >= 1 must hold, got {self.s}")
 
-    @override
     def skew(self, labels: int) -> float:
         return held_skew(self.s, labels)
 
-    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:
@@ -290,7 +279,6 @@ class Natural(Partition):
     summary: ClassVar[str] = "samples stay with the client they were born on"
     own_sizes: ClassVar[str] = "those that clients were born with"
 
-    @override
     def assign(
         self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
     ) -> list[Array]:

@@ -8,19 +8,8 @@ forward reads the same for both. A new model is one class and one entry of `MODE
 
 from trials.common import names
 from trials.common.errors import UserError
-from trials.models import own
-from trials.models.base import (
-    Architecture,
-    Model,
-    Slot,
-    conv2d,
-    embedding,
-    linear,
-    lstm,
-    max_pool2,
-    pool2,
-    vectors,
-)
+from trials.common.plugins import named
+from trials.models.base import Architecture
 from trials.models.convolutional import (
     Cifar10CNN,
     FedDCCNN,
@@ -33,27 +22,6 @@ from trials.models.dense import MLP, Linear, LogisticRegression
 from trials.models.own import OwnModel
 from trials.models.recurrent import CharLSTM, SentLSTM
 from trials.models.vision import VGG11, AlexNet, DenseNet121, GoogLeNet, ResNet18
-
-__all__ = [
-    "MLP",
-    "MODELS",
-    "Architecture",
-    "LeNet5",
-    "Linear",
-    "LogisticRegression",
-    "Model",
-    "OwnModel",
-    "Slot",
-    "canonical",
-    "conv2d",
-    "embedding",
-    "linear",
-    "lstm",
-    "max_pool2",
-    "parse",
-    "pool2",
-    "vectors",
-]
 
 MODELS: dict[str, type[Architecture]] = {
     "logreg": LogisticRegression,
@@ -77,7 +45,7 @@ MODELS: dict[str, type[Architecture]] = {
 
 def parse(text: str) -> Architecture:
     """The model a name stands for; raises `UserError` on an unknown name or a bad argument."""
-    if own.named(text):
+    if named(text):
         return OwnModel.at(text)
     if text.endswith(".py"):
         raise UserError(f"model {text}: name its class or function too, as in {text}:Net")

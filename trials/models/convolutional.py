@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
-from typing_extensions import override
-
 from trials.common.errors import UserError
 from trials.common.tensors import F, Tensor
 from trials.models.base import (
@@ -49,7 +47,6 @@ class ConvNet(Architecture):
     def convolutions(self) -> tuple[Conv, ...]:
         """The convolutions, first to last."""
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         least = 1
         for conv in reversed(self.convolutions):
@@ -66,7 +63,6 @@ class ConvNet(Architecture):
             found += dense(f"hidden{i}", inputs, outputs)
         return found + dense("out", widths[-1], classes)
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         for i, conv in enumerate(self.convolutions, 1):
             x = conv2d(x, p[f"conv{i}.weight"], p[f"conv{i}.bias"], conv.padding)
@@ -93,7 +89,6 @@ class LeNet5(ConvNet):
     average: ClassVar[bool] = True
 
     @property
-    @override
     def convolutions(self) -> tuple[Conv, ...]:
         return Conv(6, 5), Conv(16, 5)
 
@@ -120,7 +115,6 @@ class LeNet5FedAgg(ConvNet):
             raise UserError(f"model lenet5_fedagg: maps >= 1 must hold, got {self.maps}")
 
     @property
-    @override
     def convolutions(self) -> tuple[Conv, ...]:
         return Conv(self.maps, 5, 2), Conv(32, 5)
 
@@ -137,7 +131,6 @@ class McMahanCNN(ConvNet):
     hidden: ClassVar[tuple[int, ...]] = (512,)
 
     @property
-    @override
     def convolutions(self) -> tuple[Conv, ...]:
         return Conv(32, 5, 2), Conv(64, 5, 2)
 
@@ -157,7 +150,6 @@ class Cifar10CNN(ConvNet):
     hidden: ClassVar[tuple[int, ...]] = (512,)
 
     @property
-    @override
     def convolutions(self) -> tuple[Conv, ...]:
         return Conv(32, 3, 1), Conv(64, 3, 1), Conv(64, 3, 1)
 
@@ -174,7 +166,6 @@ class FedDCCNN(ConvNet):
     hidden: ClassVar[tuple[int, ...]] = (384, 192)
 
     @property
-    @override
     def convolutions(self) -> tuple[Conv, ...]:
         return Conv(64, 5), Conv(64, 5)
 
@@ -194,7 +185,6 @@ class VGGLight(Architecture):
     batched_up_to: ClassVar[float] = 0
     maps: ClassVar[tuple[int, ...]] = (64, 128, 128, 128, 128)
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         check_images("vgg_light", shape, 1, "it convolves")
         found: Parameters = []
@@ -202,7 +192,6 @@ class VGGLight(Architecture):
             found += convolution(f"conv{i}", inputs, outputs, 3)
         return found + dense("out", self.maps[-1], classes)
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         for i in range(1, len(self.maps) + 1):
             x = conv2d(x, p[f"conv{i}.weight"], p[f"conv{i}.bias"], padding=1)

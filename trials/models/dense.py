@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from typing_extensions import override
-
 from trials.common.errors import UserError
 from trials.common.tensors import F, Tensor, torch
 from trials.models.base import Architecture, Parameters, dense, linear, vectors
@@ -21,11 +19,9 @@ class Linear(Architecture):
     linear: ClassVar[bool] = True
     exact_rows: ClassVar[bool] = True
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return dense("out", prod(shape), classes)
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         return linear(vectors(x, p["out.weight"]), p["out.weight"], p["out.bias"])
 
@@ -66,7 +62,6 @@ class MLP(Architecture):
         if min(self.width1, self.width2) < 1:
             raise UserError(f"model mlp: widths >= 1 must hold, got {self.width1}, {self.width2}")
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return [
             *dense("hidden1", prod(shape), self.width1),
@@ -74,7 +69,6 @@ class MLP(Architecture):
             *dense("out", self.width2, classes),
         ]
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         h = F.relu(linear(vectors(x, p["hidden1.weight"]), p["hidden1.weight"], p["hidden1.bias"]))
         h = F.relu(linear(h, p["hidden2.weight"], p["hidden2.bias"]))

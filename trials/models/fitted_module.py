@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import randomness
 from trials.common.tensors import Tensor, nn, torch
@@ -30,7 +29,6 @@ class FittedModule(Architecture):
     and why.
     """
 
-    summary: ClassVar[str] = "your own torch.nn.Module: a function of (shape, classes) returns it"
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
     modules: Mapping[str, nn.Module]
@@ -45,15 +43,12 @@ class FittedModule(Architecture):
     kept: dict[Any, Values] = field(default_factory=dict, repr=False)
 
     @property
-    @override
     def one_by_one(self) -> bool:
         return self.independent
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return [(name, tuple(value.shape)) for name, value in trained(self._module).items()]
 
-    @override
     def initial(self, ids: Array, seed: int) -> Array:
         rows = []
         for one in np.ravel(ids):
@@ -63,7 +58,6 @@ class FittedModule(Architecture):
             )
         return torch.stack(rows).numpy()
 
-    @override
     def drawn(self, seed: int) -> FittedModule:
         return replace(self, purpose=STEP, seed=seed)
 
@@ -72,7 +66,6 @@ class FittedModule(Architecture):
         initial = tracked(self._module)
         return replace(self, statistics=RunningStatistics(initial)) if initial else self
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         module, like = self._module, next(iter(p.values()))
         constants = self.constants(like) | self._running(like)
@@ -89,7 +82,6 @@ class FittedModule(Architecture):
         rows = [{name: value[i] for name, value in p.items()} for i in range(len(x))]
         return torch.stack([one(w, samples) for w, samples in zip(rows, x, strict=True)])
 
-    @override
     def gradients(
         self, p: Mapping[str, Tensor], x: Tensor, y: Tensor, weight: Tensor, loss: Loss
     ) -> tuple[Tensor, list[Tensor]]:

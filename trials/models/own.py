@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
-from typing_extensions import override
-
 from trials.common import names, plugins
 from trials.common.errors import UserError
 from trials.common.files import resolved
@@ -35,11 +33,6 @@ from trials.models.fitted_module import (
 TORCHVISION = "torchvision:"
 SMALL = 100_000
 """Weights up to which a CPU is faster at several clients' convolutions at once, in small minibatches."""
-
-
-def named(text: str) -> bool:
-    """Whether a model's name is that of a module: `FILE.py:function`, `package.module:function`."""
-    return plugins.named(text)
 
 
 def located(make: Callable[..., Any]) -> str:
@@ -67,7 +60,6 @@ def located(make: Callable[..., Any]) -> str:
 class OwnModel(Architecture):
     """A module by its name. It becomes a `FittedModule` for a data set's shape."""
 
-    summary: ClassVar[str] = FittedModule.summary
     batchable: ClassVar[bool] = False
     batched_up_to: ClassVar[float] = 0
     name: str
@@ -83,20 +75,16 @@ class OwnModel(Architecture):
         _arguments(text, given)
         return cls(f"{place}:{function}" + (f"({given.strip()})" if given else ""))
 
-    @override
     def fitted(self, shape: tuple[int, ...], classes: int) -> FittedModule:
         frozen = self.buffers == "frozen"
         return _fitted(self.name, self.function(), tuple(shape), classes, frozen).of_a_run()
 
-    @override
     def keeping(self, buffers: str) -> OwnModel:
         return replace(self, buffers=buffers)
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return self.fitted(shape, classes).parameters(shape, classes)
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         raise NotImplementedError("a module is computed when it is fitted to a shape")
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from typing_extensions import override
-
 from trials.common.errors import UserError
 from trials.common.tensors import Tensor
 from trials.models.base import (
@@ -33,11 +31,9 @@ class StackedLSTM(Architecture):
     def tokens(self, classes: int) -> int:
         """How many tokens it knows."""
 
-    @override
     def check(self, x: Array, classes: int) -> None:
         check_tokens(x, self.tokens(classes))
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         h = embedding(x, p["embedding.weight"])
         h = lstm(h, p["lstm1.weight"], p["lstm1.bias"])
@@ -71,11 +67,9 @@ class CharLSTM(StackedLSTM):
     summary: ClassVar[str] = "next character (Shakespeare): embedding 8, LSTM 2 x 100"
     batched_up_to: ClassVar[float] = 0
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return _stack("char_lstm", shape, classes, classes, 8, 100)
 
-    @override
     def tokens(self, classes: int) -> int:
         return classes
 
@@ -100,10 +94,8 @@ class SentLSTM(StackedLSTM):
                 f"got {self.vocabulary}, {self.width}"
             )
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         return _stack("sent_lstm", shape, classes, self.vocabulary, self.width, 256)
 
-    @override
     def tokens(self, classes: int) -> int:
         return self.vocabulary

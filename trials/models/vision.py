@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
-from typing_extensions import override
-
 from trials.common.errors import unknown
 from trials.common.tensors import Tensor, nn, torch
 from trials.models.base import Architecture, Parameters, channels_last, check_images
@@ -49,7 +47,6 @@ class Network(Architecture):
             raise unknown(f"normalisation of model {self.name}", self.norm, self.norms)
 
     @property
-    @override
     def one_by_one(self) -> bool:
         return self.norm != "batch"
 
@@ -57,13 +54,11 @@ class Network(Architecture):
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         """The network, adapted, with BatchNorm where it normalises; `models` is torchvision's."""
 
-    @override
     def parameters(self, shape: tuple[int, ...], classes: int) -> Parameters:
         check_images(self.name, shape, self.side, "its poolings and strides leave nothing of less")
         named = _skeleton(self, shape[0], classes).named_parameters()
         return [(name, tuple(value.shape)) for name, value in named]
 
-    @override
     def forward(self, p: Mapping[str, Tensor], x: Tensor) -> Tensor:
         if x.dim() == 5:
             rows = zip(_rows(p, len(x)), x, strict=True)
@@ -131,7 +126,6 @@ class ResNet18(Network):
     side: ClassVar[int] = 16
     norm: str = "group"
 
-    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         network = models.resnet18(num_classes=classes)
         network.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
@@ -148,7 +142,6 @@ class GoogLeNet(Network):
     side: ClassVar[int] = 16
     norm: str = "group"
 
-    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         network = models.googlenet(
             num_classes=classes, aux_logits=False, transform_input=False, init_weights=False
@@ -167,7 +160,6 @@ class DenseNet121(Network):
     side: ClassVar[int] = 16
     norm: str = "group"
 
-    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         network = models.densenet121(num_classes=classes)
         network.features.conv0 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
@@ -188,7 +180,6 @@ class VGG11(Network):
     norms: ClassVar[tuple[str, ...]] = ("group", "batch", "none")
     norm: str = "group"
 
-    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         make = models.vgg11 if self.norm == "none" else models.vgg11_bn
         network = make(num_classes=classes)
@@ -208,7 +199,6 @@ class AlexNet(Network):
     norms: ClassVar[tuple[str, ...]] = ("none",)
     norm = "none"
 
-    @override
     def network(self, models: Any, channels: int, classes: int) -> nn.Module:
         network = models.alexnet(num_classes=classes)
         network.features[0] = nn.Conv2d(channels, 64, 11, stride=4, padding=5)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from trials.run.simulation import Simulation
 
 CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
-FILES = (CARD, SERVER, CLIENTS)
 
 
 class ModelCard(BaseModel):

@@ -1,6 +1,6 @@
 """The address of a scenario: which data, which model, partitioned how."""
 
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from trials import datasets, heterogeneity, models
 from trials.common import plugins
@@ -15,22 +15,6 @@ SPELLING = {
 """The canonical spelling of each part of a place; raises `UserError` for what is none."""
 
 
-class Named(Protocol):
-    """What has the three parts of a place, as files and records hold them."""
-
-    @property
-    def dataset(self) -> str:
-        """The data set's name."""
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-
-    @property
-    def heterogeneity(self) -> str:
-        """The level's name."""
-
-
 class Scenario(NamedTuple):
     """Data set, model and heterogeneity level; in this order wherever a person reads it."""
 
@@ -39,8 +23,8 @@ class Scenario(NamedTuple):
     heterogeneity: str
 
     @classmethod
-    def of(cls, named: Named) -> Self:
-        """The place that something names."""
+    def of(cls, named: Any) -> Self:
+        """The place that something names: files and records have its three parts as attributes."""
         return cls(named.dataset, named.model, named.heterogeneity)
 
     @classmethod

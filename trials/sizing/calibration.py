@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from trials import algorithms, heterogeneity
 from trials.common.memory import take_part
@@ -13,11 +13,9 @@ from trials.datasets.base import Dataset
 from trials.engine.pack import Pack
 from trials.engine.solver import executions
 from trials.federated_data import FederatedData
-from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, partition_data, simulate
-from trials.settings import Settings
 
 STEPS = 4
 """Local steps of a client in a measured round: enough to tell executions apart."""
@@ -25,20 +23,8 @@ WARM_UP, MEASURED = 1, 2
 """Rounds before it is measured, in which libraries choose their kernels, and those that are."""
 
 
-class WithSpec(Protocol):
-    """What has a place and settings: a trial, or what asks for trials."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """Data set, model and level."""
-
-    @property
-    def settings(self) -> Settings:
-        """The shared settings."""
-
-
-def workload(of: WithSpec) -> str:
-    """What one choice is made for: all trials with this data set, model, level and precision."""
+def workload(of: Any) -> str:
+    """Name what one choice is made for, of a trial or an entry: all trials with this data set, model, level and precision."""
     return f"{of.scenario} · {of.settings.dtype}"
 
 

@@ -12,7 +12,6 @@ from typing import Any, TypedDict
 
 from pydantic import BaseModel, FiniteFloat, StrictBool, StrictInt, StrictStr, TypeAdapter
 
-from suite.json_files import parse
 from trials.algorithm import Range
 from trials.common.names import number
 from trials.run.outcome import Status
@@ -26,29 +25,11 @@ SPAN = {
 """What of a range says where it was searched, and what is not written since it is so by default."""
 
 
-class RecordedConfirm(BaseModel):
-    """How often a study's best configurations are tried again."""
-
-    best: int
-    seeds: int
-
-
 class StudyRead(BaseModel):
-    """What is read of the study of a sweep; fields with a default are left out where they have it."""
+    """What is read of the study of a sweep."""
 
     sampler: StrictStr
     trials: StrictInt
-    seeds: StrictInt
-    algorithms: list[str]
-    datasets: list[str]
-    models: list[str]
-    heterogeneity: list[str]
-    settings: dict[str, Any]
-    confirm: RecordedConfirm | None
-    margin: float | None = None
-    tunings: int = 1
-    partitions: int = 1
-    splits: int = 1
 
 
 class Halved(TypedDict):
@@ -89,7 +70,7 @@ def form(of: Any) -> Callable[[str], Any]:
         return TypeAdapter(of)
 
     def read(text: str) -> Any:
-        return adapter().validate_python(parse(text))
+        return adapter().validate_python(json.loads(text))
 
     return read
 

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from suite.json_files import parse
 from suite.tracking.schema.forms import dumps
 
 OF_TRIALS = "trials"
@@ -66,7 +65,7 @@ def inherits(tags: Mapping[str, str]) -> bool:
 def shared_by(text: str) -> dict[str, str]:
     """What an entry's tag says; nothing where it says nothing."""
     try:
-        found = parse(text)
+        found = json.loads(text)
     except ValueError:
         return {}
     good = isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
@@ -84,7 +83,7 @@ def _changed(spec: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any
 def _merged(text: str, usual: str) -> str:
     """The whole spec; of a text that is damaged itself, which its reader will see."""
     try:
-        spec, of = parse(text), parse(usual)
+        spec, of = json.loads(text), json.loads(usual)
         return dumps({**of, **spec, "settings": {**of["settings"], **spec.get("settings", {})}})
     except (AttributeError, KeyError, TypeError, ValueError):
         return text

@@ -244,7 +244,7 @@ def test_what_a_reproduction_records(store, tmp_path):
     made = experiment(paper, "folb", table, row)
     assert made is not None
     (method, _, _), job = next(iter(plan_of(paper, made, Effort(seeds=1, rounds=5)).jobs.items()))
-    Batch(store, RunKind.REPRODUCE, "reproduce", tmp_path).record(job, outcome())
+    Batch(store, tmp_path).record(job, outcome())
     found = recorded(store, kind="reproduce")
     assert found.pop("paper")
     assert found == {

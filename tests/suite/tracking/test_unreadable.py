@@ -49,7 +49,6 @@ FORMS = [
     ("entry", "space", '{"lr":{"type":"float"}}'),
     ("entry", "space", '{"lr":[0,1]}'),
     ("sweep", "study_json", "{}"),
-    ("sweep", "study_json", '{"sampler":"a","scheduler":"b","trials":1,"seeds":1,"settings":7}'),
     ("sweep", "study_json", '{"sampler":1,"scheduler":[],"trials":"x"}'),
     ("leaderboard", "importance", '{"lr":"much"}'),
 ]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import randomness
 from trials.common.errors import UserError
@@ -42,7 +41,6 @@ class MNISTUSPS(MNIST):
         if not 1 <= self.each <= 1000:
             raise UserError(f"mnist_usps(each): 1 <= each <= 1000 must hold, got {self.each}")
 
-    @override
     def files(self, root: Path) -> list[FileReport]:
         """MNIST's own, and USPS's two."""
         remedy = (
@@ -50,7 +48,6 @@ class MNISTUSPS(MNIST):
         )
         return [*super().files(root), *(content.report(root, remedy) for content, _ in self.usps)]
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         images, ((mean,), (deviation,)) = super().load(seed, clients, root), self.scale
         assert isinstance(images.x, np.ndarray)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common.tensors import torch
-from trials.datasets.base import Array, Dataset, FileReport, data_root
+from trials.datasets.base import Array, Dataset, FileReport, data_root, report
 from trials.datasets.cache import Arrays, cached
 from trials.datasets.images import MNIST
 from trials.datasets.natural.published import (
@@ -18,7 +17,6 @@ from trials.datasets.natural.published import (
     Content,
     PublishedData,
     Tree,
-    report,
     share_of_each,
     standardised,
 )
@@ -39,13 +37,11 @@ class MNISTWriters(MNIST):
         "QMNIST/raw/qmnist-train-labels-idx2-int", "1d43300e7f41ddcbf7fd006cbe865af9"
     )
 
-    @override
     def files(self, root: Path) -> list[FileReport]:
         """MNIST's own, and the training labels of QMNIST."""
         remedy = f"Get it from {QMNIST} and put it at {root / self.writers.path}[.gz]."
         return [*super().files(root), self.writers.report(root, remedy)]
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         images = super().load(seed, clients, root)
         assert isinstance(images.x, np.ndarray)
@@ -77,7 +73,6 @@ class HAPT(PublishedData):
     rows: ClassVar[str] = "1122772 rows, 815614 of them labelled, of 30 people"
     window: ClassVar[int] = 128
 
-    @override
     def files(self, root: Path) -> list[FileReport]:
         """The recordings, by the number of their rows."""
         place = root / self.folder
@@ -90,7 +85,6 @@ class HAPT(PublishedData):
                 found = f"damaged recordings ({error})"
         return [report(self.folder, place, self.rows, found, self.remedy(root))]
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         place = self.fetch(root) / self.folder
         signals, label, user, recording = self._recordings(place)
@@ -156,7 +150,6 @@ class FSDD(PublishedData):
     )
     published: ClassVar[tuple[Content | Tree, ...]] = (clips,)
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         place, key = data_root(root) / self.folder, self.stamp(data_root(root))
         found = cached(place, "fsdd-mfcc.npz", key, lambda: self._arrays(self.fetch(root)))
@@ -207,7 +200,6 @@ class WISDM(PublishedData):
         "Walking", "Jogging", "Upstairs", "Downstairs", "Sitting", "Standing",
     )  # fmt: skip
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         (file,) = (one for one in self.published if isinstance(one, Content))
         lines = file.read(self.fetch(root)).decode().splitlines()

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from typing_extensions import override
-
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.datasets.natural.published import Content, PublishedData, Tree
@@ -48,7 +46,6 @@ class ShakespeareText(PublishedData):
         if self.stride < 1:
             raise UserError(f"shakespeare_text(stride): stride >= 1 must hold, got {self.stride}")
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         (file,) = (one for one in self.published if isinstance(one, Content))
         lines = file.read(self.fetch(root)).decode("latin-1").splitlines()

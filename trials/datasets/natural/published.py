@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import randomness
-from trials.datasets.base import Array, DatasetFamily, FileReport, md5, moments
+from trials.datasets.base import Array, DatasetFamily, FileReport, md5, moments, report
 
 BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
 """What unpacking a damaged file raises."""
@@ -123,12 +122,6 @@ class Tree:
         return report(self.path, place or root / self.path, expected, found, remedy)
 
 
-def report(name: str, place: Path, expected: str, found: str | None, remedy: str) -> FileReport:
-    """A report of what was found where `expected` should be."""
-    sound = found == expected
-    return FileReport(name, place, expected, found, sound, "" if sound else remedy)
-
-
 class PublishedData(DatasetFamily):
     """A data set made of published files, which the user has downloaded from `source`."""
 
@@ -138,11 +131,9 @@ class PublishedData(DatasetFamily):
     source: ClassVar[str]
     """Where the files come from, and under which licence."""
 
-    @override
     def files(self, root: Path) -> list[FileReport]:
         return [one.report(root, self.remedy(root)) for one in self.published]
 
-    @override
     def remedy(self, root: Path) -> str:
         return (
             f"Get the files from {self.source}, and put them into {root / self.folder} (.gz and .tar.xz "

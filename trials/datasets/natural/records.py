@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.datasets.base import Dataset, FileReport, data_root
+from trials.datasets.base import Dataset, FileReport, data_root, report
 from trials.datasets.cache import Arrays, cached
 from trials.datasets.natural.published import (
     Content,
     PublishedData,
     Tree,
-    report,
     share_of_each,
     standardised,
 )
@@ -50,7 +48,6 @@ class HeartDisease(PublishedData):
     counts: ClassVar[tuple[int, ...]] = (303, 294, 123, 200)
     folder: ClassVar[str] = "tabular/fed_heart_disease"
 
-    @override
     def files(self, root: Path) -> list[FileReport]:
         """The four files, by the number of their patients."""
         reports = []
@@ -65,7 +62,6 @@ class HeartDisease(PublishedData):
             reports.append(report(place.name, place, f"{count} patients", found, self.remedy(root)))
         return reports
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         folder = self.fetch(root)
         kept = [
@@ -113,7 +109,6 @@ class Adult(PublishedData):
         "age", "education_num", "capital_gain", "capital_loss", "hours_per_week",
     )  # fmt: skip
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         folder = self.fetch(root)
         parts = [
@@ -162,7 +157,6 @@ class News20(PublishedData):
                 f"news20(mails, vocabulary): both must be at least 1, got {self.mails} and {self.vocabulary}"
             )
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         place, key = data_root(root) / self.folder, self.stamp(data_root(root))
         name = f"news20-{self.mails}-{self.vocabulary}.npz"

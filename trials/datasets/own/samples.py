@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common.errors import UserError
 from trials.datasets.base import Array, Dataset, OnDemand
@@ -78,20 +77,16 @@ def _plain(value: Any) -> bool:
 class Given(Own):
     """Data that `suite.run(data=...)` was given, `given:KEY`: known to that process alone."""
 
-    summary: ClassVar[str] = "data that a program gave to suite.run"
     scheme: ClassVar[str] = "given"
 
     @classmethod
-    @override
     def at(cls, path: str, head: str) -> "Given":
         return cls(path)
 
     @property
-    @override
     def task(self) -> Task:  # type: ignore[override] # by instance here
         return self.load(0, None, None).task
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """The data; raises `UserError` in another process."""
         if self.path not in _given:

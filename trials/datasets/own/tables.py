@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import parse_qsl, quote
 
 import numpy as np
-from typing_extensions import override
 
 from trials.common import names, randomness
 from trials.common.errors import UserError, unknown
@@ -80,7 +79,6 @@ class TableFile(Own):
     """A table in a file: `SCHEME:PATH?target=COLUMN&client=COLUMN&test=COLUMN_OR_SHARE&drop=COLUMN&task=regression`."""
 
     @classmethod
-    @override
     def at(cls, path: str, head: str) -> TableFile:
         names.parse("dataset", head, {cls.scheme: NoOptions})
         place, _, given = path.rpartition("?") if "?" in path else (path, "", "")
@@ -88,16 +86,13 @@ class TableFile(Own):
         return cls(str(resolved(place, "data set")), columns)
 
     @property
-    @override
     def name(self) -> str:
         return f"{self.scheme}:{self.path}?{self.options.text}"
 
     @property
-    @override
     def task(self) -> Task:  # type: ignore[override] # by instance here
         return REGRESSION if self.options.task == "regression" else CLASSIFICATION
 
-    @override
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """The table's rows; raises `UserError` saying what does not fit."""
         path = plain(Path(self.path), f"data set {self.scheme}:")
@@ -121,7 +116,6 @@ class Csv(TableFile):
     )
     scheme: ClassVar[str] = "csv"
 
-    @override
     def _read(self, path: Path) -> pd.DataFrame:
         return pd.read_csv(path, na_values=["?"], skipinitialspace=True, low_memory=False)
 
@@ -133,7 +127,6 @@ class Parquet(TableFile):
     summary: ClassVar[str] = "your own table as a Parquet file, written as csv:PATH is"
     scheme: ClassVar[str] = "parquet"
 
-    @override
     def _read(self, path: Path) -> pd.DataFrame:
         return pd.read_parquet(path)
 
