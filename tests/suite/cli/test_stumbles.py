@@ -33,13 +33,6 @@ def test_values_outside_what_an_equation_means_are_refused(algorithm, name):
     assert rule in ("at least 0", "at most 1", "above 0")
 
 
-def test_mu_of_minus_one_is_refused_by_the_command(tmp_path):
-    words = ("run", "--algorithm", "fedprox", "--set", "mu=-1")
-    assert fault(suite_here(*words, cwd=tmp_path, code=2)) == (
-        "run: 1 fault, nothing was started\n  params.mu = -1: mu is -1, but must be at least 0"
-    )
-
-
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory) -> Path:
     """Two sweeps of the study `small`, neither with its name."""
