@@ -83,6 +83,38 @@ foo://bar                   | leaderboard --tracking-uri foo://bar
 --port                      | ui --port 99999
 name '../Mine'              | new algorithm ../Mine
 nowhere.at cannot be imported | run --dataset nowhere.at:all
+unknown algorithm 'fedporx'. Did you mean 'fedprox'? | sweep quickstart --algorithms fedporx
+unknown dataset 'digit'. Did you mean 'digits'? | sweep quickstart --datasets digit
+unknown model 'logregg'. Did you mean 'logreg'? | sweep quickstart --models logregg
+Did you mean 'dirichlet'? (`suite list heterogeneity` says | data describe digits 'dirichlt(1)'
+Did you mean 'momentum'?    | run --set momentun=0.5
+unknown study 'quickstrat'. Did you mean 'quickstart'? | sweep quickstrat
+trials = -3: must be greater than or equal to 1 | sweep quickstart --trials -3
+settings.participation = 3: must be less | run --set participation=3
+--clients 0: must be at least 1 | data describe digits iid --clients 0
+1294 training samples cannot be partitioned | data describe digits iid --clients 5000
+lr is 'fast', but must be a number | run --set lr=fast
+mu                          | run --algorithm fedprox --set mu=nan
+'0.1' is no VALUE@ROUND     | run --set lr=0.3@1,0.1
+'both'                      | run --algorithm folb --set variant=both
+psi exists only when variant=heterogeneity | run --algorithm folb --set psi=1
+folb cannot run with init=own | run --algorithm folb --set init=own
+5 faults                    | run --algorithm fedprox --dataset digit --model logrg --heterogeneity 'labels(0)' --set muu=1 --set rounds=0
+--set mu: must be KEY=VALUE | run --set mu
+lenet5 needs images (channels, height, width) of at least 16x16 | sweep quickstart --models lenet5
+goes with iid and dirichlet(a) only | data describe digits 'shards(2)+sizes(lognormal(1))'
+does not say which client   | data describe digits natural
+cannot write none/a.html: No such file | data describe digits iid --html none/a.html
+cannot read study .: it is a folder | sweep .
+none.yaml: it does not exist | sweep none.yaml
+nope.yaml: it does not exist | run nope.yaml
+storage /proc/nope cannot be written | sweep quickstart --storage /proc/nope
+fedavg is no configuration but an algorithm: --algorithm fedavg | run fedavg
+there is no store runs/mlflow.db yet: run `suite sweep quickstart` | run --tuned
+tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
+'json' has an option of its own, as in every command: --json | leaderboard --format json
+--markdown is for algorithms and commands, not for models | list models --markdown
+ends with .npz              | data partition digits --output split.csv
 """
 STUDIES = r"""
 seed = 100000000000000000000 | seed: 100000000000000000000
@@ -99,6 +131,50 @@ algorithms[0]                | algorithms: ["a\0.py:A"]
 embedded null byte           | datasets: ["npz:a\0b"]
 folder:                      | datasets: ["folder:a\0b"]
 null byte                    | datasets: ["a\0.py:load"]
+datasets[0] = 'digit': unknown dataset 'digit'. Did you mean 'digits'? | {datasets: [digit], models: [logrg]}
+2 faults                     | {datasets: [digit], models: [logrg]}
+heterogeneity[0]             | heterogeneity: [dirichlet(x)]
+algorithms[0]                | algorithms: [{fedavg: null}]
+settings = 5                 | settings: 5
+metric = 'personal': is a shared setting | metric: personal
+unknown key 'joint'          | joint: {over: [models]}
+scheduler = 'pbt'            | scheduler: pbt
+target                       | constraints: {rounds_to_target: {max: 4}}
+uploaded_byte                | constraints: {uploaded_byte: {max: 1}}
+uploaded_bytes.max = 0       | constraints: {uploaded_bytes: {max: 0}}
+Did you mean 'max'?          | constraints: {uploaded_bytes: {maxi: 1}}
+confirm.best = 1             | confirm: {best: 1}
+confirm.seed = 1: unknown key 'seed'. Did you mean 'seeds'? | confirm: {seed: 1}
+only 10 labels               | heterogeneity: [iid, labels(20)]
+3 faults                     | {models: [lenet5], heterogeneity: [labels(20), natural]}
+datasets = 'npz:/none.npz'   | datasets: ["npz:/none.npz"]
+init=own                     | {algorithms: [fedavg, folb], search: {init: {choices: [common, own]}}}
+settings.val_fraction        | settings: {val_fraction: 0}
+search.learning_rate         | {algorithms: [fedprx], search: {learning_rate: {low: 0.1}}}
+Did you mean 'momentum'?     | {trials: 0, algorithms: [fedavg, fedavg], search: {momentun: {low: 0.1}}}
+search.fedprox.mu            | search: {fedprox.mu: {low: 0.1}}
+search.lr.lo                 | search: {lr: {lo: 0.1}}
+low=5, high=1                | search: {lr: {low: 5.0}}
+low is 0.0, but must be above 0 | search: {lr: {low: 0.0}}
+low and high                 | search: {momentum: {low: 0.0}}
+search                       | search: {1: {low: 0.1}}
+mu: default 5.0 must lie in the range that is searched | {algorithms: [fedprox], search: {mu: {default: 5.0}}}
+mu: default 5.0 must lie in  | {algorithms: [fedprox], search: {mu: {default: 5.0, choices: [0.1, 1.0]}}}
+must have choices, or low and high: not both | search: {lr: {choices: [0.1, 1], high: 1}}
+must have choices, or low and high: not both | search: {lr: {datasets: {digits: {choices: [0.1, 1], log: true}}}}
+variant                      | {algorithms: [folb], search: {variant: {choices: [plain, nonsense]}}}
+lr                           | search: {lr: {default: fast, choices: [fast, slow]}}
+batch_size                   | search: {batch_size: {choices: [-1, 32]}}
+local_epochs                 | search: {local_epochs: {default: 0, low: 0, high: 3}}
+momentum                     | search: {momentum: {low: 0.0, high: 1.5}}
+search.lr.high               | search: {lr: {high: .inf}}
+must be whole numbers below 2^63, but got low=0.5, high=3 | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}
+must be whole numbers below 2^63, but got low=1, high=1e+300 | {algorithms: [astw], search: {astw.loop: {low: 1, high: 1.0e+300}}}
+rounds                       | search: {rounds: {low: 5, high: 100}}
+clients                      | search: {clients: {default: 5, low: 5, high: 10}}
+val_fraction                 | search: {val_fraction: {low: 0.05, high: 0.5}}
+partition_seed               | search: {partition_seed: {low: 0, high: 9}}
+data_seed                    | search: {data_seed: {low: 0, high: 9}}
 """
 IMPORTS = rf"""
 val_accuracy is 'high'       | scores: {{val_accuracy: high}}
@@ -112,6 +188,14 @@ params.lr                    | params: {{lr: [1]}}
 params                       | params: [1]
 params                       | params: {{1: 2}}
 dataset                      | dataset: "npz:a\0b"
+unknown algorithm 'fedavgg'. Did you mean 'fedavg'? | algorithm: fedavgg
+3 faults                     | {{dataset: digit, model: logrg, params: {{muh: 1}}}}
+Did you mean 'labels'?       | heterogeneity: label(2)
+5 faults                     | {{algoritm: fedavg, model: 3, algorithm: null, settings: {{roundz: 5, participation: 2}}}}
+surprise = 1: unknown key 'surprise'. | surprise: 1
+lr is 'big', but must be a number | params: {{lr: big}}
+settings.rounds = 0          | settings: {{rounds: 0}}
+folb cannot run with init=own | {{algorithm: folb, settings: {{init: own}}}}
 embedded null byte           | algorithm: "a\0.py:A"
 """
 

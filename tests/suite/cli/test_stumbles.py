@@ -21,6 +21,9 @@ MEANINGLESS = {
     ("fedadam", "beta2"): 1.5,
     ("fedadagrad", "tau"): 0,
     ("fedagg", "sweeps"): 0,
+    ("fedagg", "alpha"): 0,
+    ("astw", "loop"): 0,
+    ("safl", "L"): -1,
 }
 
 
