@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from suite.studies.study import Study
 from tests.support.commands import suite_here, whole
-from tests.support.corpus import SMALL, TUNED
+from tests.support.small import SMALL, TUNED
 from trials.settings import Settings
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]

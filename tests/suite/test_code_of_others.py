@@ -12,7 +12,7 @@ import yaml
 from suite.formats import FORMAT
 from suite.tracking.store import Store
 from tests.support.commands import SINGLY, document, fault, suite_here
-from tests.support.corpus import SMALL, TUNED
+from tests.support.small import SMALL, TUNED
 from trials import algorithms
 from trials.common import plugins
 

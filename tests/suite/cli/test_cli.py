@@ -11,72 +11,6 @@ import pytest
 
 from tests.support.commands import SUITE, document, fault, study_file, suite, suite_here
 
-STUDY = "study quickstart: 1 fault, nothing was started\n  "
-RUN = "run: 1 fault, nothing was started\n  "
-NO_STORE = (
-    "there is no store runs/mlflow.db yet: run `suite sweep quickstart`, or name another place with "
-    "--storage or --tracking-uri"
-)
-BAD = {
-    "sweep quickstart --algorithms fedporx": (
-        f"{STUDY}algorithms[0] = 'fedporx': unknown algorithm 'fedporx'. Did you mean 'fedprox'?"
-    ),
-    "sweep quickstart --datasets digit": (
-        f"{STUDY}datasets[0] = 'digit': unknown dataset 'digit'. Did you mean 'digits'?"
-    ),
-    "sweep quickstart --models logregg": (
-        f"{STUDY}models[0] = 'logregg': unknown model 'logregg'. Did you mean 'logreg'?"
-    ),
-    "sweep quickstart --heterogeneity dirchlet(0.3)": (
-        f"{STUDY}heterogeneity[0] = 'dirchlet(0.3)': unknown heterogeneity 'dirchlet(0.3)'. "
-        "Did you mean 'dirichlet'? (`suite list heterogeneity` says how levels are written)"
-    ),
-    "sweep quickstart --trials -3": f"{STUDY}trials = -3: must be greater than or equal to 1",
-    "sweep quickstrat": "unknown study 'quickstrat'. Did you mean 'quickstart'?",
-    "sweep .": (
-        "cannot read study .: it is a folder; a study is the name of a shipped one, or a .yaml file"
-    ),
-    "sweep quickstart --models lenet5": (
-        f"{STUDY}models = 'lenet5': model lenet5 needs images (channels, height, width) of at least "
-        "16x16, because convolutions and poolings leave nothing of less; got (1, 8, 8)"
-    ),
-    "sweep quickstart --storage /proc/nope": (
-        "storage /proc/nope cannot be written: No such file or directory"
-    ),
-    "run --set momentun=0.5": (
-        f"{RUN}momentun = 0.5: unknown hyperparameter or setting 'momentun'. "
-        "Did you mean 'momentum'?"
-    ),
-    "run --algorithm folb --set psi=1": f"{RUN}params: psi exists only when variant=heterogeneity",
-    "run --set participation=3": (
-        f"{RUN}settings.participation = 3: must be less than or equal to 1"
-    ),
-    "run --set lr=fast": f"{RUN}params.lr = 'fast': lr is 'fast', but must be a number",
-    "run --set lr=0.3@1,0.1": (
-        f"{RUN}params.lr = '0.3@1,0.1': lr is '0.3@1,0.1': '0.1' is no VALUE@ROUND; a schedule is "
-        "VALUE@ROUND,VALUE@ROUND,... with ascending rounds, the first 1, as in 0.3@1,0.03@100"
-    ),
-    "run fedavg": "fedavg is no configuration but an algorithm: --algorithm fedavg",
-    "run nope.yaml": "cannot read configuration nope.yaml: it does not exist",
-    "leaderboard": NO_STORE,
-    "run --tuned": NO_STORE,
-}
-
-
-@pytest.mark.parametrize("command", BAD)
-def test_bad_input_is_one_message_and_exit_code_2(command: str, tmp_path: Path) -> None:
-    failed = suite_here(*command.split(), cwd=tmp_path, code=2)
-    assert fault(failed) == BAD[command]
-    assert failed.stdout == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_server_that_does_not_answer_is_said_before_the_library_s_reason(tmp_path: Path) -> None:
-    command = ("sweep", "quickstart", "--tracking-uri", "http://127.0.0.1:9")
-    (said,) = fault(suite_here(*command, cwd=tmp_path, code=2)).splitlines()
-    assert said.startswith("tracking store http://127.0.0.1:9 does not answer: ")
-    assert list(tmp_path.iterdir()) == []
-
 
 def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
     path = study_file(
@@ -256,11 +190,6 @@ def test_smoke_takes_the_clients_that_natural_data_have(tmp_path: Path) -> None:
         asked = [*options, "--heterogeneity", levels, "--dry-run", "--json"]
         plan = document(suite_here("sweep", "quickstart", *asked, cwd=tmp_path))
         assert (plan["trials_per_entry"], len(plan["entries"])) == (3, len(levels.split(",")))
-
-
-def test_help_ends_with_an_example(tmp_path: Path) -> None:
-    for command in ("sweep", "run", "replay", "leaderboard"):
-        assert f"suite {command}" in suite_here(command, "--help", cwd=tmp_path).stdout
 
 
 def test_the_version_is_the_installed_package_s(tmp_path: Path) -> None:

@@ -135,46 +135,6 @@ def test_sizes_that_differ_much_are_shown_on_a_logarithmic_axis() -> None:
         assert (axes[0].get_yscale(), axes[0].get_title()) == (scale, "")
 
 
-BAD = {
-    "dataset": (["digit", "iid"], "unknown dataset 'digit'. Did you mean 'digits'?"),
-    "level": (
-        ["digits", "dirichlt(1)"],
-        "unknown heterogeneity 'dirichlt(1)'. Did you mean 'dirichlet'? (`suite list heterogeneity` says "
-        "how levels are written)",
-    ),
-    "clients": (
-        ["digits", "iid", "--clients", 0],
-        "--clients 0: must be at least 1, and below 2^63",
-    ),
-    "many": (
-        ["digits", "iid", "--clients", 5000],
-        "1294 training samples cannot be partitioned to 5000 clients",
-    ),
-    "sizes": (
-        ["digits", "shards(2)+sizes(lognormal(1))"],
-        "heterogeneity 'shards(2)+sizes(lognormal(1))': +sizes(lognormal(1)) goes with iid and "
-        "dirichlet(a) only; sizes are those of the shards here",
-    ),
-    "owner": (
-        ["digits", "natural"],
-        "heterogeneity natural: this data set does not say which client a sample belongs to",
-    ),
-    "folder": (
-        ["digits", "iid", "--html", "none/a.html"],
-        "cannot write none/a.html: No such file or directory",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_message_and_exit_code_2(case: str, tmp_path: Path) -> None:
-    args, text = BAD[case]
-    failed = suite_here("data", "describe", *args, cwd=tmp_path, code=2)
-    assert fault(failed) == text
-    assert failed.stdout == ""
-    assert list(tmp_path.iterdir()) == []
-
-
 # Files
 
 TRUNCATED = b"\x1f\x8b truncated"
@@ -276,13 +236,3 @@ def test_an_exported_split_is_that_of_a_run(tmp_path: Path) -> None:
         np.testing.assert_array_equal(split["test"], ran.test)
         np.testing.assert_array_equal(split["y"], ran.dataset.y)
         assert len(split.files) == 5 + 4
-
-
-@pytest.mark.parametrize(
-    ("path", "says"), [("split.csv", "ends with .npz"), ("there.npz", "exists already")]
-)
-def test_where_a_split_is_not_written(tmp_path: Path, path: str, says: str) -> None:
-    (tmp_path / "there.npz").write_text("mine")
-    asked = ("data", "partition", "digits", "--output", path)
-    assert says in fault(suite_here(*asked, cwd=tmp_path, code=2))
-    assert (tmp_path / "there.npz").read_text() == "mine"

@@ -85,24 +85,6 @@ def test_a_notebook_shows_a_run_without_its_data() -> None:
     assert len(repr(done)) < 200
 
 
-def test_a_file_with_an_error_is_told_by_line(tmp_path: Path) -> None:
-    begin = f"algorithm file {tmp_path}/mine.py cannot be imported: "
-    for text, why in {
-        "x = 1\nclass X(:\n": "SyntaxError: invalid syntax, line 2: class X(:",
-        "\nx = y\n": "NameError(\"name 'y' is not defined\"), line 2",
-    }.items():
-        (tmp_path / "mine.py").write_text(text)
-        assert fault(suite_here("check", "mine.py", cwd=tmp_path, code=2)) == begin + why
-
-
-def test_a_file_that_is_no_archive_is_told_as_that(tmp_path: Path) -> None:
-    (tmp_path / "my.npz").write_text("x,y\n1,2\n")
-    done = suite_here("run", "--dataset", "npz:my.npz", cwd=tmp_path, code=2)
-    assert fault(done) == (
-        f"cannot read data set npz:{tmp_path}/my.npz: it is no .npz archive, as numpy.savez writes them"
-    )
-
-
 def test_names_that_nothing_has(tmp_path: Path) -> None:
     """What has a name is said, of that kind alone and where it is near; or that there is nothing yet."""
     foreign.swept(tmp_path)

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from suite.cli.app import COMMANDS, app
 from suite.cli.listing import commands, commands_page
-from tests.support.commands import document, fault, suite_here
+from tests.support.commands import document, suite_here
 from tests.support.simulations import ROOT
 
 ALL = commands(get_command(app))
@@ -45,11 +45,6 @@ def test_the_page_of_commands_is_what_the_command_prints(tmp_path: Path) -> None
     assert page == commands_page(get_command(app))
     assert suite_here("list", "commands", "--markdown", cwd=tmp_path).stdout == page
     assert document(suite_here("list", "commands", "--json", cwd=tmp_path)) == ALL
-
-
-def test_other_lists_are_no_page(tmp_path: Path) -> None:
-    said = fault(suite_here("list", "models", "--markdown", cwd=tmp_path, code=2))
-    assert said == "--markdown is for algorithms and commands, not for models"
 
 
 def test_help_loads_nothing_that_takes_long(tmp_path: Path) -> None:

@@ -11,53 +11,7 @@ import pytest
 
 from suite import console
 from suite.watch import server
-from tests.support.commands import document, fault, suite_here
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ("--dataset", "my.npz"),
-            "dataset = 'my.npz': unknown dataset 'my.npz'. Did you mean 'npz:my.npz'?",
-        ),
-        (
-            ("--dataset", "my.csv"),
-            "dataset = 'my.csv': unknown dataset 'my.csv'. Did you mean "
-            "'csv:my.csv?target=COLUMN'?",
-        ),
-        (
-            ("--dataset", "my.csv?target=sick"),
-            "dataset = 'my.csv?target=sick': unknown dataset 'my.csv?target=sick'. Did you mean "
-            "'csv:my.csv?target=sick'?",
-        ),
-        (
-            ("--set", "learning_rate=0.1"),
-            "learning_rate = 0.1: unknown hyperparameter or setting 'learning_rate'. Did you mean 'lr'?",
-        ),
-        (
-            ("--set", "batch_size=0"),
-            "settings.batch_size = 0: must be greater than or equal to 1 or 'full'",
-        ),
-    ],
-)
-def test_what_is_meant_is_named(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    told = fault(suite_here("run", *options, cwd=tmp_path, code=2))
-    assert told == f"run: 1 fault, nothing was started\n  {said}"
-
-
-def test_one_value_where_several_belong(tmp_path: Path) -> None:
-    (tmp_path / "m.yaml").write_text(
-        "algorithms: fedavg\ndatasets: [digits]\nmodels: []\nheterogeneity: [iid]\nsettings: []\n"
-        "search: {lr: 0.1}\n"
-    )
-    told = fault(suite_here("sweep", "m.yaml", "--dry-run", cwd=tmp_path, code=2))
-    assert told.splitlines()[1:5] == [
-        "  algorithms = 'fedavg': must be a list: [fedavg]",
-        "  models = []: must not be empty",
-        "  settings = []: must be a mapping of keys to values",
-        "  search.lr = 0.1: must be a mapping of keys to values",
-    ]
+from tests.support.commands import document, suite_here
 
 
 def test_a_command_off_the_path_is_named_by_its_path(
@@ -118,7 +72,3 @@ def test_a_setting_may_be_typed_as_an_option(tmp_path: Path) -> None:
     )
     said = suite_here("run", "--rounds", "--json", cwd=tmp_path, code=2).stderr
     assert said == "error: --rounds needs a value: --rounds VALUE\n"
-
-
-def test_an_option_that_is_mistyped_is_not_taken_for_a_setting(tmp_path: Path) -> None:
-    assert "No such option: --datset" in suite_here("run", "--datset", cwd=tmp_path, code=2).stderr

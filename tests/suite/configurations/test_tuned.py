@@ -121,54 +121,6 @@ def refused(text: str) -> str:
     return str(caught.value)
 
 
-def test_all_faults_of_form_at_once():
-    message = refused(
-        "algoritm: fedavg\ndataset: digits\nmodel: 3\nheterogeneity: iid\n"
-        "settings: {roundz: 5, participation: 2}\n"
-    )
-    assert "5 faults" in message
-    for fault in (
-        "algorithm: is required",
-        "Did you mean 'algorithm'?",
-        "model = 3",
-        "Did you mean 'rounds'?",
-        "settings.participation = 2",
-    ):
-        assert fault in message
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "hint"),
-    [
-        ("fedprox", "fedprx", "'fedprox'"),
-        ("digits", "digit", "'digits'"),
-        ("logreg", "logrg", "'logreg'"),
-        ("labels(2)", "label(2)", "'labels'"),
-    ],
-)
-def test_names_are_checked(old, new, hint):
-    message = refused(MINIMAL.replace(old, new))
-    assert repr(new) in message
-    assert hint in message
-
-
-def test_all_unknown_names_at_once():
-    text = MINIMAL.replace("digits", "digit").replace("logreg", "logrg")
-    message = refused(text + "params: {muh: 1}\n")
-    for name in ("digit'", "logrg'", "muh'"):
-        assert name in message
-
-
-def test_unknown_params_are_named_with_the_nearest():
-    message = refused(MINIMAL + "params: {muu: 1}\n")
-    assert "'muu'" in message
-    assert "'mu'" in message
-
-
-def test_a_param_of_the_wrong_type():
-    assert "must be a number" in refused(MINIMAL + "params: {mu: big}\n")
-
-
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "words", "{}", "1: 2", "algorithm: [1]"])
 def test_what_is_no_configuration(text):
     refused(text)
@@ -280,73 +232,6 @@ def test_assignments_win_over_a_configuration_and_the_last_one_wins():
     ).spec()
     assert spec.params == {"lr": 0.2, "mu": 0.4}
     assert spec.settings.rounds == 9
-
-
-def faults(asked: Request) -> str:
-    with pytest.raises(UserError) as caught:
-        asked.spec()
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("assignment", "hint"),
-    [("muu=1", "'mu'"), ("round=3", "'rounds'"), ("batchsize=3", "'batch_size'")],
-)
-def test_set_an_unknown_key(assignment, hint):
-    message = faults(request(assignment))
-    assert repr(assignment.partition("=")[0]) in message
-    assert f"Did you mean {hint}?" in message
-
-
-def test_set_psi_under_plain():
-    message = faults(request("psi=2", algorithm="folb"))
-    assert "psi exists only when variant=heterogeneity" in message
-    spec = request("psi=2", "variant=heterogeneity", algorithm="folb").spec()
-    assert spec.params["psi"] == 2.0
-    assert "psi" not in request("variant=plain", algorithm="folb").spec().params
-
-
-def test_set_a_word_that_is_no_choice():
-    message = faults(request("variant=both", algorithm="folb"))
-    assert "'both'" in message
-    assert "plain, heterogeneity" in message
-
-
-def test_set_needs_an_equals_sign():
-    with pytest.raises(UserError, match="--set mu: must be KEY=VALUE"):
-        request("mu")
-
-
-def test_several_faults_at_once():
-    message = faults(request("muu=1", "rounds=0", scenario=Scenario("digit", "logrg", "labels(0)")))
-    assert "5 faults" in message
-    for fault in ("muu", "rounds = 0", "'digits'", "'logreg'", "c >= 1"):
-        assert fault in message
-
-
-def test_faults_beside_an_unknown_algorithm():
-    message = faults(
-        request("rounds=0", algorithm="fedprx", scenario=Scenario("digit", "logreg", "iid"))
-    )
-    for fault in ("'fedprox'", "'digits'", "rounds = 0"):
-        assert fault in message
-
-
-def test_two_wrong_hyperparameters_at_once():
-    message = faults(request("mu=big", "lr=small"))
-    assert "'big'" in message
-    assert "'small'" in message
-
-
-@pytest.mark.parametrize("assignment", ["mu=nan", "mu=inf", "weight_decay=nan", "weight_decay=inf"])
-def test_set_a_number_that_is_none(assignment):
-    """Such a run could only diverge."""
-    assert assignment.partition("=")[0] in faults(request(assignment))
-
-
-def test_an_algorithm_refuses_what_it_cannot_honour():
-    message = faults(request("init=own", algorithm="folb"))
-    assert "folb cannot run with init=own" in message
 
 
 def test_a_request_from_a_tuned_file_is_its_spec():

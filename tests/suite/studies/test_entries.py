@@ -108,28 +108,6 @@ def test_names_are_readable():
     assert entry.paper == algorithms.resolve("folb").paper
 
 
-def test_lenet5_on_digits_is_refused_with_the_reason(faults):
-    message = faults({**BASE, "models": ["logreg", "lenet5"]})
-    assert "models = 'lenet5'" in message
-    assert "16x16" in message
-    assert "(1, 8, 8)" in message
-
-
-def test_more_labels_than_there_are_is_refused_with_the_reason(faults):
-    message = faults({**BASE, "heterogeneity": ["iid", "labels(20)"]})
-    assert "heterogeneity = 'labels(20)'" in message
-    assert "only 10 labels" in message
-
-
-def test_faults_of_data_and_model_are_shown_at_once(faults):
-    message = faults({**BASE, "models": ["lenet5"], "heterogeneity": ["labels(20)", "natural"]})
-    assert "3 faults" in message
-
-
-def test_missing_data_are_refused_before_anything_starts(faults):
-    assert "datasets = 'npz:/none.npz'" in faults({**BASE, "datasets": ["npz:/none.npz"]})
-
-
 def test_an_algorithm_refuses_what_it_cannot_honour(faults):
     given_ = {**BASE, "algorithms": ["fedavg", "folb"], "settings": {"init": "own"}}
     message = faults(given_)
@@ -139,78 +117,11 @@ def test_an_algorithm_refuses_what_it_cannot_honour(faults):
     assert entries_of(algorithms=["fedavg", "safl"], settings={"init": "own"})
 
 
-def test_an_algorithm_refuses_what_it_cannot_honour_in_the_search_too(faults):
-    search = {"init": {"choices": ["common", "own"]}}
-    message = faults({**BASE, "algorithms": ["fedavg", "folb"], "search": search})
-    assert "init=own" in message
-
-
-def test_a_search_needs_validation_data(faults):
-    message = faults({**BASE, "settings": {"val_fraction": 0}})
-    assert "settings.val_fraction" in message
-    assert "validation" in message
-
-
-UNRUNNABLE = {
-    "a choice that the algorithm has not": {"variant": {"choices": ["plain", "nonsense"]}},
-    "words for a number": {"lr": {"default": "fast", "choices": ["fast", "slow"]}},
-    "a batch of -1": {"batch_size": {"choices": [-1, 32]}},
-    "no epochs": {"local_epochs": {"low": 0, "high": 3}},
-    "no epochs at the default configuration": {"local_epochs": {"default": 0, "low": 0, "high": 3}},
-    "momentum above 1": {"momentum": {"low": 0.0, "high": 1.5}},
-    "no bound": {"lr": {"high": float("inf")}},
-    "not a number": {"lr": {"low": float("nan")}},
-}
-
-
-@pytest.mark.parametrize("name", UNRUNNABLE)
-def test_a_range_that_holds_values_no_trial_can_run_is_refused(faults, name):
-    """Such trials would fail, or end the sweep, hours after it began."""
-    (key,) = UNRUNNABLE[name]
-    assert key in faults({**BASE, "algorithms": ["folb"], "search": UNRUNNABLE[name]})
-
-
-@pytest.mark.parametrize(
-    ("low", "high"), [(1.5, 3), (0.5, 3), (1, 3.5), (1, 1e300)], ids=["low", "zero", "high", "huge"]
-)
-def test_a_range_of_whole_numbers_has_whole_ends(faults, low, high):
-    """0.5 would be searched from 0 on, which has no meaning here."""
-    search = {"astw.loop": {"low": low, "high": high}}
-    assert faults({**BASE, "algorithms": ["astw"], "search": search}).splitlines()[1:] == [
-        "  search: astw.loop: low and high must be whole numbers below 2^63, but got "
-        f"low={low:g}, high={high:g}"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("key", "spec"),
-    [
-        ("rounds", {"low": 5, "high": 100}),
-        ("clients", {"default": 5, "low": 5, "high": 10}),
-        ("val_fraction", {"low": 0.05, "high": 0.5}),
-        ("partition_seed", {"low": 0, "high": 9}),
-        ("data_seed", {"low": 0, "high": 9}),
-    ],
-)
-def test_what_makes_trials_comparable_cannot_be_searched(faults, key, spec):
-    """Equal rounds (4 of the fair protocol), and one set of validation samples for all trials."""
-    assert key in faults({**BASE, "search": {key: spec}})
-
-
 def test_a_real_setting_that_may_be_unset_is_searched_as_a_real_number():
     search = {"clip_norm": {"default": 1.0, "low": 0.1, "high": 10, "log": True}}
     (entry,) = entries_of(search=search)
     found = entry.space.ranges["clip_norm"]
     assert (found.type, found.low, found.high, found.log) == ("float", 0.1, 10, True)
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [("astw", {"loop": 0}), ("fedagg", {"alpha": 0}), ("safl", {"L": -1}), ("safl", {"L": 0.0})],
-)
-def test_values_without_a_meaning_are_refused(name, values):
-    with pytest.raises(UserError, match="must be above 0"):
-        algorithms.ALGORITHMS[name].configured(values)
 
 
 def test_a_searched_setting_that_is_unset_takes_whole_numbers_where_only_those_are_legal():
@@ -331,26 +242,6 @@ def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, 
         f"  settings.{key} = {last + 1}: must be below 2^32 - {count}: it and the {count} after it "
         "are used"
     ]
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"constraints": {"rounds_to_target": {"max": 4}}}, ["target", "rounds_to_target"]),
-        ({"constraints": {"uploaded_byte": {"max": 1}}}, ["uploaded_byte"]),
-        ({"constraints": {"uploaded_bytes": {"max": 0}}}, ["uploaded_bytes.max = 0"]),
-        ({"constraints": {"uploaded_bytes": {"maxi": 1}}}, ["Did you mean 'max'?"]),
-        ({"confirm": {"best": 1}}, ["confirm.best = 1"]),
-        ({"confirm": {"seed": 1}}, ["confirm.seed = 1", "Did you mean 'seeds'?"]),
-        ({"joint": {"over": ["models"]}}, ["joint", "unknown key 'joint'"]),
-        ({"design": "crossed"}, ["design", "unknown key 'design'"]),
-        ({"scheduler": "pbt"}, ["scheduler = 'pbt'", "'asha'"]),
-    ],
-)
-def test_settings_of_the_search_that_cannot_be_are_refused(faults, changed, words):
-    message = faults({**BASE, **changed})
-    assert all(word in message for word in words), message
-    assert "Traceback" not in message
 
 
 NU = {"low": 0.1, "high": 1.0}

@@ -88,127 +88,10 @@ def test_a_path_names_the_study_after_the_file(study_file):
     assert study == a_study()
 
 
-MANY_FAULTS = {
-    **BASE,
-    "algorithms": ["fedprx"],
-    "trials": -1,
-    "settings": {"roundz": 3},
-    "search": {"lr": {"low": 1.0, "high": 0.1}},
-}
-
-
-def test_all_faults_at_once(faults):
-    message = faults(MANY_FAULTS)
-    lines = message.splitlines()
-    assert "mine.yaml: 4 faults" in lines[0]
-    assert len(lines) == 5
-    (algorithm,) = [line for line in lines if "algorithms[0]" in line]
-    assert "'fedprx'" in algorithm
-    assert "'fedprox'" in algorithm
-    (trials,) = [line for line in lines if "trials" in line]
-    assert "-1" in trials
-    assert "greater than or equal to 1" in trials
-    (setting,) = [line for line in lines if "settings.roundz" in line]
-    assert "'rounds'" in setting
-    (order,) = [line for line in lines if "search.lr" in line]
-    assert "low=1, high=0.1" in order
-
-
-@pytest.mark.parametrize("range_", [{"low": 0.1, "high": 1.0}, {"choices": [0.1, 1.0]}, {}])
-def test_a_default_that_the_search_would_never_try_again(faults, range_):
-    message = faults(
-        {**BASE, "algorithms": ["fedprox"], "search": {"mu": {"default": 5.0, **range_}}}
-    )
-    assert "search: mu: default 5.0 must lie in the range that is searched, " in message
-
-
-def test_an_unknown_search_key_is_shown_beside_other_faults(faults):
-    message = faults({**BASE, "trials": 0, "search": {"momentun": {"low": 0.1}}})
-    assert "trials = 0" in message
-    assert "search.momentun" in message
-    assert "'momentum'" in message
-
-
-def test_an_unknown_search_key_is_shown_beside_an_unknown_algorithm(faults):
-    """No algorithm has `learning_rate`, whatever `fedprx` was meant to be."""
-    search = {**MANY_FAULTS["search"], "learning_rate": {"low": 0.1}}
-    message = faults({**MANY_FAULTS, "search": search})
-    for key in ("algorithms[0]", "trials", "settings.roundz", "search.lr", "search.learning_rate"):
-        assert key in message
-
-
-def test_an_unknown_search_key_is_shown_when_an_algorithm_is_listed_twice(faults):
-    message = faults(
-        {**BASE, "algorithms": ["fedavg", "fedavg"], "search": {"momentun": {"low": 0.1}}}
-    )
-    assert "search.momentun" in message
-
-
-def test_a_search_key_of_another_algorithm_is_unknown(faults):
-    message = faults({**BASE, "search": {"fedprox.mu": {"low": 0.1}}})
-    assert "search.fedprox.mu" in message
-    assert "unknown" in message
-
-
-def test_names_of_every_kind_are_checked(faults):
-    message = faults(
-        {
-            "algorithms": ["fedavg"],
-            "datasets": ["digit"],
-            "models": ["logrg"],
-            "heterogeneity": ["dirichlet(x)"],
-        }
-    )
-    for key, hint in (
-        ("datasets[0]", "'digits'"),
-        ("models[0]", "'logreg'"),
-        ("heterogeneity[0]", "must be a number"),
-    ):
-        (line,) = [line for line in message.splitlines() if key in line]
-        assert hint in line
-
-
 def test_missing_keys_are_named(faults):
     message = faults({"trials": 3})
     for key in BASE:
         assert f"{key}: is required" in message
-
-
-def test_an_empty_list_is_refused(faults):
-    assert "models" in faults({**BASE, "models": []})
-
-
-def test_an_unknown_key_of_a_range(faults):
-    message = faults({**BASE, "search": {"lr": {"lo": 0.1}}})
-    assert "search.lr.lo" in message
-    assert "'low'" in message
-
-
-def test_a_range_that_the_algorithm_turns_into_none_names_its_key(faults):
-    message = faults({**BASE, "search": {"lr": {"low": 5.0}}})
-    assert "low=5, high=1" in message
-    assert "lr" in message
-
-
-def test_a_log_range_starts_above_zero(faults):
-    assert "low is 0.0, but must be above 0" in faults({**BASE, "search": {"lr": {"low": 0.0}}})
-
-
-def test_a_searched_setting_needs_a_range(faults):
-    message = faults({**BASE, "search": {"momentum": {"low": 0.0}}})
-    assert "momentum" in message
-    assert "low and high" in message
-
-
-@pytest.mark.parametrize("name", ["quikstart", "smok"])
-def test_unknown_study(name):
-    with pytest.raises(UserError, match=r"unknown study.*Did you mean '(quickstart|smoke)'"):
-        read_study(name, {})
-
-
-def test_a_missing_file(tmp_path):
-    with pytest.raises(UserError, match="does not exist"):
-        read_study(str(tmp_path / "none.yaml"), {})
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "a:\tb: c", "just words"])
@@ -248,43 +131,10 @@ def test_an_interval_takes_the_place_of_choices_and_choices_that_of_an_interval(
     assert override({"search": {"lr": known}}, {"search.lr": given}) == {"search": {"lr": found}}
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"choices": [0.1, 1], "high": 1},
-        {"datasets": {"digits": {"choices": [0.1, 1], "log": True}}},
-    ],
-)
-def test_a_range_is_choices_or_an_interval(faults, spec):
-    """The interval would be passed over in silence."""
-    assert faults({**BASE, "search": {"lr": spec}}).splitlines()[1:] == [
-        f"  search.lr = {spec!r}: must have choices, or low and high: not both"
-    ]
-
-
-def test_an_override_of_a_setting_where_the_study_has_none(study_file):
-    _, study = read_study(study_file(BASE), {"settings.rounds": 7})
-    assert study.settings.rounds == 7
-
-
 def test_faults_of_overrides_are_faults_too(faults):
     message = faults(BASE, {"trials": 0, "algorithms": ["fedprx"], "settings.rounds": 0})
     assert "3 faults" in message
     assert "settings.rounds = 0" in message
-
-
-def test_an_override_into_something_that_is_no_mapping(faults):
-    assert "settings" in faults({**BASE, "settings": 5}, {"settings.rounds": 7})
-
-
-@pytest.mark.parametrize("entry", [["fedavg"], {"fedavg": None}, 3, None])
-def test_a_list_of_something_else_than_names(faults, entry):
-    """`- fedavg:` is easily written."""
-    assert "algorithms[0]" in faults({**BASE, "algorithms": [entry]})
-
-
-def test_a_search_key_that_is_no_text(faults):
-    assert "search" in faults({**BASE, "search": {1: {"low": 0.1}}})
 
 
 ANYTHING = st.recursive(
@@ -335,13 +185,3 @@ def test_whatever_stands_there_it_is_a_study_or_a_user_error(study_file, place, 
     with contextlib.suppress(UserError):
         name, study = read_study(path, {})
         assert make_entries(study, name)
-
-
-def test_a_setting_beside_the_settings_is_sent_there(tmp_path):
-    path = tmp_path / "s.yaml"
-    path.write_text(
-        "algorithms: [fedavg]\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
-        "metric: personal\n"
-    )
-    with pytest.raises(UserError, match="metric = 'personal': is a shared setting: write it as"):
-        read_study(str(path), {})

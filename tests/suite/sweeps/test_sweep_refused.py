@@ -21,32 +21,6 @@ from tests.support.searches import a_study
 from trials.common.errors import UserError
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (
-            ("--set", "warm_start=nofile.yaml"),
-            "cannot read configuration nofile.yaml: it does not exist",
-        ),
-        (
-            ("--set", "checkpoints=ftp://host/folder"),
-            "checkpoints in ftp://host/folder/smoke: Unrecognized filesystem type in URI: "
-            "ftp://host/folder/smoke",
-        ),
-        (
-            ("--name", "a/b"),
-            "--name a/b: must be the name of one folder: not . or .., without / and \\, control "
-            "characters and space around it, and at most 255 bytes",
-        ),
-    ],
-)
-@pytest.mark.parametrize("plan", [(), ("--dry-run",)])
-def test_options_that_cannot_be(tmp_path, options, says, plan):
-    done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
-    assert fault(done) == says
-    assert not (tmp_path / "runs").exists()
-
-
 def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
     place = SweepPaths(tmp_path, "mine")
     with pytest.raises(UserError, match="nofile"):
@@ -156,8 +130,3 @@ def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="holds another sweep 's'"):
         second.recording.open()
     assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]
-
-
-def test_a_device_that_is_none(tmp_path):
-    done = suite_here("run", "--set", "rounds=1", "--device", "gpu", cwd=tmp_path, code=2)
-    assert fault(done) == "device 'gpu' cannot be used: must be cpu or cuda"
