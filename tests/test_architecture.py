@@ -1,5 +1,7 @@
 """Imports run downward, in no circle: the contracts of pyproject.toml, and that they can be broken."""
 
+import ast
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -36,3 +38,13 @@ def test_an_arrow_back_up_breaks_the_contract(tmp_path: Path, above: str, below:
     code, said = linted(broken)
     assert code == 1
     assert "The suite's rooms: imports run downward BROKEN" in said
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    where = defaultdict(list)
+    for package in ("suite", "trials", "reports", "search_spaces"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    where[node.name].append(path)
+    assert not {name: paths for name, paths in where.items() if len(paths) > 1}

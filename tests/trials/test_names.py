@@ -1,6 +1,5 @@
 """Names of algorithms, data sets, models and levels: one spelling each, the nearest for a wrong one."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,6 @@ from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError
 from trials.run.spec import TrialSpec
 from trials.settings import Settings
-
-REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
-
 
 levels = st.one_of(
     st.just("iid"),
@@ -64,25 +60,6 @@ def test_levels_are_spelled_one_way(level, system):
 def test_canonical_names(parse, written, canonical):
     assert parse(written) == canonical
     assert parse(canonical) == canonical
-
-
-@pytest.mark.parametrize(
-    ("parse", "wrong", "near"),
-    [
-        (datasets.parse, "fashion_minst", "fashion_mnist"),
-        (datasets.parse, "sinthetic(1,1)", "synthetic"),
-        (datasets.parse, "digit", "digits"),
-        (models.parse, "logregg", "logreg"),
-        (models.parse, "lenet", "lenet5"),
-        (heterogeneity.parse, "dirichle(0.3)", "dirichlet"),
-        (heterogeneity.parse, "iid+sistem(steps=1..2)", "system"),
-        (algorithms.resolve, "fedprx", "fedprox"),
-        (algorithms.resolve, "saflx", "safl"),
-    ],
-)
-def test_unknown_names_suggest_the_nearest(parse, wrong, near):
-    with pytest.raises(UserError, match=f"unknown .* Did you mean '{near}'"):
-        parse(wrong)
 
 
 @pytest.mark.parametrize(

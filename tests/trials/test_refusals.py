@@ -46,40 +46,28 @@ def asked(key):
 
 
 @pytest.mark.parametrize(("name", "key"), REFUSED)
-def test_what_is_refused_is_refused_by_name_and_with_its_reason(name, key):
+def test_what_is_refused_is_refused_by_name_and_with_its_reason(name, key, monkeypatch):
+    """Of an algorithm, of a trial, which never begins, and of a study as a whole."""
     cls, (given, level, words) = ALGORITHMS[name], asked(key)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as alone:
         refuse(name, cls, Settings(**given), level)
+    with pytest.raises(UserError) as study:
+        entries_of(algorithms=["fedavg", name], settings=given, heterogeneity=[level])
     for part in (name, words, cls.unsupported[key]):
-        assert part in str(caught.value)
+        assert part in str(alone.value)
+        assert part in str(study.value)
     refuse(name, cls, Settings(), "iid")
     refuse("fedavg", FedAvg, Settings(**given), level)
-
-
-@pytest.mark.parametrize(("name", "key"), REFUSED)
-def test_a_trial_with_a_refused_setting_never_begins(name, key, monkeypatch):
-    given, level, words = asked(key)
+    assert entries_of(algorithms=["fedavg", name])
+    assert entries_of(algorithms=["fedavg"], settings=given, heterogeneity=[level])
     base = {"local_steps": None, "local_epochs": 1}
     spec = spelled(name, level, **{**base, **given})
-    began = []
-    monkeypatch.setattr("trials.engine.federation.Federation.begin", lambda *a: began.append(a))
+    monkeypatch.setattr("trials.engine.federation.Federation.begin", lambda *a: 1 / 0)
     with pytest.raises(UserError, match=words):
         finish(simulate(spec, partitioned(SIZES)))
     with pytest.raises(UserError, match=words):
         spec.configured()
-    assert not began
     spelled(name, "iid", **base).configured()
-
-
-@pytest.mark.parametrize(("name", "key"), REFUSED)
-def test_a_study_with_a_refused_setting_is_refused_as_a_whole(name, key):
-    given, level, words = asked(key)
-    with pytest.raises(UserError) as caught:
-        entries_of(algorithms=["fedavg", name], settings=given, heterogeneity=[level])
-    for part in (name, words, ALGORITHMS[name].unsupported[key]):
-        assert part in str(caught.value)
-    assert entries_of(algorithms=["fedavg", name])
-    assert entries_of(algorithms=["fedavg"], settings=given, heterogeneity=[level])
 
 
 @pytest.mark.parametrize(("name", "key"), [(n, k) for n, k in REFUSED if k != "system"])

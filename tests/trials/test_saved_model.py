@@ -16,7 +16,7 @@ from tests.support.simulations import ROOT, fresh_process
 from trials.common.errors import UserError
 from trials.run.saved_model import SavedModel, read
 from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import canonical
 from trials.run.trial import run
 from trials.settings import Settings
 
@@ -133,16 +133,6 @@ BAD = {
     "no file of torch's": b"hello",
     "nothing": b"",
 }
-UNFIT = {
-    "other names": {"weight": torch.zeros(10, 64)},
-    "other shapes": {"out.weight": torch.zeros(10, 63), "out.bias": torch.zeros(10)},
-    "whole numbers": {"out.weight": torch.zeros(10, 64).long(), "out.bias": torch.zeros(10)},
-    "no tensors": {"out.weight": 1, "out.bias": 2},
-    "one too many": {
-        k: torch.zeros(2, *s) for k, s in (("out.weight", (10, 64)), ("out.bias", (10,)))
-    },
-    "a list": [1],
-}
 
 
 @pytest.fixture(scope="module")
@@ -163,46 +153,6 @@ def test_nothing_in_a_file_is_run(folder, tmp_path, monkeypatch, name):
     said = f"saved model {file} cannot be read: it is damaged, or holds more than tensors"
     assert str(refused.value) == said
     assert not (tmp_path / "trapped").exists()
-
-
-@pytest.mark.parametrize("name", UNFIT)
-def test_weights_that_do_not_fit_are_refused(folder, tmp_path, name):
-    (tmp_path / "model.json").write_bytes((folder / "model.json").read_bytes())
-    torch.save(UNFIT[name], tmp_path / "model.pt")
-    with pytest.raises(UserError) as refused:
-        read(tmp_path)
-    file = tmp_path / "model.pt"
-    assert (
-        str(refused.value)
-        == f"saved model {file} does not hold the weights of the model in model.json"
-    )
-
-
-def test_a_folder_without_its_parts_is_refused(folder, tmp_path):
-    with pytest.raises(UserError) as refused:
-        read(tmp_path)
-    card = tmp_path / "model.json"
-    assert str(refused.value) == f"cannot read saved model {card}: it does not exist"
-    card.write_bytes((folder / "model.json").read_bytes())
-    with pytest.raises(UserError) as refused:
-        read(tmp_path)
-    assert str(refused.value) == f"saved model {tmp_path}: model.pt is missing"
-    card.write_text("{}")
-    with pytest.raises(UserError) as refused:
-        read(tmp_path)
-    assert (
-        str(refused.value)
-        == f"saved model {card} cannot be read: 7 validation errors for ModelCard"
-    )
-
-
-def test_other_data_are_refused(folder, monkeypatch):
-    saved = read(folder)
-    spec = saved.card.spec
-    other = TrialSpec(**{**spec.model_dump(), "heterogeneity": "iid"})
-    changed = SavedModel(saved.card.model_copy(update={"spec": other}), saved.server, None)
-    with pytest.raises(UserError, match=r"^the data or their partition are not the model's: "):
-        changed.score()
 
 
 def test_content_survives_a_checkpoint(folder):

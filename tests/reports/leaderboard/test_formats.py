@@ -121,31 +121,6 @@ def test_latex_has_no_percent_where_there_is_none():
     assert "0.55 $\\pm$ 0.6353}" in text, "12.706 s / sqrt(2)"
 
 
-def test_latex_says_in_comments_what_a_caption_has_to():
-    board = replace(board_of(runs("a", A), runs("b", B)), notes=("scenario: c has\nno row.",))
-    comments = [line for line in render(board, "latex").splitlines() if line.startswith("%")]
-    assert comments == [
-        "% needs \\usepackage{booktabs}",
-        "% ± shows how much a score changes with the random seed. It does not show how much it would change "
-        "if the search were run again, which is usually more. To measure that, sweep with --set tunings=5.",
-        "% $\\pm$: 95 % Student-t interval over seeds. Bold: the best and what may be the best; a line: under the "
-        "second, where the best stands alone. Below the last rule: references, not ranked.",
-        "% Note: scenario: c has no row.",
-    ]
-
-
-def test_latex_marks_the_best_with_its_ties_and_the_second_where_it_stands_alone():
-    tied = render(board_of(runs("a", A), runs("b", B), runs("c", C)), "latex")
-    bold = re.findall(r"\\textbf\{(.*?)\}", tied)
-    assert [value[:6] for value in bold] == ["91.00 ", "90.40 "]  # b is not shown to be behind a
-    assert "underline" not in tied
-    assert "70.40" in tied
-    alone = render(board_of(runs("a", A), runs("c", C)), "latex")
-    (bold,) = re.findall(r"\\textbf\{(.*?)\}", alone)
-    (underlined,) = re.findall(r"\\underline\{(.*?)\}", alone)
-    assert (bold[:6], underlined[:6]) == ("91.00 ", "70.40 ")
-
-
 def test_latex_escapes_what_is_special():
     text = render(board_of(runs("my_alg & co", A, dataset="npz:/a_b/50%#1.npz")), "latex")
     assert "my\\_alg \\& co" in text
@@ -182,18 +157,6 @@ def test_svg_is_a_whole_picture(target):
         assert word in picture
     assert "…" not in picture
     assert set(re.findall(r"https?://[^/\"]+", text)) == {"http://www.w3.org"}, "no other hosts"
-
-
-@pytest.mark.parametrize("target", [None, 0.9])
-@pytest.mark.parametrize("width", [80, 130, 200])
-def test_the_table_fits_the_terminal(width, target):
-    """Also with a diverged seed and seeds that miss the target, which need the widest columns."""
-    lines = shown(typical(target), width)
-    assert max(map(len, lines)) <= width
-    assert not [line for line in lines if "…" in line]
-    text = " ".join(line.strip() for line in lines)
-    for word in ("fedprox", "1 diverged", "behind the best", LEVEL):
-        assert word in text
 
 
 def test_the_table_says_what_is_noise():

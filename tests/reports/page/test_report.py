@@ -14,8 +14,6 @@ from reports.page.headline import headline
 from reports.page.page import build, leaderboard_page
 from tests.support.boards import LEVELS, A, B, C, board_of, run, runs, shown, trials
 
-PARAMS = ("lr", "mu", "variant")
-
 
 def board():
     return board_of(

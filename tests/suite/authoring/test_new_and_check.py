@@ -10,7 +10,7 @@ import pytest
 
 from suite.authoring.new import new_algorithm
 from suite.testing import algorithms as checking
-from tests.support.commands import document, fault, suite_here
+from tests.support.commands import document, suite_here
 from trials.common.errors import UserError
 
 HEAD = """
@@ -197,34 +197,6 @@ def test_what_is_wrong_is_found(tmp_path, only_linear, name):
     assert "Traceback" not in shown.stdout + shown.stderr
 
 
-def test_names_and_values_that_are_none_are_refused(tmp_path):
-    (tmp_path / "mine.py").write_text(SOUND)
-    (tmp_path / "none.py").write_text("A = 5\n")
-    path = tmp_path / "mine.py"
-    refused = {
-        ("mine.py", "--set", "mu=1"): "--set mu: Mine has lr",
-        ("mine.py", "--set", "lr=-1"): "lr is -1, but must be above 0",
-        (
-            "mine.py",
-            "--reduces-to",
-            "fedavgg",
-        ): "unknown algorithm 'fedavgg'. Did you mean 'fedavg'?",
-        ("mine.py:Yours",): f"{path} has no class 'Yours' that is an algorithm; it has Mine",
-        (
-            "none.py",
-        ): "none.py has no algorithm, data set, partition, modifier or sampler; a model is named with "
-        "what makes it, as in none.py:make",
-        (
-            "mine.py",
-            "--dataset",
-            "digits",
-        ): "--dataset digits: is for a model only, and mine.py:Mine is algorithm",
-        ("gone.py",): f"cannot read algorithm file {tmp_path / 'gone.py'}: it does not exist",
-    }
-    for words, says in refused.items():
-        assert fault(suite_here("check", *words, cwd=tmp_path, code=2)) == says
-
-
 def test_a_model_is_checked_on_the_data_that_it_is_for(tmp_path):
     """A module of vectors of five numbers takes no images."""
     code = "from torch import nn\n\ndef make(shape, classes):\n    return nn.Linear(shape[0], classes)\n"
@@ -254,22 +226,6 @@ def test_names_for_new_files(tmp_path):
     there = tmp_path / "test_mine.py"
     assert str(refused.value) == f"{there} exists, and is kept: choose another name or --folder"
     assert os.listdir(tmp_path) == ["test_mine.py"]
-
-
-def test_a_file_without_its_class_is_told_what_it_has(tmp_path):
-    (tmp_path / "mine.py").write_text(SOUND)
-    for words, where in {
-        (
-            "run",
-            "--algorithm",
-            "mine.py",
-        ): "run: 1 fault, nothing was started\n  algorithm = 'mine.py'",
-        ("sweep", "smoke", "--algorithms", "mine.py"): (
-            "study smoke: 1 fault, nothing was started\n  algorithms[0] = 'mine.py'"
-        ),
-    }.items():
-        says = f"{where}: algorithm mine.py: name its class too: mine.py:Mine"
-        assert fault(suite_here(*words, cwd=tmp_path, code=2)) == says
 
 
 def test_results_of_a_third_partys_method_are_asked_for_by_its_short_name(tmp_path):

@@ -114,6 +114,16 @@ there is no store runs/mlflow.db yet: run `suite sweep quickstart` | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
 'json' has an option of its own, as in every command: --json | leaderboard --format json
 --markdown is for algorithms and commands, not for models | list models --markdown
+settings.local_steps = 999999999999999999: must be less | run --set local_steps=999999999999999999
+local_steps: 1,000,000,000 minibatches | run --set local_steps=1000000000
+fine_tune: 3,000,000,000 minibatches | run --set fine_tune=1000000000
+system(epochs=1000000000..1000000000): 3,000,000,000 | run --heterogeneity 'iid+system(epochs=1000000000..1000000000)'
+--set search.lr=[1: must be a list [A, B], or a mapping | sweep smoke --set 'search.lr=[1'
+trials is given by --trials and by --set | sweep smoke --trials 3 --set trials=4
+tunings = 'x': must be a valid integer | sweep smoke --set rounds=0 --set tunings=x
+gpus_per_trial is 1.5, but must be at most 1: | sweep smoke --dry-run --set gpus_per_trial=1.5
+gpus_per_trial is 2, but must be at most 1: | reproduce folb/table1 --set gpus_per_trial=2
+cannot read algorithm file gone.py: it does not exist | check gone.py
 ends with .npz              | data partition digits --output split.csv
 """
 STUDIES = r"""
@@ -255,6 +265,17 @@ def load():
     """
 
 
+CHECKS = """
+--set mu: Mine has lr       | check mine.py --set mu=1
+lr is -1, but must be above 0 | check mine.py --set lr=-1
+Did you mean 'fedavg'?      | check mine.py --reduces-to fedavgg
+mine.py has no class 'Yours' that is an algorithm; it has Mine | check mine.py:Yours
+--dataset digits: is for a model only | check mine.py --dataset digits
+name its class too: mine.py:Mine | run --algorithm mine.py
+name its class too: mine.py:Mine | sweep smoke --algorithms mine.py
+"""
+
+
 def plugins() -> list[Row]:
     run = "run --algorithm a.py:A --set rounds=1 --set clients=4 --no-record"
     rows = [(f"algorithm: {says}", run, says, {"a.py": code}) for says, code in ALGORITHMS.items()]
@@ -265,6 +286,11 @@ def plugins() -> list[Row]:
         rows.append((f"function: {says}", run, says, {"d.py": LOAD + code}))
     rows.append(("data that exit", run, "SystemExit(0), line 1", {"d.py": "raise SystemExit(0)"}))
     rows.append(("data in a folder", run, "d.py", {"d.py": None}))
+    rows.append(
+        ("check a constant", "check a.py", "a.py has no algorithm, data set", {"a.py": "A = 5"})
+    )
+    mine = {"mine.py": FINE + "class Mine(FedAvg):\n    pass\n"}
+    rows += [(name, command, says, mine) for name, command, says, _ in listed(CHECKS)]
     return rows
 
 
@@ -281,12 +307,13 @@ def npy(array: Any) -> bytes:
 
 
 def npz(**changes: Any) -> bytes:
-    """An archive of sound arrays but for these, which are arrays or the bytes of a member."""
+    """An archive of sound arrays but for these: arrays, the bytes of a member, or None where one lacks."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, array in {**SOUND, **changes}.items():
-            content = array if isinstance(array, bytes) else npy(array)
-            archive.writestr(f"{name}.npy", content)
+            if array is not None:
+                content = array if isinstance(array, bytes) else npy(array)
+                archive.writestr(f"{name}.npy", content)
     return out.getvalue()
 
 
@@ -323,6 +350,12 @@ ARCHIVES = {
     "text": ("x_train must be finite numbers", npz(x_train=np.array([["a"] * 3] * 40))),
     "complex": ("x_train must be finite numbers", npz(x_train=np.ones((40, 3)) * 1j)),
     "a scalar": ("x_train must be finite numbers", npz(x_train=np.float32(1))),
+    "no labels": ("lacks y_test; it has", npz(y_test=None)),
+    "another shape": ("one of x_test (8, 2)", npz(x_test=np.ones((8, 8, 2)))),
+    "one label": ("all labels are 0: two labels", npz(y_train=ONES * 0, y_test=TWO * 0)),
+    "labels in words": ("number the labels, as numpy.unique", npz(y_train=np.array(["cat"] * 40))),
+    "one-hot labels": ("y_train", npz(y_train=np.eye(2)[ONES])),
+    "no test samples": ("x_test must be", npz(x_test=np.ones((0, 3)), y_test=TWO[:0])),
     "owners of half": ("40 rows, but client_train has 20", npz(client_train=ONES[:20])),
     "a header that lies": ("d.npz", npz(x_train=liar((10**12, 3)))),
     "a header that overflows": ("d.npz", npz(x_train=liar((2**62, 2**62)))),
@@ -371,15 +404,15 @@ CARD: dict[str, Any] = {
     "scores": {},
 }
 """What a saved model says of itself."""
+STATE = {"out.weight": torch.zeros(10, 64), "out.bias": torch.zeros(10)}
 OTHER = "d/model.pt does not hold the weights of the model in model.json"
 NOT_READ = "d/model.json cannot be read"
 
 
 def saved(content: Any = None, **changes: Any) -> Files:
-    """A saved model in `d`, whose state dict is this, or zeros."""
-    sound = {"out.weight": torch.zeros(10, 64), "out.bias": torch.zeros(10)}
+    """A saved model in `d`, whose state dict is this, or a sound one."""
     out = io.BytesIO()
-    torch.save(sound if content is None else content, out)
+    torch.save(STATE if content is None else content, out)
     return {"d/model.json": json.dumps({**CARD, **changes}), "d/model.pt": out.getvalue()}
 
 
@@ -397,6 +430,10 @@ MODELS = {
     "other classes": (OTHER, saved(classes=10**12)),
     "an absurd model": (OTHER, saved(spec=of_model("mlp(99999999999)"))),
     "other weights": (OTHER, saved({"w": torch.zeros(3)})),
+    "whole numbers": (OTHER, saved({**STATE, "out.weight": torch.zeros(10, 64).long()})),
+    "one too many": (OTHER, saved({name: torch.stack([of, of]) for name, of in STATE.items()})),
+    "other shapes": (OTHER, saved({**STATE, "out.weight": torch.zeros(10, 63)})),
+    "weights that lack": ("model.pt is missing", {"d/model.json": json.dumps(CARD)}),
     "no weights": (OTHER, saved({"out.weight": 1, "out.bias": 2})),
     "a list": (OTHER, saved([torch.zeros(3)])),
     "noise": ("it is damaged, or holds more than", {**saved(), "d/model.pt": b"soup"}),

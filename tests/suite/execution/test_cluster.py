@@ -43,6 +43,8 @@ def test_how_many_trials_a_node_holds() -> None:
     assert fits(NODES[0], {"CPU": 1.0, "memory": 3e9}) == 3
     assert fits(NODES[0], {"CPU": 1.0, "GPU": 0.25}) == 0
     assert fits(NODES[1], {"CPU": 0.5, "GPU": 0.25, "memory": 1e9}) == 8
+    assert fits({"GPU": 4.0}, {"GPU": 0.4}) == 8, "2 on each of 4 cards, not 10"
+    assert fits({"GPU": 4.0}, {"GPU": 1.0}) == 4
 
 
 @pytest.fixture
@@ -64,29 +66,6 @@ def test_the_cluster_is_filled_and_refilled(nodes: list[dict[str, Any]], monkeyp
     assert made.slots() == 6, "nodes are counted every few seconds"
     monkeypatch.setattr(cluster, "REFRESH_SECONDS", -1.0)
     assert made.slots() == 2
-
-
-@pytest.mark.usefixtures("no_ray_yet")
-def test_ray_that_starts_too_slowly_is_started_again(monkeypatch) -> None:
-    """On a busy machine Ray gives up after half a minute, with a bare Exception."""
-    starts: list[str] = []
-
-    def init(address: str, **options: Any) -> None:
-        starts.append(address)
-        if len(starts) < failing:
-            raise Exception("The current node timed out during startup.\nMore")
-
-    monkeypatch.setattr(cluster.ray, "init", init)
-    failing = 3
-    with cluster.connect(Resources()):
-        assert starts == ["local"] * 3
-    starts, failing = [], 9
-    with (
-        pytest.raises(UserError, match=r"3 times in a row: The current node timed out .*up\.$"),
-        cluster.connect(Resources()),
-    ):
-        pass
-    assert len(starts) == 3
 
 
 def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -> None:
@@ -349,34 +328,15 @@ def unsupported(address: str, **given: Any) -> None:
     raise ConnectionError("not as you are")
 
 
-@pytest.mark.usefixtures("no_ray_yet")
-def test_a_gpu_that_this_machine_lacks_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reach, "gpus_here", lambda: 0)
-    path = study_file(tmp_path, STUDY)
-    said = fault(suite_here("sweep", path, "--set", "gpus_per_trial=1", cwd=tmp_path, code=2))
-    assert said.startswith("gpus_per_trial is 1, but this machine has no GPU")
-    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
-
-
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
         ({"max_concurrent": 0}, "max_concurrent is 0, but must be a whole number, 1 or more"),
-        ({"max_concurrent": -1}, "max_concurrent is -1, but must be a whole number, 1 or more"),
         ({"max_concurrent": 1.5}, "max_concurrent is 1.5, but must be a whole number, 1 or more"),
-        ({"cpus_per_trial": 0}, "cpus_per_trial is 0, but must be at least 0.1"),
         ({"cpus_per_trial": float("nan")}, "cpus_per_trial is nan, but must be at least 0.1"),
         ({"gpus_per_trial": -1}, "gpus_per_trial is -1, but must be 0 or more"),
         ({"gpus_per_trial": 2}, "gpus_per_trial is 2, but must be at most 1"),
-        ({"memory_per_trial": 0}, "memory_per_trial is 0, but must be more than 0 GB"),
         ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be more than 0 GB"),
-        (
-            {"max_concurrent": "many"},
-            "max_concurrent is many, but must be a whole number, 1 or more",
-        ),
-        ({"checkpoint_seconds": -1}, "checkpoint_seconds is -1, but must be 0 or more"),
         ({"checkpoint_seconds": math.inf}, "checkpoint_seconds is inf, but must be 0 or more"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from suite.execution import cluster, gpus, reach
-from suite.execution.cluster import Resources, fits
+from suite.execution.cluster import Resources
 from suite.execution.gpus import Gpu
 from tests.support.commands import document, fault, study_file, suite_here
 from trials.common import device
@@ -37,31 +37,6 @@ trials: 1
 seeds: 1
 settings: {rounds: 2, clients: 2, execution: compiled}
 """
-
-
-def test_a_part_of_a_gpu_is_one_of_one_card() -> None:
-    node = {"CPU": 64.0, "GPU": 4.0}
-    assert fits(node, {"GPU": 0.4}) == 8, "2 on each of 4 cards, not 10"
-    assert fits(node, {"GPU": 0.25}) == 16
-    assert fits(node, {"GPU": 0.1}) == 40
-    assert fits(node, {"GPU": 1.0}) == 4
-    assert fits({"GPU": 0.0}, {"GPU": 0.4}) == 0
-
-
-@pytest.mark.parametrize("gpus", [1.5, 2.0])
-def test_a_trial_computes_on_one_gpu_at_most(tmp_path: Path, gpus: float) -> None:
-    said = (
-        f"gpus_per_trial is {gpus:g}, but must be at most 1: a trial computes on one GPU, or a part of "
-        "one"
-    )
-    for command in (
-        ("sweep", "smoke"),
-        ("reproduce", "folb/table1"),
-        ("sweep", "smoke", "--dry-run"),
-    ):
-        done = suite_here(*command, "--set", f"gpus_per_trial={gpus}", cwd=tmp_path, code=2)
-        assert fault(done) == said
-    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.usefixtures("no_ray_yet")

@@ -98,15 +98,6 @@ def test_less_is_better_where_the_task_says_so():
     assert bench.run(bench.add(entry, 4), entry, 0.1) == 50
 
 
-def test_final_runs_are_never_stopped_and_leave_no_trace(bench):
-    easy = bench.entries[0]
-    for i in range(6):
-        bench.run(bench.add(easy, i), easy, 0.9)
-    before = bench.rungs()
-    assert bench.run(bench.add(easy, 0, "final"), easy, 0.0) == 50
-    assert bench.rungs() == before
-
-
 @pytest.mark.parametrize("status", ["finished", "diverged", "failed"])
 def test_a_trial_that_is_over_is_not_stopped(bench, status):
     easy = bench.entries[0]

@@ -263,54 +263,30 @@ def test_more_seeds_add_finals_to_those_there_are():
     assert {a.source for a in more.requests()} == {a.source for a in short.requests("final")}
 
 
-def test_best_ignores_pruned_and_failed():
-    ends = {
-        1: ValidationResult(Status.PRUNED, 0.99, {3: 0.99}),
-        2: ValidationResult(Status.FAILED, 0.98, {3: 0.98}),
-        3: finished(0.2),
-    }
-    assert play_one(ends, trials=5)[1].best.index == 3
+def ending(status: Status, value: float | None = None) -> ValidationResult:
+    return ValidationResult(status, value, {} if value is None else {3: value})
 
 
-def test_best_prefers_any_finished_trial_to_a_diverged_one():
-    worst = ValidationResult(Status.FINISHED, 0.0, {10: 0.0})
-    ends = {
-        0: ValidationResult(Status.DIVERGED, 0.9, {3: 0.9}),
-        1: worst,
-        2: ValidationResult(Status.DIVERGED, None, {}),
-    }
-    assert play_one(ends, trials=3)[1].best.index == 1
+PRUNED, DIVERGED = ending(Status.PRUNED, 0.99), ending(Status.DIVERGED, 0.9)
+FAILED = ending(Status.FAILED)
+BEST = {
+    "neither pruned nor failed": ([finished(0.1), PRUNED, FAILED, finished(0.2)], 3),
+    "any finished one before a diverged one": ([DIVERGED, finished(0.0), DIVERGED], 1),
+    "a diverged one before pruned ones": ([PRUNED, DIVERGED, PRUNED], 1),
+    "the first of those that all diverge": ([ending(Status.DIVERGED, i / 10) for i in range(3)], 0),
+    "the earliest of ties": ([finished(0.1), finished(0.8), finished(0.8), finished(0.1)], 1),
+    "none of pruned ones": ([PRUNED] * 3, None),
+    "none of failed ones": ([FAILED] * 3, None),
+}
 
 
-def test_best_is_never_a_pruned_trial():
-    pruned = ValidationResult(Status.PRUNED, 0.9, {3: 0.9})
-    player, search = play_one(dict.fromkeys(range(3), pruned), trials=3)
-    assert search.best is None
-    assert search.done
-    assert player.requests("final") == []
-    ends = {0: pruned, 1: ValidationResult(Status.DIVERGED, 0.1, {3: 0.1}), 2: pruned}
-    assert play_one(ends, trials=3)[1].best.index == 1
-
-
-def test_best_is_a_diverged_trial_when_all_are():
-    ends = {i: ValidationResult(Status.DIVERGED, i / 10, {3: i / 10}) for i in range(3)}
-    player, search = play_one(ends, trials=3)
-    assert search.best.index == 0
-    assert len(player.requests("final")) == 2
-
-
-def test_best_is_the_earliest_on_ties():
-    ends = {1: finished(0.8), 2: finished(0.8), 4: finished(0.8)}
-    assert play_one(ends, trials=6)[1].best.index == 1
-
-
-def test_a_cell_whose_trials_all_fail_is_done_without_finals():
-    ends = {i: ValidationResult(Status.FAILED, None, {}) for i in range(4)}
-    player, search = play_one(ends, trials=4)
-    assert search.best is None
+@pytest.mark.parametrize(("ends", "index"), BEST.values(), ids=BEST)
+def test_which_trial_is_the_best(ends, index):
+    player, search = play_one(dict(enumerate(ends)), trials=len(ends))
+    assert (search.best and search.best.index) == index
     assert search.done
     assert player.sweep.exhausted
-    assert player.requests("final") == []
+    assert len(player.requests("final")) == (0 if index is None else 2)
 
 
 def test_a_cell_with_failed_finals_is_done():

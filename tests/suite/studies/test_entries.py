@@ -1,7 +1,6 @@
 """Entries of a study: which come out, what they search, and what is refused once data and models are known."""
 
 import contextlib
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from suite.studies.study import read_study
 from tests.support.searches import BASE, entries_of
 from trials import algorithms
 from trials.common.errors import UserError
-
-SHIPPED = sorted(p.name for p in files("search_spaces").iterdir() if p.name.endswith(".yaml"))
 
 
 def test_cells_are_the_product_with_algorithms_innermost():

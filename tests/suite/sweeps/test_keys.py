@@ -79,30 +79,6 @@ def test_every_key_that_is_none_is_said_at_once_and_alike_in_python(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--set", "rounds"), "--set rounds: must be KEY=VALUE"),
-        (
-            ("--set", "search.lr=[1"),
-            "--set search.lr=[1: must be a list [A, B], or a mapping {KEY: VALUE}",
-        ),
-        (
-            ("--trials", 3, "--set", "trials=4"),
-            "trials is given by --trials and by --set: give one of them",
-        ),
-        (("--set", "cpus_per_trial=many"), "cpus_per_trial is many, but must be at least 0.1"),
-        (
-            ("--set", "rounds=0", "--set", "tunings=x"),
-            "study smoke: 2 faults, nothing was started\n  tunings = 'x': must be a valid integer",
-        ),
-    ],
-)
-def test_what_no_key_can_be_is_refused(tmp_path: Path, words: Any, says: str) -> None:
-    assert fault(suite_here("sweep", "smoke", *words, cwd=tmp_path, code=2)).startswith(says)
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_plan_shows_what_is_set(tmp_path: Path) -> None:
     sets = ("--set", "rounds=7", "--set", "trials=3", "--set", "max_concurrent=3")
     plan = document(suite_here("sweep", "smoke", *sets, "--dry-run", "--json", cwd=tmp_path))

@@ -1,8 +1,6 @@
 """How data sets are split and partitioned to clients."""
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +16,6 @@ from trials.datasets.generated import SyntheticIID
 from trials.federated_data import partition
 from trials.heterogeneity import PARTITIONS
 from trials.settings import Settings
-
-REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
 
 def labelled(y: np.ndarray, tests: int, owner: np.ndarray | None = None) -> Dataset:
@@ -186,20 +182,7 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
         ("dirichlet(0.3)", {"clients": 5000}, "cannot be partitioned to 5000 clients"),
         ("labels(2)", {"clients": 5000}, "use fewer clients"),
         ("labels(11)", {}, "only 10 labels"),
-        ("labels(0)", {}, "c >= 1 must hold"),
-        ("labels(1.5)", {}, "must be a whole number"),
         ("natural", {}, "does not say which client"),
-        ("dirichlet(0)", {}, "a < inf must hold"),
-        ("dirichlet(nan)", {}, "a < inf must hold"),
-        ("dirichlet(x)", {}, "must be a number"),
-        ("dirichlet", {}, r"the form is dirichlet\(a\)"),
-        ("iid(3)", {}, "the form is iid"),
-        ("iid+system(steps=0..3)", {}, r"1 <= LOW <= HIGH < 2\^31 must hold"),
-        ("iid+system(steps=5..2)", {}, r"1 <= LOW <= HIGH < 2\^31 must hold"),
-        ("iid+system(steps=5)", {}, "must be LOW..HIGH"),
-        ("iid+system(steps=1..2)+system(steps=1..2)", {}, "given twice"),
-        ("dirichlet(0.3,a=0.5)", {}, "dirichlet"),
-        ("iid+system(steps=1..2,steps=3..4)", {}, "system"),
     ],
 )
 def test_what_cannot_be_had_is_said(digits, level, given, says):

@@ -12,10 +12,9 @@ from trials.common.errors import UserError
 from trials.common.randomness import generator
 from trials.datasets.base import Dataset
 from trials.datasets.generated import Synthetic, SyntheticIID
-from trials.datasets.images import MNIST
 from trials.federated_data import partition
 from trials.run.spec import TrialSpec
-from trials.run.trial import load_dataset, partition_data, run
+from trials.run.trial import load_dataset, partition_data
 from trials.settings import Settings
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
@@ -166,85 +165,6 @@ def test_npz_without_owners(tmp_path):
         partition(dataset, heterogeneity.parse("natural"), Settings())
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"y_test": None}, "lacks y_test; it has .*x_train"),
-        ({"x_train": None, "x_test": None}, "lacks x_test, x_train"),
-        ({"x_train": np.zeros((29, 2, 3))}, "x_train has 29 rows, but y_train has 30"),
-        ({"y_test": np.zeros(5, int)}, "x_test has 6 rows, but y_test has 5"),
-        ({"client_train": np.zeros(3, int)}, "x_train has 30 rows, but client_train has 3"),
-        ({"x_test": np.zeros((6, 3, 2))}, r"x_train has shape \(2, 3\), one of x_test \(3, 2\)"),
-        ({"y_train": np.arange(30) % 3 - 1}, "whole numbers; labels count 0, 1"),
-        ({"x_train": np.full((30, 2, 3), np.nan)}, "x_train must be finite"),
-        (
-            {"x_test": np.zeros((0, 2, 3)), "y_test": np.zeros(0, int)},
-            "x_test must be finite numbers of shape .samples",
-        ),
-        ({"y_train": np.eye(3)[np.arange(30) % 3], "y_test": np.eye(3)[[0] * 6]}, "y_train|label"),
-        (
-            {"y_train": np.arange(30) % 3 + 0.5},
-            r"y_train must be whole .* regression is a table, csv:PATH\?target=COLUMN&task=regression",
-        ),
-        (
-            {"y_train": np.array(["cat"] * 30)},
-            "y_train must .*: number the labels, as numpy.unique",
-        ),
-        (
-            {"y_train": np.zeros(30, int), "y_test": np.zeros(6, int)},
-            "all labels are 0: two labels",
-        ),
-        ({"y_train": np.array(1)}, "y_train|label"),
-        ({"y_train": np.array([{}] * 30)}, "cannot read"),
-    ],
-    ids=[
-        "no y_test",
-        "no x",
-        "rows of x_train",
-        "rows of y_test",
-        "rows of client_train",
-        "sample shapes",
-        "negative labels",
-        "nan",
-        "empty test",
-        "one-hot labels",
-        "fractional labels",
-        "text labels",
-        "one label",
-        "scalar labels",
-        "pickled labels",
-    ],
-)
-def test_npz_that_does_not_fit(tmp_path, given, says):
-    with pytest.raises(UserError, match=says):
-        load(tmp_path, **given)
-
-
-def test_npz_that_is_none(tmp_path):
-    (tmp_path / "text.npz").write_text("no archive")
-    np.save(tmp_path / "one.npy", np.zeros(3))
-    for name in ("absent.npz", "text.npz", "one.npy", "."):
-        with pytest.raises(UserError, match="cannot read data set npz:"):
-            datasets.parse(f"npz:{tmp_path}/{name}").load(0, None, None)
-
-
-@pytest.mark.parametrize("error", [RuntimeError("no network"), ConnectionResetError()])
-def test_mnist_offline_says_what_to_do(tmp_path, monkeypatch, error):
-    from trials.datasets.torchvision_import import torchvision
-
-    def fail(self):
-        raise error
-
-    monkeypatch.setattr(torchvision.datasets.MNIST, "download", fail)
-    for name, archive in (("mnist", "MNIST"), ("fashion_mnist", "FashionMNIST")):
-        with pytest.raises(UserError) as raised:
-            datasets.parse(name).load(0, None, str(tmp_path))
-        said = str(raised.value)
-        for part in ("train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz", "--data-root"):
-            assert part in said
-        assert str(tmp_path / archive / "raw") in said
-
-
 def needs(archive: str) -> None:
     raw = REAL / archive / "raw"
     stem = "train-images-idx3-ubyte"
@@ -268,21 +188,3 @@ def test_mnist_files(name, archive):
     train = dataset.x[~dataset.test]
     assert train.mean(dtype=float) == pytest.approx(0, abs=1e-3)
     assert train.std(dtype=float) == pytest.approx(1, abs=1e-3)
-
-
-def test_fedavg_learns_mnist():
-    needs(MNIST.archive)
-    common = Settings(rounds=4, clients=20, participation=0.25, local_steps=30)
-    spec = TrialSpec(
-        algorithm="fedavg",
-        params={"lr": 0.05},
-        dataset="mnist",
-        model="logreg",
-        heterogeneity="iid",
-        settings=common,
-        seed=0,
-    )
-    trained, data = run(spec)
-    well_split(data)
-    assert trained.history[0]["test_accuracy"] < 0.3
-    assert trained.history[-1]["test_accuracy"] > 0.8

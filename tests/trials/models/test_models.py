@@ -1,8 +1,5 @@
 """Models: the shapes they need, their sizes, their first weights."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,8 +7,6 @@ import torch
 from trials import models
 from trials.common.errors import UserError
 from trials.models.base import Model
-
-REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
 
 def test_lenet5_refuses_small_images():
