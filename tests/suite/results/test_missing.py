@@ -100,10 +100,7 @@ def falsify(value: float) -> Callable[[Store], None]:
 
 @pytest.mark.parametrize(
     ("alter", "said"),
-    [
-        (delete, ""),
-        (falsify(5.0), "metric test_score, which is no accuracy"),
-    ],
+    [(delete, ""), (falsify(5.0), "metric test_score, which is no accuracy")],
     ids=["deleted", "no accuracy"],
 )
 def test_an_entry_without_all_its_final_runs_is_marked_and_not_ranked(
