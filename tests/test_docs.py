@@ -91,28 +91,6 @@ def test_the_architecture_names_every_room():
         assert rooms <= paths(ARCHITECTURE)
 
 
-def test_a_trial_crosses_what_the_architecture_says():
-    """At most ten types and twelve files, and each file of the table speaks of the types of its row."""
-    table = sections(ARCHITECTURE.read_text())["From a study to a leaderboard row"]
-    rows = re.findall(r"^\| `(\S+)` \| (.*) \|$", table, re.MULTILINE)
-    assert len(rows) <= 12
-    of = {file: re.findall(r"`([A-Z]\w+)`", row) for file, row in rows}
-    assert len({name for names in of.values() for name in names}) <= 10
-    for file, names in of.items():
-        missing = [
-            name for name in names if not re.search(rf"\b{name}\b", (ROOT / file).read_text())
-        ]
-        assert missing == [], file
-
-
-def test_the_tutorial_says_what_its_study_compares():
-    study = yaml.safe_load((ROOT / "search_spaces" / "studies" / "quickstart.yaml").read_text())
-    text = (ROOT / "docs" / "tutorial.md").read_text()
-    levels = re.search(r"heterogeneity levels: (`.+?`), and (`.+?`)", " ".join(text.split()))
-    assert levels is not None
-    assert [level.strip("`") for level in levels.groups()] == study["heterogeneity"]
-
-
 def test_the_readme_s_own_study_stops_no_trial_and_searches_rates_as_the_quickstart_does():
     """Early stopping makes results depend on timing; a narrower range had its winner at an end."""
     (text,) = re.findall(r"```yaml\n(# mine.yaml.+?)```", README.read_text(), re.DOTALL)

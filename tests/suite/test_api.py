@@ -98,65 +98,38 @@ class Mine:
 MINE = "algorithm: must be a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned "
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: suite.run(Mine), MINE + "configuration, not the class Mine: put the class into a"),
-        (lambda: suite.trainable(Mine()), MINE + "configuration, not an object of the class Mine"),
-        (lambda: suite.tuned(Mine), MINE + "configuration, not the class Mine"),
-        (
-            lambda: suite.run(dataset={"x": 1}),
-            "dataset: must be a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or "
-            "module:function, not an object of the class dict",
-        ),
-        (
-            lambda: suite.run(model=Mine()),
-            "model: must be a name that `suite list models` shows, FILE.py:function, or a function",
-        ),
-        (lambda: suite.run(heterogeneity=["iid"]), "heterogeneity: must be a level as `suite list"),
-        (
-            lambda: suite.run(settings="rounds=3"),
-            "settings: must be a mapping, as in {'rounds': 20}",
-        ),
-        (
-            lambda: suite.run(settings={"rounds": 5}, rounds=6),
-            "rounds is 5 in settings and 6 beside it: give one of them",
-        ),
-        (
-            lambda: suite.run(model=nn.Linear(2, 2)),
-            "model: must be what makes a module, its class Linear or a function of (shape, classes), not a module",
-        ),
-        (lambda: suite.sweep("smoke", algorithms=Mine), MINE + "configuration, not the class Mine"),
-        (lambda: suite.sweep("smoke", models=[Mine()]), "model: must be a name that `suite list"),
-        (lambda: suite.sweep("smoke", datasets=[{"x": 1}]), "dataset: must be a name that `suite"),
-        (
-            lambda: suite.sweep({**CONTENT, "datasets": [{"x": 1}]}, name="mine"),
-            "dataset: must be a name that `suite list datasets` shows",
-        ),
-        (lambda: suite.sweep(Mine), "study: must be a shipped study's name, a path to a YAML file"),
-        (lambda: suite.sweep(CONTENT), "name: a study that is no file needs one, as its key or as"),
-        (
-            lambda: suite.sweep({**CONTENT, "name": "one"}, name="two"),
-            "name is 'one' in the study and 'two' beside it: give one of them",
-        ),
-        (lambda: suite.sweep({**CONTENT, "name": 3}), "name: must be a name, not an object"),
-        (lambda: suite.leaderboard(Mine), "sweep: must be the name of a sweep or a study, or what"),
-        (lambda: suite.report(Mine()), "sweep: must be the name of a sweep or a study, or what"),
-        (lambda: suite.status({"x": 1}), "sweep: must be the name of a sweep or a study, or what"),
-        (lambda: suite.stop(None), "sweep: must be the name of a sweep, not None"),
-        (lambda: suite.replay(7), "run_id: must be the id of a run in MLflow, not an object"),
-        (lambda: suite.report(output=Mine), "output: must be a path, not the class Mine"),
-        (lambda: suite.sweep("smoke", storage=Mine), "storage: must be a path, not the class Mine"),
-        (lambda: suite.sweep("smoke", minutes=0), "minutes: must be at least 0.1, not 0"),
-        (lambda: suite.load_model(Mine), "path: must be a path, not the class Mine"),
-    ],
-)
+WRONG: dict[str, Callable[[], Any]] = {
+    f"{MINE}configuration, not the class Mine: put the": lambda: suite.run(Mine),
+    f"{MINE}configuration, not an object of the class Mine": lambda: suite.trainable(Mine()),
+    f"{MINE}configuration, not the class Mine": lambda: suite.sweep("smoke", algorithms=Mine),
+    "dataset: must be a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or "
+    "module:function, not an object of the class dict": lambda: suite.run(dataset={"x": 1}),
+    "dataset: must be a name": lambda: suite.sweep({**CONTENT, "datasets": [{}]}, name="mine"),
+    "model: must be a name that `suite list models`": lambda: suite.run(model=Mine()),
+    "model: must be what makes a module, its class": lambda: suite.run(model=nn.Linear(2, 2)),
+    "heterogeneity: must be a level as": lambda: suite.run(heterogeneity=["iid"]),
+    "settings: must be a mapping, as in {'rounds': 20}": lambda: suite.run(settings="rounds=3"),
+    "rounds is 5 in settings and 6 beside": lambda: suite.run(settings={"rounds": 5}, rounds=6),
+    "study: must be a shipped study's name": lambda: suite.sweep(Mine),
+    "name: a study that is no file needs one": lambda: suite.sweep(CONTENT),
+    "name is 'one' in the study": lambda: suite.sweep({**CONTENT, "name": "one"}, name="two"),
+    "name: must be a name, not an object": lambda: suite.sweep({**CONTENT, "name": 3}),
+    "sweep: must be the name of a sweep or a study": lambda: suite.status({"x": 1}),
+    "sweep: must be the name of a sweep, not None": lambda: suite.stop(None),
+    "run_id: must be the id of a run in MLflow": lambda: suite.replay(7),
+    "output: must be a path, not the class Mine": lambda: suite.report(output=Mine),
+    "path: must be a path, not the class Mine": lambda: suite.load_model(Mine),
+    "minutes: must be at least 0.1, not 0": lambda: suite.sweep("smoke", minutes=0),
+}
+
+
+@pytest.mark.parametrize("says", WRONG)
 def test_what_is_no_name_is_refused_and_says_what_is(
-    call: Callable[[], Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as refused:
-        call()
+        WRONG[says]()
     assert str(refused.value).startswith(says)
     assert not list(tmp_path.iterdir())
 

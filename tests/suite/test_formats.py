@@ -1,4 +1,4 @@
-"""What version 0.1 wrote is refused in one line, and nothing of it is touched."""
+"""What version 0.2 wrote is refused in one line, and nothing of it is touched."""
 
 import shutil
 import sqlite3
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.mark.parametrize("found", [None, 0, 1, "2", True])
-def test_what_has_no_format_or_a_smaller_one_is_of_0_1(found: object) -> None:
+def test_what_has_no_format_or_a_smaller_one_is_of_0_2(found: object) -> None:
     with pytest.raises(FormatError) as refused:
         check_format("x", found)
     assert str(refused.value) == f"x {READ}"
@@ -63,7 +63,7 @@ def without_format(storage: Path, sweep: str) -> None:
 
 
 def test_a_store(tmp_path: Path) -> None:
-    """Runs of 0.1 are no part of a leaderboard, and a command that names them refuses them."""
+    """Runs of 0.2 are no part of a leaderboard, and a command that names them refuses them."""
     paths = swept(tmp_path)
     swept(tmp_path, name="t")
     store = Store(None, paths.storage)

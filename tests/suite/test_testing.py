@@ -62,8 +62,7 @@ def test_a_breach_is_said(check, wrong):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
-    [("idle", "a whole number of steps, at least 1"), ("silent", "at least one")],
+    ("wrong", "says"), [("idle", "a whole number of steps, at least 1"), ("silent", "at least one")]
 )
 def test_a_modifier_s_breach_is_said(wrong, says):
     with pytest.raises(WrongError, match=says):

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.oracle import (
-    SEED,
-    SIZES,
-    spelled,
-)
+from tests.support.oracle import SEED, SIZES, spelled
 from tests.support.searches import entries_of
 from tests.support.simulations import finish, partitioned, settings, simulation, state
 from trials.algorithms import ALGORITHMS

@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.oracle import (
-    EXECUTIONS,
-    LR,
-    SEED,
-    SIZES,
-    D,
-    initial,
-    local_sgd,
-    service,
-)
+from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, initial, local_sgd, service
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms.fedprox import FedProx
 from trials.common.randomness import uniform

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from reports.leaderboard.replication import (
-    Draw,
-    difference,
-    differences,
-    mean_of,
-    spreads,
-)
+from reports.leaderboard.replication import Draw, difference, differences, mean_of, spreads
 from reports.leaderboard.statistics import LEVEL
 from tests.support.boards import by_seed
 

@@ -153,11 +153,7 @@ def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
     draw = np.random.default_rng(1).normal(size=(2, 8))
     found = compared(table({"a": list(draw[0]), "b": list(draw[1]), "c": list(draw.min(0) - 5)}))
     verdicts = {frozenset((p.first, p.second)): p.verdict for p in found.pairs}
-    assert verdicts == {
-        frozenset("ab"): SAME,
-        frozenset("ac"): DIFFERS,
-        frozenset("bc"): DIFFERS,
-    }
+    assert verdicts == {frozenset("ab"): SAME, frozenset("ac"): DIFFERS, frozenset("bc"): DIFFERS}
     assert [p.threshold for p in found.pairs] == pytest.approx([0.05] * 3), "one pair is left"
 
 

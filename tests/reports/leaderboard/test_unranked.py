@@ -69,7 +69,7 @@ def test_a_row_away_from_its_papers_setting_keeps_its_rank_with_a_mark():
         runs("c", B, reference=True, away="x"),
     )
     assert [(row.algorithm, row.rank, row.away) for row in board.rows] == [
-        *(("a", 1, ""), ("folb", 2, "steps are equal"), ("c", None, "")),
+        *(("a", 1, ""), ("folb", 2, "steps are equal"), ("c", None, ""))
     ]
     note = "° folb is ranked away from its paper's setting: steps are equal."
     assert board.notes == (note,)

@@ -27,11 +27,7 @@ def test_an_exact_tie_has_no_leader() -> None:
     assert known.startswith("Highest mean: a and b: tied at 0.9100")
     assert [
         line.split(" | ")[0] for line in render(board, "md").splitlines() if " | 0." in line
-    ] == [
-        "| 1=",
-        "| 1=",
-        "| 3",
-    ]
+    ] == ["| 1=", "| 1=", "| 3"]
 
 
 def test_no_leader_is_named_over_families_where_no_two_methods_differ() -> None:

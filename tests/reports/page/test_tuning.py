@@ -58,10 +58,7 @@ def test_importance_finds_what_matters():
     found = [
         ({"lr": lr, "mu": mu, "c": c}, 1 - abs(lr - 0.5))
         for lr, mu, c in zip(
-            draw.random(40),
-            10 ** draw.uniform(-4, 0, 40),
-            draw.choice(["p", "q"], 40),
-            strict=True,
+            draw.random(40), 10 ** draw.uniform(-4, 0, 40), draw.choice(["p", "q"], 40), strict=True
         )
     ]
     share = tuning.importance(found, True)

@@ -90,29 +90,3 @@ def test_a_store_of_many_runs_is_made_and_read(tmp_path: Path) -> None:
     read = found(tmp_path, "scale.py", "measure", "store")["commands"]
     assert len(read) > 2
     assert all(row["seconds"] > 0 and row["peak_megabytes"] > 10 for row in read)
-
-
-def test_the_page_on_agreement_has_the_numbers_that_were_measured():
-    document = json.loads((ROOT / "benchmarks" / "agreement.json").read_text())
-    page = (ROOT / "docs" / "agreement.md").read_text()
-    rows = re.findall(
-        r"^\| (\S+) \| (\S+) \| (\S+) \| (\S*) ?\| (\S+) \| (\S*) ?\| .*\|$", page, re.M
-    )
-    names = {"fedlab": "FedLab", "flwr": "Flower", "pfl": "pfl-research", "fedjax": "FedJAX"}
-    expected = []
-    for pair in document["pairs"]:
-        first, changed = pair["first_round_apart"], pair.get("corrected")
-        expected.append(
-            (
-                names[pair["peer"]],
-                pair["algorithm"],
-                "never" if first is None else str(first),
-                "" if first is None else f"{pair['apart_there']:.1e}",
-                f"{pair['apart_at_the_end']:.1e}",
-                "" if changed is None else f"{changed['apart_at_the_end']:.1e}",
-            )
-        )
-    assert [(row[0], row[1].lower(), *row[2:]) for row in rows] == expected
-    assert all(f"{names[peer]} {version}" in page for peer, version in document["versions"].items())
-    unexplained = [pair for pair in document["pairs"] if "corrected" in pair]
-    assert all(pair["corrected"]["first_round_apart"] is None for pair in unexplained)

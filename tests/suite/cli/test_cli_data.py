@@ -3,8 +3,6 @@
 import hashlib
 import re
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -208,11 +206,6 @@ def test_prepare_of_what_is_generated_needs_nothing(tmp_path: Path) -> None:
     items = document(suite_here("data", "prepare", "synthetic(1,1)", "--json", cwd=tmp_path))
     assert [item["dataset"] for item in items] == ["synthetic(1,1)"]
     assert items[0]["sound"]
-
-
-def test_the_picture_needs_no_torch() -> None:
-    code = "import sys, reports.partition; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_an_exported_split_is_that_of_a_run(tmp_path: Path) -> None:

@@ -33,9 +33,7 @@ def test_a_run_whose_store_turned_read_only_is_shown(tmp_path: Path, method: str
 LATE = Exception("The current node timed out during startup.\nThis could happen because ...")
 
 
-def test_ray_that_does_not_start_in_time_is_started_again(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_ray_that_does_not_start_in_time_is_started_again(capsys: pytest.CaptureFixture[str]):
     with (
         patch.object(cluster.ray, "init", side_effect=[LATE, LATE, None]) as init,
         patch.object(cluster.ray, "shutdown"),

@@ -188,13 +188,7 @@ def test_a_request_without_assignments_has_the_defaults():
 
 
 @pytest.mark.parametrize(
-    ("assignment", "value"),
-    [
-        ("mu=1e-4", 1e-4),
-        ("mu=0.5", 0.5),
-        ("mu=1", 1.0),
-        ("lr=.5", 0.5),
-    ],
+    ("assignment", "value"), [("mu=1e-4", 1e-4), ("mu=0.5", 0.5), ("mu=1", 1.0), ("lr=.5", 0.5)]
 )
 def test_set_a_hyperparameter(assignment, value):
     spec = request(assignment).spec()

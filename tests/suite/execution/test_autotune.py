@@ -166,9 +166,7 @@ def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any
     assert replay(journal).executions == {where: "sequential"}
 
 
-def test_a_run_on_a_gpu_is_computed_as_it_is_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_on_a_gpu_is_computed_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a CPU the rule decides, which is what was measured there."""
     run = single.trial.run
     monkeypatch.setattr(single, "fastest", lambda *given: ("sequential", {}))

@@ -186,10 +186,7 @@ def test_bad_input_starts_nothing(tmp_path):
             "init, loss, lr_decay, momentum, partition_seed, scored, scored_model, selection, "
             "weight_decay",
         ),
-        (
-            "momentum",
-            "--set momentum: must be KEY=VALUE",
-        ),
+        ("momentum", "--set momentum: must be KEY=VALUE"),
         (
             "momentum=2",
             "--set: 1 fault, nothing was started\n"

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from suite.search.entry_search import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
-from tests.support.searches import (
-    Player,
-    by_entry,
-    finished,
-    play_one,
-    replay,
-    sweep_of,
-)
+from tests.support.searches import Player, by_entry, finished, play_one, replay, sweep_of
 from trials.common import randomness
 from trials.run.outcome import Status
 

@@ -93,11 +93,7 @@ FORMS = {
         2,
         "trial 0 of its entry was not asked for",
     ),
-    "another trial's id": (
-        at(2, changed(entry_id="elsewhere")),
-        2,
-        "{} is no id of such a trial",
-    ),
+    "another trial's id": (at(2, changed(entry_id="elsewhere")), 2, "{} is no id of such a trial"),
 }
 
 
@@ -160,11 +156,7 @@ def without_bad_lines(place: SweepPaths) -> int:
 
 @pytest.mark.parametrize(
     ("change", "deleted"),
-    [
-        (at(3, lambda _: b"soup"), 2),
-        (lambda x: [*x[:1], *x[2:]], 3),
-        (lambda x: x + x[1:], None),
-    ],
+    [(at(3, lambda _: b"soup"), 2), (lambda x: [*x[:1], *x[2:]], 3), (lambda x: x + x[1:], None)],
     ids=["text", "a lost ask", "doubled"],
 )
 def test_without_the_named_lines_what_is_lost_runs_again(

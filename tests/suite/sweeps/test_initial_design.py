@@ -29,18 +29,6 @@ def run(paths: SweepPaths, resume: bool = False, **changes: object) -> Sweep:
     return sweep
 
 
-def first_rates(sweep: Sweep) -> dict[str, list[float]]:
-    return {
-        search.entry.algorithm: [a.params["lr"] for a in search.requests[1:]]
-        for search in sweep.search.entries.values()
-    }
-
-
-def test_a_new_sweep_shares(tmp_path: Path) -> None:
-    rates = first_rates(run(SweepPaths(tmp_path, "new")))
-    assert rates["fedprox"] == rates["fedavg"]
-
-
 def test_levels_that_a_sweep_takes_in_come_after_those_that_it_had(tmp_path: Path) -> None:
     """So published configurations stay with the level that had them, wherever the option lists it."""
     paths = SweepPaths(tmp_path, "grown")

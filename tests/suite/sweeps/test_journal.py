@@ -15,7 +15,7 @@ from suite.sweeps.journal.file import Journal, begins, line, peek, raw_lines, sh
 from trials.common.errors import UserError
 
 EVENTS = [
-    {"event": "begin", "format": 2, "study": {"algorithms": ["folb"], "target": None, "lr": 1e-5}},
+    {"event": "begin", "format": 3, "study": {"algorithms": ["folb"], "target": None, "lr": 1e-5}},
     {"event": "request", "trial_id": "a-s0000", "params": {"lr": 0.1, "variant": "plain"}},
     {"event": "end", "trial_id": "a-s0000", "error": "line\nof a traceback · é \u2028 \x85"},
 ]
@@ -157,7 +157,7 @@ def test_threads_do_not_mix_lines(path):
 def test_how_a_sweep_began_is_read_without_the_rest(tmp_path):
     """Each session's line; what else there is may be damaged, and the last line torn."""
     first, second = (
-        line("begin", {"format": 2, "study_name": name}) + b"\n" for name in ("a", "b")
+        line("begin", {"format": 3, "study_name": name}) + b"\n" for name in ("a", "b")
     )
     path = tmp_path / "journal.jsonl"
     path.write_bytes(first + b"soup\n" + second + first[:20])

@@ -157,17 +157,6 @@ def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path):
     assert f"  {wide}" in text
 
 
-def test_of_many_findings_of_a_kind_the_first_are_named_and_the_rest_counted(tmp_path):
-    storage = tmp_path / "runs"
-    algorithms = ["fedavg", "fedprox", "fednova", "fedavgm", "scaffold"]
-    sweep(storage, {**STUDY, "algorithms": algorithms, "trials": 1})
-    board = read_leaderboard(Store(None, storage), Query("small"))
-    few = [r.algorithm for r in board.rows if any(f.kind == "few" for f in r.audit.findings)]
-    assert len(few) == 5
-    line = f"per hyperparameter: {few[0]}, {few[1]}, {few[2]} and 2 more."
-    assert line in " ".join(" ".join(shown(board, 200)).split())
-
-
 def test_the_command_for_a_wider_range_searches_there(tmp_path):
     options = shlex.split(
         "--set search.lr=0.01..20 --set search.fedprox.mu=0.001..3 --dry-run --json"

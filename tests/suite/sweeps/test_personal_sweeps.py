@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from suite.configurations.configuration import read
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
+from suite.tracking.store import Store
+from tests.support import foreign
 from tests.support.commands import document, fault, histories, records, study_file, suite_here
 
 STUDY = """
@@ -52,8 +56,6 @@ def test_clients_own_models_are_ranked_above_the_server_s(swept: Path) -> None:
 
 
 def course(folder: Path, run, metric: str) -> list[tuple[int, float]]:
-    from suite.tracking.store import Store
-
     return Store(None, folder / "runs").history(run.run_id, metric)
 
 
@@ -90,6 +92,19 @@ def test_a_resumed_sweep_equals_an_uninterrupted_one(swept: Path, tmp_path: Path
     suite_here(*SWEEP, "--trials", 1, cwd=tmp_path)
     suite_here(*SWEEP, "--trials", 2, "--resume", cwd=tmp_path)
     assert histories(tmp_path) == histories(swept)
+
+
+def test_a_metric_of_all_labels_alike_is_searched_and_ranked(tmp_path: Path) -> None:
+    place = foreign.swept(tmp_path, settings={**foreign.ROUNDS, "rounds": 4, "eval_every": 1, "metric": "macro_f1"})
+    store = Store(None, place.storage)
+    for kind, part in (("search", "val"), ("final", "test")):
+        for run in store.find(kind=kind):
+            course = store.history(run.run_id, f"{part}_macro_f1")
+            score = statistics.fmean(value for at, value in course if at > 1)
+            assert run.metrics[f"{part}_score"] == pytest.approx(score)
+    board = read_leaderboard(store, Query("s"))
+    assert (board.metric, board.rows[0].mean) == ("test_macro_f1", run.metrics["test_score"])
+    assert board.rows[0].worst_clients is not None
 
 
 def test_data_without_a_client_s_own_test_samples_are_refused(tmp_path: Path) -> None:

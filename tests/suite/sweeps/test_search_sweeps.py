@@ -99,27 +99,3 @@ def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(confirmed: Pa
     shown = suite_here("leaderboard", "--name", "confirmed", "--format", "md", cwd=confirmed).stdout
     assert ", warm-started (confirmed)**" in shown
     assert {row["rank"] for row in board["rows"] if row["warm"]} == {1}
-
-
-def test_nu_cannot_be_searched_for_the_score_alone(tmp_path: Path) -> None:
-    text = BOUND.replace("constraints: {uploaded_bytes: {max: 40000}}\n", "")
-    path = study_file(tmp_path, text + "search: {safl_extended.nu: {low: 0.1, high: 1.0}}\n")
-    said = suite_here("sweep", path, "--dry-run", cwd=tmp_path, code=2).stderr
-    assert "safl_extended.nu: is searched only under a constraint on uploaded_bytes" in said
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--set", "sampler=cma"], ["sampler = 'cma'"]),
-        (["--set", "warm_start=nowhere.yaml"], ["nowhere.yaml"]),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    tmp_path: Path, options: list[str], words: list[str]
-) -> None:
-    path = study_file(tmp_path, BOUND)
-    said = suite_here("sweep", path, *options, cwd=tmp_path, code=2).stderr
-    assert all(word in said for word in words), said
-    assert not (tmp_path / "runs/small").exists()

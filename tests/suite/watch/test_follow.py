@@ -13,8 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from reports.page import live
-from reports.page.live import Frame, Live, home_page, live_parts
-from reports.page.trial_table import Asked
+from reports.page.live import Frame, home_page
 from suite.sweeps import running
 from suite.sweeps.follow import Followed
 from suite.sweeps.journal import file as journal
@@ -23,7 +22,6 @@ from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.watch.pages import Pages
 from suite.watch.views import Views
-from tests.support.boards import board_of, runs
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.common.errors import UserError
@@ -247,7 +245,7 @@ def test_a_file_that_no_sweep_wrote_is_nothing(tmp_path: Path, content: str) -> 
 
 
 @pytest.mark.parametrize(
-    "raw", [b"soup", b"[1]", b'{"event": "end"}', b'{"event": "begin", "format": 2}']
+    "raw", [b"soup", b"[1]", b'{"event": "end"}', b'{"event": "begin", "format": 3}']
 )
 def test_a_line_that_no_sweep_wrote_is_said_each_time(
     sweep: tuple[Path, list[str]], raw: bytes
@@ -303,25 +301,3 @@ def test_final_runs_of_a_former_best_make_no_cell_whole(sweep: tuple[Path, list[
     add(folder, Requested(better), ended(Requested(better), 3.0, 0.6))
     found = followed.refresh()
     assert (found.entries[0].recorded, found.done) == (0, 3)
-
-
-def test_classes_of_one_name_are_told_apart(sweep: tuple[Path, list[str]]) -> None:
-    """In the standings, and on the leaderboard of the scenarios that are whole."""
-    folder, ids = sweep
-    first, second = (entry.about() for entry in entries_of(**STUDY))
-    about = {
-        ids[0]: first | {"algorithm": "a/mine.py:Mine"},
-        ids[1]: second | {"algorithm": "b/other.py:Mine"},
-    }
-    study = a_study(**STUDY).model_dump(mode="json")
-    (folder / "journal.jsonl").write_bytes(line(Begun("quick", study, 2, {}, {}, "x", about)))
-    trials = [asked(entry, 0) for entry in ids]
-    add(folder, *trials, *(ended(one, 1.0, 0.5) for one in trials))
-    found = Followed(folder).refresh()
-    assert [entry.name for entry in found.entries] == ["Mine (mine.py)", "Mine (other.py)"]
-    page = live_parts(Live(found), Asked())
-    assert all(f">{entry.name}</a></th>" in page for entry in found.entries)
-    board = board_of(*(runs(one["algorithm"], [0.5, 0.6]) for one in about.values()))
-    page = live_parts(Live(found, board=board), Asked())
-    assert "Standings" not in page
-    assert all(entry.name in page for entry in found.entries)

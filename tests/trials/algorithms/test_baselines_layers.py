@@ -29,14 +29,7 @@ N = len(SIZES)
 PARTS = list(clients(partitioned(SIZES)))
 UNITS = 3
 NETWORK = f"mlp({UNITS},{UNITS})"
-SHAPES = [
-    (UNITS, FEATURES),
-    (UNITS,),
-    (UNITS, UNITS),
-    (UNITS,),
-    (CLASSES, UNITS),
-    (CLASSES,),
-]
+SHAPES = [(UNITS, FEATURES), (UNITS,), (UNITS, UNITS), (UNITS,), (CLASSES, UNITS), (CLASSES,)]
 SPLITS = np.cumsum([np.prod(shape) for shape in SHAPES])
 D = int(SPLITS[-1])
 SHALLOW = int(SPLITS[1])

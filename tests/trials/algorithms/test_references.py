@@ -136,11 +136,7 @@ class Meter:
 def test_centralized_sees_as_many_samples_as_the_clients(selection, batch, level, monkeypatch):
     """Where minibatches divide the clients' data, so that none is short."""
     common = settings(
-        batch_size=batch,
-        local_steps=None,
-        local_epochs=2,
-        participation=0.6,
-        selection=selection,
+        batch_size=batch, local_steps=None, local_epochs=2, participation=0.6, selection=selection
     )
     found = []
     for algorithm in (FedAvg(lr=LR), Centralized()):

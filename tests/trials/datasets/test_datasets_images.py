@@ -129,19 +129,6 @@ def test_a_truncated_file_is_named_and_left_alone(mnist):
     assert f"curl -L --create-dirs -o {path} https://" in wrong[0].remedy
 
 
-def test_an_absent_file_is_named_with_the_command_that_gets_it(mnist):
-    root, _ = mnist
-    path = root / "MNIST/raw/train-labels-idx1-ubyte.gz"
-    path.unlink()
-    with pytest.raises(UserError) as raised:
-        load("mnist", root)
-    for part in (f"absent: {path.name})", "no network", f"-o {path} https", "SUITE_DATA"):
-        assert part in str(raised.value)
-    absent = [r for r in datasets.prepare("mnist", str(root)) if r.found is None]
-    assert [r.path for r in absent] == [path]
-    assert not absent[0].sound
-
-
 def test_absent_files_are_downloaded_and_then_checked(tmp_path, monkeypatch):
     from trials.datasets.torchvision_import import torchvision
 

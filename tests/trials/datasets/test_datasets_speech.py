@@ -130,16 +130,6 @@ def test_features_are_kept_and_used_again(root, monkeypatch):
     np.testing.assert_array_equal(load(root).x, first.x)
 
 
-def test_a_broken_cache_is_made_anew(root):
-    first = load(root)
-    (cache,) = root.glob("*.npz")
-    whole = cache.read_bytes()
-    for data in (whole[:-100], b"", b"no array"):
-        cache.write_bytes(data)
-        np.testing.assert_array_equal(load(root).x, first.x)
-        assert cache.read_bytes() == whole
-
-
 def test_a_root_that_cannot_be_written_to_leaves_the_cache_to_the_user(root, tmp_path, monkeypatch):
     from trials.datasets import cache, speech
 
