@@ -34,7 +34,6 @@ FORMS = [
     ("final", "reached", "perhaps"),
     ("final", "partition_fingerprint", None),
     ("final", "params", '{"lr":[0.1]}'),
-    ("final", "params", '{"lr":1,"lr":2}'),
     ("final", "seed", "9" * 20),
     ("final", "target", "nan"),
     ("final", "source", "soup"),
