@@ -275,12 +275,12 @@ def budget(found: Mapping[str, Sequence[float]], look: Look, title: str, better:
     return lines(drawn, look, ("search trials", title), spans(drawn, better), "step-after")
 
 
-def average_ranks(found: Mapping[str, Sequence[float]], look: Look, title: str) -> Spec:
+def average_ranks(found: Mapping[str, Sequence[float]], look: Look) -> Spec:
     """Average rank of each algorithm against search trials, the best, 1, on top."""
     drawn = _against_trials(found)
     worst = max(v for line in drawn for v in line.y if math.isfinite(v))
     span = {"all": (0.9, max(worst, 2.0) + 0.1)}
-    spec = lines(drawn, look, ("search trials", title), span, "step-after")
+    spec = lines(drawn, look, ("search trials", "average rank on validation"), span, "step-after")
     for layer in spec["layer"]:
         layer["encoding"]["y"]["scale"]["reverse"] = True
     return spec

@@ -103,7 +103,7 @@ def _tuning(
             found["search"] += _search(group, name, trials, share, better > 0)
     ranks = tuning.ranks_by_budget(signed)
     if len(signed) > 1 and ranks:
-        spec = line_charts.average_ranks(ranks, look, "average rank on validation")
+        spec = line_charts.average_ranks(ranks, look)
         title = f"Average rank over {len(signed)} scenarios"
         alt = f"{title} of the best configuration so far, against search trials"
         found["budget"].insert(0, Chart("budget-ranks", title, alt, spec))

@@ -217,7 +217,7 @@ def render(template: str, **content: Any) -> str:
     return _templates().get_template(template).render(sign=SIGN, **content)
 
 
-def inlined(found: Sequence[Chart], still: bool = True) -> list[dict[str, str]]:
+def inlined(found: Sequence[Chart], still: bool) -> list[dict[str, str]]:
     """Charts as a page holds them: specifications, and beside each a `still` picture of it."""
     return [
         {

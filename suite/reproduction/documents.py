@@ -92,7 +92,7 @@ def _content(path: Path) -> dict[str, Any] | None:
     """A document; None for what is none, or is damaged."""
     try:
         content = json.loads(plain(path, "document").read_bytes())
-    except (OSError, ValueError):
+    except (OSError, RecursionError, ValueError):
         return None
     if not isinstance(content, dict) or not str(content.get("command")).startswith(COMMAND):
         return None

@@ -183,11 +183,10 @@ def of_the_best(finals: Sequence[Record]) -> list[Record]:
     return [run for run in finals if run.tags.get("source") == newest[search(run)]]
 
 
-def published(store: Reader, query: Query | None = None) -> dict[tuple[str, str], Record]:
+def published(store: Reader, query: Query) -> dict[tuple[str, str], Record]:
     """The leaderboard's rows in the store by sweep and scenario, of each the newest: a harvest removes the
     former ones once it has written all of its own.
     """
-    query = query or EVERYTHING
     found = query.find(store, RunKind.LEADERBOARD, **query.scope)
     return {(run.tags.get("sweep", ""), run.tags.get("entry_id", run.run_id)): run for run in found}
 

@@ -75,7 +75,7 @@ class Store(Reader):
             with writable(storage):
                 storage.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        with _patience(1, 5), contextlib.nullcontext() if tracking_uri else alone(storage):
+        with _patience(), contextlib.nullcontext() if tracking_uri else alone(storage):
             try:
                 self.client = MlflowClient(self.uri)
                 self.client.search_experiments(max_results=1)
@@ -360,9 +360,9 @@ def open_existing(tracking_uri: str | None, storage: Path) -> Store:
 
 
 @contextlib.contextmanager
-def _patience(retries: int, seconds: int) -> Iterator[None]:
-    """Ask a server only so often and so long; for the first question, where a person waits."""
-    names = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": retries, "MLFLOW_HTTP_REQUEST_TIMEOUT": seconds}
+def _patience() -> Iterator[None]:
+    """Ask a server again only once, and wait 5 seconds; for the first question, where a person waits."""
+    names = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
     with kept(*names):
-        os.environ.update({name: str(value) for name, value in names.items()})
+        os.environ.update(names)
         yield

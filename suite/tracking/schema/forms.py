@@ -70,7 +70,7 @@ def form(of: Any) -> Callable[[str], Any]:
         return TypeAdapter(of)
 
     def read(text: str) -> Any:
-        return adapter().validate_python(json.loads(text))
+        return adapter().validate_json(text)
 
     return read
 

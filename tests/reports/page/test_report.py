@@ -235,7 +235,7 @@ def test_names_at_lines_take_the_ink_of_the_page(built):
 
 def test_the_axis_of_average_ranks_begins_at_the_best():
     found = {"a": [1.0, 1.5], "b": [2.0, 1.5]}
-    spec = line_charts.average_ranks(found, style.styles(found), "average rank")
+    spec = line_charts.average_ranks(found, style.styles(found))
     (spans,) = (p["value"] for p in spec["params"] if p["name"] == "spans")
     assert spans == {"all": [0.9, 2.1]}
 

@@ -20,7 +20,7 @@ from tests.support.searches import Player, a_study, entries_of, replay
 from trials import algorithms
 from trials.algorithm import Range
 
-OWN = f"{Path(__file__).parents[3] / 'examples/own_sampler.py'}:EarlyTPE"
+OWN = f"{Path(__file__).parents[3] / 'examples/own_sampler.py'}:make"
 TRIALS = {"tpe": 50, OWN: 50, "gp": 20, "random": 20, "grid": 20}
 """Of a sampler: past its start-up, in seconds."""
 NESTED = {
@@ -90,7 +90,7 @@ def test_a_new_optuna_s_defaults_change_no_number(
         for name in ("TPESampler", "GPSampler", "RandomSampler")
     }
     monkeypatch.setattr(samplers, "samplers", SimpleNamespace(**recorders))
-    SAMPLERS.parse(sampler).make(seed=1)
+    SAMPLERS[sampler].make(seed=1)
     assert given
     for name, arguments in given.items():
         parameters = inspect.signature(getattr(optuna.samplers, name)).parameters

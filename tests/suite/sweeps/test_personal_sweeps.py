@@ -95,7 +95,9 @@ def test_a_resumed_sweep_equals_an_uninterrupted_one(swept: Path, tmp_path: Path
 
 
 def test_a_metric_of_all_labels_alike_is_searched_and_ranked(tmp_path: Path) -> None:
-    place = foreign.swept(tmp_path, settings={**foreign.ROUNDS, "rounds": 4, "eval_every": 1, "metric": "macro_f1"})
+    place = foreign.swept(
+        tmp_path, settings={**foreign.ROUNDS, "rounds": 4, "eval_every": 1, "metric": "macro_f1"}
+    )
     store = Store(None, place.storage)
     for kind, part in (("search", "val"), ("final", "test")):
         for run in store.find(kind=kind):

@@ -31,7 +31,6 @@ FORMS = [
     ("final", "metric", None),
     ("final", "reached", "perhaps"),
     ("final", "params", '{"lr":[0.1]}'),
-    ("final", "params", '{"lr":1,"lr":2}'),
     ("final", "target", "nan"),
     ("final", "source", "soup"),
     ("final", "code", '{"a.py:A":7}'),
