@@ -285,6 +285,11 @@ def plugins() -> list[Row]:
     for says, code in FUNCTIONS.items():
         rows.append((f"function: {says}", run, says, {"d.py": LOAD + code}))
     rows.append(("data that exit", run, "SystemExit(0), line 1", {"d.py": "raise SystemExit(0)"}))
+    run = "sweep smoke --sampler own.py:make --dry-run"
+    for code in ("return seed", "return seed / 0"):
+        made = {"own.py": f"def make(seed): {code}"}
+        rows.append((f"sampler: {code}", run, "sampler own.py:make r", made))
+    rows.append(("no sampler", run, "own.py has no function 'make'", {"own.py": "A = 5"}))
     rows.append(("data in a folder", run, "d.py", {"d.py": None}))
     rows.append(
         ("check a constant", "check a.py", "a.py has no algorithm, data set", {"a.py": "A = 5"})
