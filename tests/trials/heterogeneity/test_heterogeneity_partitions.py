@@ -14,33 +14,15 @@ from trials.datasets.base import Dataset
 from trials.federated_data import partition
 from trials.settings import Settings
 
-LEVELS = [
-    "iid",
-    "iid+sizes(lognormal(0.3))",
-    "iid+sizes(lognormal(9))",
-    "dirichlet(0.01)",
-    "dirichlet(1)",
-    "dirichlet(0.6)+sizes(lognormal(0.3))",
-    "dirichlet(1e308)",
-    "dirichlet_by_class(1e-300)",
-    "dirichlet_by_class(0.1)",
-    "dirichlet_by_class(10)",
-    "dirichlet_by_class(1e308)",
-    "labels(1)",
-    "labels(3)",
-    "labels(1)+sizes(powerlaw)",
-    "labels(2)+sizes(powerlaw)",
-    "shards(1)",
-    "shards(3)",
-    "shards(1,strict)",
-    "shards(2,strict)",
-    "gaussian(labels=2,mean=12,std=5)",
-    "gaussian(labels=1,mean=3,std=0)",
-    "gaussian(labels=1..3,mean=12,std=5)",
-    "groups({0,2},{1},share=0.3,mean=8,std=2)",
-    "labels(2)+sizes(lognormal_absolute(1,1))",
-    "natural",
-]
+NAMES = """
+iid iid+sizes(lognormal(0.3)) iid+sizes(lognormal(9)) dirichlet(0.01) dirichlet(1)
+dirichlet(0.6)+sizes(lognormal(0.3)) dirichlet(1e308) dirichlet_by_class(1e-300)
+dirichlet_by_class(0.1) dirichlet_by_class(10) dirichlet_by_class(1e308) labels(1) labels(3)
+labels(1)+sizes(powerlaw) labels(2)+sizes(powerlaw) shards(1) shards(3) shards(1,strict)
+shards(2,strict) gaussian(labels=2,mean=12,std=5) gaussian(labels=1,mean=3,std=0)
+gaussian(labels=1..3,mean=12,std=5) groups({0,2},{1},share=0.3,mean=8,std=2)
+labels(2)+sizes(lognormal_absolute(1,1)) natural"""
+LEVELS = NAMES.split()
 SHARING = ("gaussian", "groups")
 
 
@@ -176,13 +158,11 @@ for name, level in {pairs}:
     dataset = datasets.parse(name).load(3, 6, None)
     print(partition(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
 """
-PAIRS = [
-    ("digits", level)
-    for level in USUAL
-    if level.startswith(("iid", "dirichlet", "labels", "shards"))
-]
-PAIRS += [("digits", "gaussian(labels=3,mean=100,std=10)"), ("digits", "groups(mean=100,std=10)")]
-PAIRS += [("synthetic(1,1)", "natural")]
+DEALT = """iid+sizes(lognormal(0.3)) dirichlet(0.3) dirichlet(0.3)+sizes(lognormal(0.3))
+dirichlet_by_class(0.3) labels(3) labels(2)+sizes(powerlaw) shards(2) shards(2,strict)
+gaussian(labels=3,mean=100,std=10) gaussian(labels=1..3,mean=100,std=10) groups(mean=100,std=10)
+labels(2)+sizes(lognormal_absolute)"""
+PAIRS = [*(("digits", level) for level in DEALT.split()), ("synthetic(1,1)", "natural")]
 
 
 def test_fingerprints_are_the_same_in_a_fresh_process_and_differ_between_levels():
