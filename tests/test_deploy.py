@@ -101,9 +101,3 @@ def test_commands_exist_and_take_these_options(path: Path) -> None:
             assert given <= known, f"suite {' '.join(words)}"
     if path is GUIDE:
         assert {"sweep", "status", "stop"} <= named
-
-
-def test_the_readme_leads_there() -> None:
-    assert "docs/cluster.md" in (ROOT / "README.md").read_text()
-    for name in (LAUNCHER, JOB, SCRIPT):
-        assert f"deploy/{name.name}" in GUIDE.read_text()

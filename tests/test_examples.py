@@ -11,7 +11,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 
 from suite.tracking.store import Store
 from tests.support import own_ray
@@ -116,25 +115,6 @@ def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path):
     hubs.write_text(hubs.read_text() + "# changed\n")
     changed = fault(suite_here("replay", final.run_id, cwd=tmp_path, code=2))
     assert f"{part} has changed since: SHA-256 was " in changed
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "examples/none.py:FedMedian",
-            "cannot read algorithm file {here}/examples/none.py: it does not exist",
-        ),
-        (
-            f"{EXAMPLE}:FedMedean",
-            f"{EXAMPLE} has no class 'FedMedean' that is an algorithm; it has FedMedian",
-        ),
-    ],
-)
-def test_a_file_that_is_none_is_refused(name, message, tmp_path):
-    done = suite_here("sweep", "smoke", "--algorithms", name, "--dry-run", cwd=tmp_path, code=2)
-    said = f"algorithms[0] = {name!r}: {message.format(here=tmp_path)}"
-    assert fault(done) == f"study smoke: 1 fault, nothing was started\n  {said}"
 
 
 SAMPLER = """

@@ -15,7 +15,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
 SCRIPTS = sorted((ROOT / ".ci").iterdir())
 MAKE = (ROOT / "Makefile").read_text()
-FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 COMPATIBILITY = (ROOT / "docs" / "compatibility.md").read_text()
 
 
@@ -69,20 +68,6 @@ def test_the_hooks_are_what_lint_checks():
     commands = re.findall(r"\$\(BIN\)/(.+)", lint[1])
     (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [hook["entry"] for hook in local["hooks"]] == [f".venv/bin/{c}" for c in commands]
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.stem)
-def test_an_issue_s_form_asks_each_thing_once(form):
-    content = yaml.safe_load(form.read_text())
-    assert {"name", "description", "labels", "body"} <= set(content)
-    asked = [field for field in content["body"] if field["type"] != "markdown"]
-    assert len({field["id"] for field in asked}) == len(asked)
-    assert any(field.get("validations", {}).get("required") for field in asked)
-
-
-def test_a_bug_s_form_asks_for_what_doctor_says():
-    text = (ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml").read_text()
-    assert "`suite doctor --json`" in text
 
 
 WINDOWS = "import sys; sys.platform = 'win32'; sys.argv = [{argv!r}]; import {module}"

@@ -331,11 +331,6 @@ def test_bad_input_is_refused_as_the_command_refuses_it(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_study_without_a_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="name: a study that is no file needs one"):
-        suite.sweep(CONTENT, storage=tmp_path)
-
-
 def test_a_measure_that_there_is_not_is_refused(swept: Result, storage: Path) -> None:
     with pytest.raises(UserError, match=r"unknown metric 'scores'\. Did you mean 'score'"):
         suite.leaderboard("mine", metric="scores", storage=storage)

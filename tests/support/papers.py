@@ -1,6 +1,10 @@
 """A paper of one table, small enough to be run."""
 
-from suite.reproduction import experiments
+from pathlib import Path
+
+import pytest
+
+from suite.reproduction import experiments, paper
 from suite.reproduction.experiments import parse_paper
 
 SMALL = """
@@ -34,6 +38,15 @@ tables:
     claims:
       - {says: alike, metric: test_accuracy, of: fedprox, is: "~", to: fedavg}
 """
+
+
+def only(monkeypatch: pytest.MonkeyPatch, root: Path, text: str) -> None:
+    """Have this paper in place of those that are shipped; `read_paper` keeps what it has read."""
+    (root / "papers").mkdir(parents=True, exist_ok=True)
+    (root / "papers" / "toy.yaml").write_text(text)
+    for module in (experiments, paper):
+        monkeypatch.setattr(module, "files", lambda package: root)
+    experiments.read_paper.cache_clear()
 
 
 def toy(text: str) -> experiments.Experiment:

@@ -17,6 +17,8 @@ from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.study import Study
 from trials.run.outcome import ENDINGS, Status
+from trials.run.spec import TrialSpec
+from trials.settings import Settings
 
 BASE = {
     "algorithms": ["fedavg"],
@@ -35,6 +37,13 @@ def a_study(**given: Any) -> Study:
 def entries_of(**given: Any) -> list[Entry]:
     """The entries of `a_study`; no data are loaded."""
     return make_entries(a_study(**given), "test")
+
+
+def a_trial(algorithm: str = "fedavg", model: str = "logreg", **given: Any) -> TrialSpec:
+    """A trial on digits, with nothing searched."""
+    place = {"dataset": "digits", "model": model, "heterogeneity": "iid"}
+    settings = Settings(**{"rounds": 3, "clients": 8, "participation": 1.0, **given})
+    return TrialSpec(algorithm=algorithm, params={}, **place, settings=settings, seed=0)
 
 
 def finished(value: float) -> ValidationResult:

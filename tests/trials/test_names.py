@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError
-from trials.run.spec import TrialSpec
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
 from trials.settings import Settings
 
 levels = st.one_of(
@@ -76,15 +77,8 @@ def test_a_name_that_is_near_to_none_gets_the_list(parse, known):
 
 
 def key(level: str) -> str:
-    return TrialSpec(
-        algorithm="fedavg",
-        params={},
-        dataset="digits",
-        model="logreg",
-        heterogeneity=heterogeneity.parse(level).name,
-        settings=Settings(),
-        seed=0,
-    ).data_key
+    place = Scenario("digits", "logreg", heterogeneity.parse(level).name)
+    return canonical("fedavg", {}, place, Settings(), 0).data_key
 
 
 def test_data_keys_tell_levels_apart_but_not_their_systems():

@@ -92,22 +92,8 @@ def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
     assert first["reached_share"] == 1.0
     tuned = json.loads(suite_here("tuned", "list", "--json", cwd=tmp_path).stdout)
     assert {entry["algorithm"] for entry in tuned} == {"fedavg", "fedprox"}
-    best = json.loads(
-        suite_here(
-            "run",
-            "--tuned",
-            "--dataset",
-            "sine",
-            "--model",
-            "linear",
-            "--heterogeneity",
-            "iid",
-            "--seed",
-            "1",
-            "--json",
-            cwd=tmp_path,
-        ).stdout
-    )
+    place = "--dataset sine --model linear --heterogeneity iid --seed 1 --json"
+    best = json.loads(suite_here("run", "--tuned", *place.split(), cwd=tmp_path).stdout)
     by_error = sorted(tuned, key=lambda entry: entry["scores"]["val_mse"])
     assert tuned == by_error, "validation, not test, says what is best"
     assert best["algorithm"] == by_error[0]["algorithm"]

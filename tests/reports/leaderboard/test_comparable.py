@@ -182,14 +182,6 @@ def test_all_pairs_are_in_the_json_document():
     assert document["overall"]["test_accuracy"]["pairs"][0]["verdict"] == "cannot reject at this n"
 
 
-def test_latex_escapes_all_that_is_special_to_it():
-    text = render(board_of(runs("a\\b~c^d<e>{f}", A)), "latex")
-    wanted = (
-        "a\\textbackslash{}b\\textasciitilde{}c\\textasciicircum{}d\\textless{}e\\textgreater{}"
-    )
-    assert wanted + "\\{f\\}" in text
-
-
 def test_a_row_knows_where_its_run_is():
     found = [dataclasses.replace(r, run_id=f"r{r.seed}", page="/#/x") for r in runs("a", A)]
     (row,) = board_of(found).rows

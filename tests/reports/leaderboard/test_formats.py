@@ -125,6 +125,9 @@ def test_latex_escapes_what_is_special():
     text = render(board_of(runs("my_alg & co", A, dataset="npz:/a_b/50%#1.npz")), "latex")
     assert "my\\_alg \\& co" in text
     assert "npz:50\\%\\#1.npz" in text
+    text = render(board_of(runs("a\\b~c^d<e>{f}", A)), "latex")
+    assert r"a\textbackslash{}b\textasciitilde{}c\textasciicircum{}d\textless{}e" in text
+    assert r"\{f\}" in text
 
 
 @pytest.mark.parametrize("other", [{"model": "mlp"}, {"sweep": "day", "split": "other"}])

@@ -91,6 +91,7 @@ Did you mean 'momentum'?    | run --set momentun=0.5
 unknown study 'quickstrat'. Did you mean 'quickstart'? | sweep quickstrat
 trials = -3: must be greater than or equal to 1 | sweep quickstart --trials -3
 settings.participation = 3: must be less | run --set participation=3
+--clients            | tuned recommend --dataset digits --heterogeneity iid --clients 0
 --clients 0: must be at least 1 | data describe digits iid --clients 0
 1294 training samples cannot be partitioned | data describe digits iid --clients 5000
 lr is 'fast', but must be a number | run --set lr=fast
@@ -285,6 +286,11 @@ def plugins() -> list[Row]:
     for says, code in FUNCTIONS.items():
         rows.append((f"function: {says}", run, says, {"d.py": LOAD + code}))
     rows.append(("data that exit", run, "SystemExit(0), line 1", {"d.py": "raise SystemExit(0)"}))
+    plan = "sweep smoke --sampler own.py:make --dry-run"
+    for code in ("return seed", "return seed / 0"):
+        made = {"own.py": f"def make(seed): {code}"}
+        rows.append((f"sampler: {code}", plan, "sampler own.py:make r", made))
+    rows.append(("no sampler", plan, "own.py has no function 'make'", {"own.py": "A = 5"}))
     rows.append(("data in a folder", run, "d.py", {"d.py": None}))
     rows.append(
         ("check a constant", "check a.py", "a.py has no algorithm, data set", {"a.py": "A = 5"})

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 import suite
-from suite.cli.control import _standing
 from suite.runs.single import Finished
-from suite.sweeps.sweep import Sweep
 from tests.support import foreign
 from tests.support.commands import fault, suite_here
 from trials.common.errors import UserError, unknown
@@ -38,46 +36,6 @@ def test_where_nothing_is_a_listing_says_so(only_a_run: Path) -> None:
     assert said == f"sqlite:///{only_a_run}/runs/mlflow.db holds no sweep"
 
 
-def test_a_narrow_terminal_is_shown_whole_configurations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    level = "labels(2)+system(steps=1..20)"
-    foreign.swept(tmp_path, algorithms=["folb"], heterogeneity=[level])
-    cells = {}
-    for width in (80, 200):
-        monkeypatch.setenv("COLUMNS", str(width))
-        shown = suite_here("tuned", "list", cwd=tmp_path).stdout
-        assert max(map(len, shown.splitlines())) <= width
-        cells[width] = shown
-    assert "…" not in cells[80] + cells[200]
-    narrow, wide = (
-        [
-            [cell.strip() for cell in line.strip("│").split("│")]
-            for line in cells[width].splitlines()[3:]
-            if line.startswith("│")
-        ]
-        for width in (80, 200)
-    )
-    (whole,) = wide
-    algorithm, cell, val, test, params, sweep = whole
-    assert (algorithm, cell, sweep) == ("folb", f"digits · logreg · {level}", "s")
-    joined = ["".join(column).replace(" ", "") for column in zip(*narrow, strict=True)]
-    assert joined == ["folb", cell.replace(" ", ""), val, test, params.replace(" ", "")]
-    assert "too narrow for: from. --json shows all." in cells[80]
-    assert "too narrow" not in cells[200]
-
-
-def test_status_counts_what_add_up() -> None:
-    """7 of the 9 trials that ended count, two are final runs of a former best."""
-    counts = {"finished": 5, "pruned": 4, "diverged": 0, "failed": 0, "died": 0}
-    one = {"name": "s", "ended": 9, "superseded": 2, "expected": 7, "recorded": 9, **counts}
-    rest = {"running": False, "asked_to": None, "per_minute": None, "idle_seconds": 3.0}
-    assert _standing({**one, **rest}) == (
-        "s: 7/7 trials (5 finished, 4 pruned), 9 recorded; finished, 2 superseded, "
-        "last event 3 s ago"
-    )
-
-
 def test_a_notebook_shows_a_run_without_its_data() -> None:
     done = suite.run("fedavg", rounds=1, clients=4)
     assert isinstance(done, Finished)
@@ -97,12 +55,3 @@ def test_names_that_nothing_has(tmp_path: Path) -> None:
     assert str(unknown("sweep", "nope", ["pers"])) == "unknown sweep 'nope'. Known: pers."
     said = fault(suite_here("status", "x", "--storage", "nothing", cwd=tmp_path, code=2))
     assert said == "unknown sweep in nothing 'x'. There is none yet."
-
-
-def test_a_sweep_that_is_over_is_finished(tmp_path: Path) -> None:
-    place = foreign.swept(tmp_path)
-    status = suite_here("status", "s", cwd=tmp_path).stdout
-    assert "; finished, last event " in status
-    sweep = Sweep("s", foreign.little(trials=4), place, resume=True)
-    foreign.play(sweep, most=1)
-    assert "; not running here" in suite_here("status", "s", cwd=tmp_path).stdout

@@ -33,21 +33,11 @@ for command in sys.argv[1:]:
     loaded[command] = sorted({"torch", "optuna", "ray"} & set(sys.modules))
 print(json.dumps(loaded), file=sys.stderr)
 """
+LISTS = ("algorithms", "datasets", "models", "heterogeneity", "studies", "papers")
 READERS = (
-    "--help",
-    "list algorithms",
-    "list datasets",
-    "list models",
-    "list heterogeneity",
-    "list studies",
-    "list papers",
-    "status",
-    "tuned list",
-    "tuned show",
+    *("--help", *(f"list {kind}" for kind in LISTS), "status", "tuned list", "tuned show"),
     "tuned recommend --dataset digits --heterogeneity iid",
-    "leaderboard",
-    "leaderboard --format html",
-    "report",
+    *("leaderboard", "leaderboard --format html", "report"),
 )
 
 

@@ -36,16 +36,7 @@ def test_values_outside_what_an_equation_means_are_refused(algorithm, name):
     assert rule in ("at least 0", "at most 1", "above 0")
 
 
-FEW = (
-    "--algorithms",
-    "fedavg,fedprox",
-    "--heterogeneity",
-    "iid",
-    "--trials",
-    2,
-    "--set",
-    "rounds=2",
-)
+FEW = "--algorithms fedavg,fedprox --heterogeneity iid --trials 2 --set rounds=2"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +45,7 @@ def swept(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("swept")
     study = study_file(folder)
     for name in ("one", "two"):
-        suite_here("sweep", study, *FEW, "--name", name, *SINGLY, cwd=folder)
+        suite_here("sweep", study, *FEW.split(), "--name", name, *SINGLY, cwd=folder)
     return folder
 
 
@@ -104,7 +95,7 @@ def test_a_run_names_the_statistic_of_the_tuned_file_beside_its_own(swept):
 
 
 def test_a_resume_with_the_same_options_says_nothing_about_them(swept):
-    again = ("sweep", "small.yaml", *FEW, "--name", "one", *SINGLY, "--resume")
+    again = ("sweep", "small.yaml", *FEW.split(), "--name", "one", *SINGLY, "--resume")
     assert noted(suite_here(*again, cwd=swept)) == []
     fewer = ("sweep", "small.yaml", "--name", "one", *SINGLY, "--resume")
     levels = ["iid", "labels(2)+system(steps=1..5)"]

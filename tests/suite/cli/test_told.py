@@ -2,7 +2,6 @@
 
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from suite import console
-from suite.watch import server
 from tests.support.commands import document, suite_here
 
 
@@ -32,16 +30,6 @@ def test_a_new_algorithm_s_next_commands_run(tmp_path: Path) -> None:
     (check,) = [line for line in said.splitlines() if " check " in line]
     suite_here(*shlex.split(check)[1:], cwd=tmp_path)
     assert said.index(" check ") < said.index("pip install pytest")
-
-
-def test_a_port_that_is_taken_is_replaced_unless_it_was_asked_for() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with server.bind("127.0.0.1", None, port) as there:
-            assert there.getsockname()[1] != port
-    assert "Default: 5000, or one that is free" in " ".join(
-        suite_here("ui", "--help", cwd=Path.cwd()).stdout.replace("│", " ").split()
-    )
 
 
 def test_an_old_python_is_told_in_a_line(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.configurations.distance import MODEL_KINDS, Distance, distance, nearest, skew
+from suite.configurations.distance import MODEL_KINDS, distance, nearest, skew
 from trials import datasets, heterogeneity, models
 from trials.run.scenario import Scenario
 
@@ -148,8 +148,3 @@ def test_nearest_first_whatever_the_order(wanted, found, draw):
     assert len(ranked) == len(of_the_task), "other tasks are left out, nothing else is"
     if wanted in [item.scenario for item in found]:
         assert ranked[0][0].total == 0
-
-
-def test_in_words():
-    assert str(Distance(0, 0, 0)) == "the same scenario"
-    assert str(Distance(0.5, 0, 0.05)) == "0.55 away (dataset 0.50, heterogeneity 0.05)"

@@ -20,7 +20,7 @@ from suite.studies.entries import load_data
 from suite.sweeps.journal.events import Begun, Ended, Requested
 from suite.sweeps.journal.file import Journal
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
-from tests.support.searches import a_study, entries_of
+from tests.support.searches import a_study, a_trial, entries_of
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.client_rows import ClientRows
@@ -28,7 +28,6 @@ from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
-from trials.settings import Settings
 from trials.sizing.footprint import footprint
 
 NODES = [
@@ -86,22 +85,10 @@ def test_a_cluster_that_can_grow_is_taken_at_its_word(nodes: list, monkeypatch) 
     Cluster(Resources(cpus_per_trial=500)).refuse({"large": 10**12})
 
 
-def trial(algorithm: str, model: str = "logreg", **settings: Any) -> TrialSpec:
-    return TrialSpec(
-        algorithm=algorithm,
-        params={},
-        dataset="digits",
-        model=model,
-        heterogeneity="iid",
-        settings=Settings(**{"rounds": 3, "clients": 8, "participation": 1.0, **settings}),
-        seed=0,
-    )
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_state_s_size_is_known_before_it_exists(algorithm: str) -> None:
     """Against the state after rounds in which every client took part."""
-    spec = trial(algorithm)
+    spec = a_trial(algorithm)
     data = partition_data(spec, load_dataset(spec, None))
     found = footprint(spec, data, fit_model(spec, data.dataset), "cpu")
     simulation = simulate(spec, data)
@@ -121,12 +108,12 @@ def test_memory_grows_with_what_trials_hold() -> None:
         data = partition_data(spec, load_dataset(spec, None))
         return footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory
 
-    small, wide = memory(trial("fedavg", "mlp(64)")), memory(trial("fedavg", "mlp(4096)"))
+    small, wide = memory(a_trial("fedavg", "mlp(64)")), memory(a_trial("fedavg", "mlp(4096)"))
     d = (64 + 1) * 4096 + (4096 + 1) * 10
     assert wide - small > 8 * 6 * 4 * d * 0.9, "6 matrices of 8 clients' weights"
-    assert memory(trial("scaffold", "mlp(4096)")) - wide >= 9 * 4 * d
-    assert memory(trial("fedavg", "mlp(4096)", dtype="float64")) > wide
-    assert memory(trial("fedavg", "mlp(4096)", participation=0.25)) < wide
+    assert memory(a_trial("scaffold", "mlp(4096)")) - wide >= 9 * 4 * d
+    assert memory(a_trial("fedavg", "mlp(4096)", dtype="float64")) > wide
+    assert memory(a_trial("fedavg", "mlp(4096)", participation=0.25)) < wide
 
 
 PEAK = """
@@ -146,7 +133,7 @@ print(peak, footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory)
 
 def test_the_estimate_is_near_what_a_process_takes() -> None:
     """250 clients' states of 4 x 77,000 weights are a third of a gigabyte."""
-    spec = trial("scaffold", "mlp(1024)", clients=250, rounds=2)
+    spec = a_trial("scaffold", "mlp(1024)", clients=250, rounds=2)
     command = [sys.executable, "-c", PEAK, spec.model_dump_json()]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     measured, estimated = map(int, done.stdout.split())
@@ -188,7 +175,7 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
     iid = [c["estimate"] for c in plan["entries"] if "iid" in c["name"]]
     # digits: 1797 samples, a fifth for tests, a tenth of the rest for validation; 4 clients, full
     # participation, one epoch of minibatches of 32.
-    spec = trial("fedavg", clients=4)
+    spec = a_trial("fedavg", clients=4)
     sizes = partition_data(spec, load_dataset(spec, None)).sizes
     assert iid[0]["client_steps"] == 8 * 6 * sum(-(-int(m) // 32) for m in sizes)
     assert plan["client_steps"] == sum(c["estimate"]["client_steps"] for c in plan["entries"])

@@ -10,12 +10,12 @@ from suite.execution import cluster, gpus, reach
 from suite.execution.cluster import Resources
 from suite.execution.gpus import Gpu
 from tests.support.commands import document, fault, study_file, suite_here
+from tests.support.searches import a_trial
 from trials.common import device
 from trials.common.errors import UserError
 from trials.common.memory import CONTEXT
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data
-from trials.settings import Settings
 from trials.sizing.footprint import Footprint, footprint
 
 NO_GPU = (
@@ -100,16 +100,8 @@ def test_a_build_for_gpus_that_finds_none(monkeypatch: pytest.MonkeyPatch) -> No
 # Memory of a card
 
 
-def trial(algorithm: str = "fedavg", **settings: Any) -> TrialSpec:
-    return TrialSpec(
-        algorithm=algorithm,
-        params={},
-        dataset="digits",
-        model="logreg",
-        heterogeneity="iid",
-        settings=Settings(**{"rounds": 3, "clients": 8, "participation": 0.5, **settings}),
-        seed=0,
-    )
+def trial(algorithm: str = "fedavg", **given: Any) -> TrialSpec:
+    return a_trial(algorithm, **{"participation": 0.5, **given})
 
 
 def taken(spec: TrialSpec) -> Footprint:

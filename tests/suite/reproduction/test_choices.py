@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.reproduction import experiments, paper
+from suite.reproduction import experiments
 from suite.reproduction.choices import otherwise
 from suite.reproduction.experiments import PER_SEED, PLACE, experiment, read_paper, selected
+from tests.support import papers
 from tests.support.commands import SINGLY, document, records, suite_here
 from tests.support.papers import SMALL, toy
 from trials.common.errors import UserError
@@ -97,11 +98,7 @@ DEFED = (
 
 @pytest.fixture
 def defed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_this_process: None):
-    (tmp_path / "spaces" / "papers").mkdir(parents=True)
-    (tmp_path / "spaces" / "papers" / "toy.yaml").write_text(DEFED)
-    for module in (experiments, paper):
-        monkeypatch.setattr(module, "files", lambda package: tmp_path / "spaces")
-    experiments.read_paper.cache_clear()
+    papers.only(monkeypatch, tmp_path / "spaces", DEFED)
     yield
     experiments.read_paper.cache_clear()
 

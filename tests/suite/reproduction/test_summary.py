@@ -10,7 +10,8 @@ import pytest
 from reports.charts.drawing import svg
 from reports.charts.published_chart import published
 from reports.claims.summary_page import counts, drawn, summary_page
-from suite.reproduction import costs, documents, experiments, paper, summary
+from suite.reproduction import costs, documents, experiments, summary
+from tests.support import papers
 from tests.support.commands import suite_here
 from tests.support.papers import SMALL
 from tests.support.simulations import ROOT
@@ -66,11 +67,7 @@ def written(options: str, seeds: int, *numbers: dict[str, Any]) -> dict[str, Any
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The summary of three documents on a paper of four rows, of which one is slow and one has no data."""
-    (tmp_path / "spaces" / "papers").mkdir(parents=True)
-    (tmp_path / "spaces" / "papers" / "toy.yaml").write_text(WIDE)
-    for module in (experiments, paper):
-        monkeypatch.setattr(module, "files", lambda package: tmp_path / "spaces")
-    experiments.read_paper.cache_clear()
+    papers.only(monkeypatch, tmp_path / "spaces", WIDE)
     monkeypatch.setattr(costs.Costs, "minutes", lambda self, paper, made, runs, rounds: rounds / 10)
     folder = tmp_path / "documents"
     folder.mkdir()

@@ -2,14 +2,13 @@
 
 import pytest
 
-from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
+from tests.support.configurations import a_tuned
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.run.outcome import Status
-from trials.settings import Settings
 
 LEARNING = [name for name, sampler in SAMPLERS.items() if sampler.startup]
 
@@ -125,15 +124,7 @@ def test_the_words():
 
 def test_a_recommendation_calls_it_random_search():
     def lines(**budget) -> str:
-        found = Tuned(
-            algorithm="fedavg",
-            dataset="digits",
-            heterogeneity="iid",
-            model="logreg",
-            params={},
-            settings=Settings(),
-            budget=budget,
-        )
+        found = a_tuned().model_copy(update={"budget": budget})
         return " ".join(recommend([found], "digits", "iid").lines())
 
     known = {"sampler": "tpe", "scheduler": "none"}

@@ -111,33 +111,6 @@ def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
     assert find_sampler(sampler).prunes == (sampler in ("tpe", "random", "grid"))
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("own.py:make", None, "cannot read sampler file {}/own.py: it does not exist"),
-        ("own.py:make", "def made(seed): ...", "sampler file {}/own.py has no function 'make'"),
-        (
-            "own.py:make",
-            "def make(seed): return seed",
-            "sampler own.py:make returned 0, which is no sampler of Optuna's",
-        ),
-        (
-            "own.py:make",
-            "def make(seed): return seed / 0",
-            "sampler own.py:make raised ZeroDivisionError: division by zero",
-        ),
-        ("own.py", "", "unknown sampler 'own.py'. Known: FILE.py:make, gp, grid, random, tpe."),
-    ],
-)
-def test_a_file_that_makes_no_sampler_is_refused(tmp_path, monkeypatch, name, text, says):
-    monkeypatch.chdir(tmp_path)
-    if text is not None:
-        (tmp_path / "own.py").write_text(text)
-    with pytest.raises(UserError) as refused:
-        find_sampler(name)
-    assert str(refused.value) == says.format(tmp_path)
-
-
 def test_a_sampler_of_a_file_shares_no_rates_and_is_called_by_its_file():
     found = by_entry(
         Player(sweep_of(algorithms=["fedavg", "fedprox"], trials=6, sampler=OWN)).play().requests()

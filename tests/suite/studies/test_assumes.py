@@ -6,6 +6,7 @@ import pytest
 
 from suite.configurations.configuration import Tuned
 from suite.configurations.recommend import recommend
+from tests.support.configurations import a_tuned
 from tests.support.searches import entries_of
 from trials.algorithms import ALGORITHMS
 from trials.run.spec import away, outside
@@ -103,15 +104,8 @@ def test_the_mark_is_no_part_of_what_an_entry_asks(monkeypatch):
 
 def test_what_is_outside_is_recommended_only_when_asked_for():
     def tuned(algorithm: str, share: float, score: float) -> Tuned:
-        return Tuned(
-            algorithm=algorithm,
-            dataset="digits",
-            heterogeneity="iid",
-            model="logreg",
-            params={},
-            settings=Settings(participation=share),
-            scores={"test_accuracy": score},
-        )
+        more = {"settings": Settings(participation=share), "scores": {"test_accuracy": score}}
+        return a_tuned(algorithm).model_copy(update=more)
 
     known = [tuned("fedavg", 0.2, 0.8), tuned("defed", 0.2, 0.9)]
     assert recommend(known, "digits", "iid").best.algorithm == "fedavg"

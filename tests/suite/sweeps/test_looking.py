@@ -1,6 +1,5 @@
 """Looking at a sweep: the interim ranking before final runs are there, and the audit once they are."""
 
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -108,25 +107,6 @@ def test_the_command_shows_it_and_says_what_has_no_form_of_it(tmp_path):
     where = ("--where", "algorithm=fedprox", "--json")
     got = document(suite_here("leaderboard", *where, cwd=tmp_path))
     assert [one["algorithm"] for one in got["interim"]] == ["fedprox"]
-
-
-def test_a_report_in_the_middle_of_a_sweep_shows_the_interim_ranking_marked_as_such(tmp_path):
-    sweep(tmp_path / "runs", stop_after=2)
-    got = document(suite_here("leaderboard", "small", "--json", cwd=tmp_path))
-    done = document(suite_here("report", "small", "--figures", "svg", "--json", cwd=tmp_path))
-    assert done["figures"] == [], "of validation scores of a search that goes on there are none"
-    page = Path(tmp_path, done["page"]).read_text()
-    html = suite_here("leaderboard", "small", "--format", "html", cwd=tmp_path).stdout
-    for text in (page, html):
-        assert "<h1>Nothing is ranked yet</h1>" in text
-        known = "No scenario has all of its final runs. 1 scenario is not over: interim, validation only."
-        assert f'<p class="lead">{known}</p>' in text
-        assert '<h2>Standings <small class="mark">interim, validation only</small></h2>' in text
-        assert "<h3>digits · logreg · iid (small): interim, validation only</h3>" in text
-        cells = re.findall(r"<tr data-text=.*?<td>(.*?)</td><th.*?>(.*?)</th><td>(.*?)</td>", text)
-        assert cells == [
-            (str(one["rank"]), one["algorithm"], f"{one['best']:.4f}") for one in got["interim"]
-        ]
 
 
 def test_an_interim_ranking_is_asked_for_by_a_third_party_s_short_name(tmp_path):

@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from suite.configurations.configuration import read
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
 from suite.tracking.store import Store
-from tests.support import foreign
 from tests.support.commands import document, fault, histories, records, study_file, suite_here
 
 STUDY = """
@@ -95,18 +92,18 @@ def test_a_resumed_sweep_equals_an_uninterrupted_one(swept: Path, tmp_path: Path
 
 
 def test_a_metric_of_all_labels_alike_is_searched_and_ranked(tmp_path: Path) -> None:
-    place = foreign.swept(
-        tmp_path, settings={**foreign.ROUNDS, "rounds": 4, "eval_every": 1, "metric": "macro_f1"}
-    )
-    store = Store(None, place.storage)
+    study_file(tmp_path, STUDY.replace("personal", "macro_f1"))
+    suite_here(*SWEEP, "--algorithms", "fedavg", cwd=tmp_path)
     for kind, part in (("search", "val"), ("final", "test")):
-        for run in store.find(kind=kind):
-            course = store.history(run.run_id, f"{part}_macro_f1")
-            score = statistics.fmean(value for at, value in course if at > 1)
-            assert run.metrics[f"{part}_score"] == pytest.approx(score)
-    board = read_leaderboard(store, Query("s"))
-    assert (board.metric, board.rows[0].mean) == ("test_macro_f1", run.metrics["test_score"])
-    assert board.rows[0].worst_clients is not None
+        found = records(tmp_path, kind=kind)
+        for run in found:
+            last = [v for at, v in course(tmp_path, run, f"{part}_macro_f1") if at > 1]
+            assert run.metrics[f"{part}_score"] == pytest.approx(statistics.fmean(last))
+    board = document(suite_here("leaderboard", "own", "--json", cwd=tmp_path))
+    scores = [run.metrics["test_score"] for run in found]
+    assert board["metric"] == "test_macro_f1"
+    assert board["rows"][0]["mean"] == pytest.approx(statistics.fmean(scores))
+    assert board["rows"][0]["worst_clients"] is not None
 
 
 def test_data_without_a_client_s_own_test_samples_are_refused(tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ from suite.sweeps.journal.events import Begun, Ended, Requested, SweepState
 from suite.sweeps.progress import Progress
 from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
-from suite.sweeps.sweep import Sweep
-from tests.support.foreign import little, play, swept
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 
@@ -197,19 +195,6 @@ def test_a_scenario_that_is_done_says_so_once(
         "quickstart: digits · logreg · iid is done, best on validation: fedumf 0.5600",
         "quickstart: digits · logreg · labels(2) is done, best on validation: fedumf 0.6300",
     ]
-
-
-def test_a_sweep_that_grew_counts_no_final_run_of_a_former_best(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Three of one search trial; of four the second is better, and three more final runs are its own."""
-    lr = {"search": {"lr": {"default": 0.001, "low": 0.001, "high": 10}}, "seeds": 3}
-    place = swept(tmp_path, trials=1, **lr)
-    capsys.readouterr()
-    play(Sweep("s", little(trials=4, **lr), place, resume=True))
-    said = capsys.readouterr().err
-    assert said.count("is done, best on validation") == 1
-    assert "s: 7/7 trials (7 finished), 0 running" in said
 
 
 def test_what_runs_in_packs_is_said_with_its_processes(shown: Shown) -> None:

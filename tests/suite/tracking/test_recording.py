@@ -14,7 +14,7 @@ import suite as interface
 from suite.results.final_runs import _over_clients
 from suite.tracking import VARIABLE, database
 from suite.tracking.schema.tags import run_tags, spec_params
-from suite.tracking.store import Store, open_existing, sqlite_uri
+from suite.tracking.store import Store, open_existing
 from tests.support.commands import document, fault, suite
 from trials.common.errors import UserError
 from trials.run.outcome import Status
@@ -204,17 +204,6 @@ SPEC = TrialSpec(
 )
 
 
-def test_the_tags_of_a_run_are_enough_to_run_it_again(store, experiment):
-    outcome = TrialResult(Status.FINISHED, [], {}, "abc", "", 1.0)
-    run_id = store.create(experiment, "name", run_tags("final", SPEC, outcome))
-    tags = store.get(run_id).tags
-    assert TrialSpec.model_validate_json(tags["spec"]) == SPEC
-    wanted = {"kind": "final", "seed": "3", "status": "finished", "partition_fingerprint": "abc"}
-    assert wanted.items() <= tags.items()
-    assert tags["version"]
-    assert "error" not in tags
-
-
 def test_an_error_is_recorded_to_its_end(store, experiment):
     """A traceback may be longer than a tag; what matters stands last."""
     outcome = TrialResult(Status.FAILED, error="x" * 20_000 + "ZeroDivisionError")
@@ -270,11 +259,6 @@ def test_a_network_file_system_is_refused(tmp_path, monkeypatch, kind):
     with pytest.raises(UserError, match=rf"network file system \({kind}\).*--tracking-uri"):
         Store(None, tmp_path)
     assert not (tmp_path / "mlflow.db").exists()
-
-
-def test_a_local_file_system_is_accepted(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "_file_system", lambda path: "ext4")
-    assert sqlite_uri(tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
 
 
 @pytest.mark.parametrize(

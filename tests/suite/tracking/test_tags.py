@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from suite.reproduction.experiments import experiment, read_paper
-from suite.reproduction.plan import Effort, plan_of
-from suite.runs.batch import Batch
 from suite.runs.single import Finished, Recording
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
@@ -235,27 +232,6 @@ def test_what_a_run_records(store, tmp_path):
         "kind": "run",
     }
     assert recorded(store, kind="run") == {**of_trial(SPEC), **more}
-
-
-def test_what_a_reproduction_records(store, tmp_path):
-    paper = read_paper("folb")
-    table = next(iter(paper.tables))
-    row = next(iter(paper.tables[table].rows))
-    made = experiment(paper, "folb", table, row)
-    assert made is not None
-    (method, _, _), job = next(iter(plan_of(paper, made, Effort(seeds=1, rounds=5)).jobs.items()))
-    Batch(store, tmp_path).record(job, outcome())
-    found = recorded(store, kind="reproduce")
-    assert found.pop("paper")
-    assert found == {
-        **of_trial(job.spec),
-        "kind": "reproduce",
-        "metric": "accuracy",
-        "not_finite": "val_loss",
-        "trial_id": job.id,
-        "claim": f"folb/{table}/{row}",
-        "method": method,
-    }
 
 
 VALUES = {

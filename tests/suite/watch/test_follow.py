@@ -5,7 +5,6 @@ import math
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from reports.page.live import Frame, home_page
 from suite.sweeps import running
 from suite.sweeps.follow import Followed
 from suite.sweeps.journal import file as journal
-from suite.sweeps.journal.events import Begun, Died, Recorded, Requested
+from suite.sweeps.journal.events import Begun, Died, Recorded
 from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.watch.pages import Pages
@@ -205,29 +204,6 @@ def test_a_look_without_news_reads_no_line_and_renders_nothing(
 
 
 @pytest.mark.parametrize(
-    ("experiment", "path"),
-    [
-        ("", "/#/experiments?workflowType=machine_learning"),
-        (
-            "7",
-            "/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=leaderboard-11da0f97",
-        ),
-    ],
-)
-def test_the_link_to_mlflow_leads_to_the_experiment_where_it_is_known(
-    sweep: tuple[Path, list[str]], experiment: str, path: str
-) -> None:
-    folder, (first, _) = sweep
-    outcome = TrialResult(Status.RUNNING, history=[{"round": 0, "val_accuracy": 0.1}])
-    Running(folder, {first: ("accuracy", 50)}, experiment).reported(
-        asked(first, 0).request, outcome
-    )
-    found = Views(folder.parent, None, "http://127.0.0.1:5000").sweep("night")
-    assert found.links["MLflow"] == f"http://127.0.0.1:5000{path}"
-    assert ("Curves" in found.links) == bool(experiment)
-
-
-@pytest.mark.parametrize(
     "content",
     [
         "{",
@@ -287,17 +263,3 @@ def test_a_journal_that_was_replaced_is_read_anew(sweep: tuple[Path, list[str]])
     views.sweep("night")
     requests = views._followed["night"].state.requests
     assert [(request.entry_id, request.index) for request in requests] == [(first, 0), (first, 1)]
-
-
-def test_final_runs_of_a_former_best_make_no_cell_whole(sweep: tuple[Path, list[str]]) -> None:
-    folder, (first, _) = sweep
-    searches = [asked(first, i) for i in range(2)]
-    final = asked(first, 0, TrialKind.FINAL)
-    before = [*searches, *(ended(one, 1.0, 0.5) for one in searches), final, ended(final, 2.0, 0.5)]
-    add(folder, *before, Recorded(final.request.trial_id, "a"))
-    followed = Followed(folder)
-    assert followed.refresh().entries[0].recorded == 1
-    better = replace(final.request, trial_id=f"{first}-f0001", source=searches[1].request.trial_id)
-    add(folder, Requested(better), ended(Requested(better), 3.0, 0.6))
-    found = followed.refresh()
-    assert (found.entries[0].recorded, found.done) == (0, 3)

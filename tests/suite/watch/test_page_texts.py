@@ -53,11 +53,6 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     ]
 
 
-def test_one_sweep_is_told_that_a_comparison_needs_two() -> None:
-    assert "Choose two of the 2 sweeps here." in compare.page(["a", "b"], None, None, Frame())
-    assert "A comparison needs two sweeps here." in compare.page(["a"], None, None, Frame())
-
-
 def test_names_are_text_on_a_page(tmp_path: Path) -> None:
     """Whatever a sweep, a study or an error is called: a page's elements and links are its own."""
     hostile = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\"' {{ 7 * 7 }}"

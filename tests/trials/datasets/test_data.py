@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.simulations import fresh_process, holdings, well_split
-from trials import datasets, heterogeneity
+from tests.support.simulations import holdings, well_split
+from trials import heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.datasets.generated import SyntheticIID
@@ -133,27 +133,6 @@ def test_the_fingerprint_sees_every_array(digits, name):
     owner = replace(owner, **{name: changed})
     other = replace(data, dataset=owner) if name in ("x", "y") else owner
     assert other.fingerprint != data.fingerprint
-
-
-SCRIPT = """
-from trials import datasets, heterogeneity
-from trials.federated_data import partition
-from trials.settings import Settings
-for name, level in {pairs}:
-    dataset = datasets.parse(name).load(3, 6, None)
-    print(partition(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
-"""
-
-
-def test_fingerprints_are_the_same_in_a_fresh_process():
-    pairs = [("digits", "dirichlet(0.3)"), ("digits", "labels(3)"), ("synthetic(1,1)", "natural")]
-    here = [
-        partition(
-            datasets.parse(name).load(3, 6, None), heterogeneity.parse(level), Settings(clients=6)
-        ).fingerprint
-        for name, level in pairs
-    ]
-    assert fresh_process(SCRIPT.format(pairs=pairs)).split() == here
 
 
 def test_small_a_is_more_skewed(digits):

@@ -13,7 +13,8 @@ from trials.common.randomness import generator
 from trials.datasets.base import Dataset
 from trials.datasets.generated import Synthetic, SyntheticIID
 from trials.federated_data import partition
-from trials.run.spec import TrialSpec
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
 from trials.run.trial import load_dataset, partition_data
 from trials.settings import Settings
 
@@ -78,16 +79,8 @@ def test_synthetic_has_30_devices_of_at_least_50():
 
 
 def test_synthetic_keeps_its_devices_under_natural():
-    common = Settings(clients=4, data_seed=2)
-    spec = TrialSpec(
-        algorithm="fedavg",
-        params={},
-        dataset="synthetic(1,1)",
-        model="logreg",
-        heterogeneity="natural",
-        settings=common,
-        seed=0,
-    )
+    place = Scenario("synthetic(1,1)", "logreg", "natural")
+    spec = canonical("fedavg", {}, place, Settings(clients=4, data_seed=2), 0)
     dataset = load_dataset(spec, None)
     data = partition_data(spec, dataset)
     well_split(data)

@@ -67,18 +67,7 @@ def by_hand(sound: np.ndarray) -> np.ndarray:
 def test_the_counts_are_those_of_version_1():
     assert len(SpeechCommands.clips) == 30
     assert sum(SpeechCommands.clips.values()) == 64721
-    assert list(SpeechCommands.clips)[:10] == [
-        "yes",
-        "no",
-        "up",
-        "down",
-        "left",
-        "right",
-        "on",
-        "off",
-        "stop",
-        "go",
-    ]
+    assert " ".join(SpeechCommands.clips).startswith("yes no up down left right on off stop go ")
     assert list(SpeechCommands.clips)[10:] == sorted(list(SpeechCommands.clips)[10:])
 
 

@@ -20,20 +20,8 @@ KINDS = ("cross_entropy", "two_sided")
 ALL = {**CASES, **EXTRA}
 PARALLEL = [name for name in CASES if models.parse(name).batchable]
 NETWORKS = ["vgg11", "resnet18", "alexnet", "googlenet", "densenet121"]
-CHAINS = {
-    "logreg",
-    "linear",
-    "mlp",
-    "lenet5",
-    "lenet5_fedagg",
-    "lenet5_fedagg(16)",
-    "mcmahan_cnn",
-    "cifar10_cnn",
-    "feddc_cnn",
-    "vgg_light",
-    "alexnet",
-    "vgg11(none)",
-}
+CHAINS = """logreg linear mlp lenet5 lenet5_fedagg lenet5_fedagg(16) mcmahan_cnn cifar10_cnn feddc_cnn
+vgg_light alexnet vgg11(none)"""
 """What FedMA at fixed width can match: the inputs of a layer are the units of the one before."""
 
 
@@ -159,7 +147,7 @@ def test_batched_equals_sequential(name, loss):
 @pytest.mark.parametrize("name", ALL)
 def test_a_few_steps_of_fedavg_lower_the_loss(name, loss):
     """Two clients whose three samples each step sees all; normalised networks are steep."""
-    steep = name.partition("(")[0] in NETWORKS and name not in CHAINS
+    steep = name.partition("(")[0] in NETWORKS and name not in CHAINS.split()
     data = ALL[name].partitioned([2, 1])
     run = simulation(
         ALGORITHMS["fedavg"](lr=1e-4 if steep else 0.05),
@@ -201,7 +189,7 @@ def test_fedma_takes_chains_and_names_what_is_none(fitted):
     """Matching units does not change what a chain computes."""
     name, model, w = fitted
     check = ALGORITHMS["fedma_fixed_width"]().check
-    if name not in CHAINS:
+    if name not in CHAINS.split():
         with pytest.raises(UserError, match=r"needs a chain of layers, but .* does not follow"):
             check(2, model, settings())
         return
@@ -278,12 +266,9 @@ def test_unknown_tokens_are_found_before_the_first_step_on_another_device(wrong)
             "unknown normalisation of model resnet18 'bacth'. Did you mean 'batch'",
         ),
         ("densenet121(none)", "unknown normalisation of model densenet121"),
-        ("googlenet(norm=instance)", "unknown normalisation of model googlenet"),
-        ("vgg11(1)", "unknown normalisation of model vgg11"),
         ("alexnet(group)", "the form is alexnet"),
         ("lenet5_fedagg(0)", "maps >= 1 must hold, got 0"),
         ("sent_lstm(0)", "vocabulary >= 1 and width >= 1 must hold, got 0, 300"),
-        ("sent_lstm(9,-1)", "got 9, -1"),
         ("char_lstm(8)", "the form is char_lstm"),
         ("mlp(0)", "widths >= 1 must hold"),
     ],
