@@ -1,13 +1,12 @@
 """A sweep followed from outside, by its journal: only what was added since the last look is read."""
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from reports.snapshot import Snapshot
 from suite.execution.stop_signal import WORDS, Control
-from suite.sweeps.journal.events import SweepState
-from suite.sweeps.journal.file import broken, is_locked, shortened
+from suite.sweeps.journal.events import SweepState, broken
+from suite.sweeps.journal.file import is_locked
 from suite.sweeps.running import FILE, read
 from suite.sweeps.snapshot import snapshot
 from trials.common.files import plain
@@ -18,10 +17,8 @@ class Followed:
     """A sweep's folder, as far as its journal was read. Not for several threads at once."""
 
     folder: Path
-    state: SweepState = field(default_factory=SweepState)
+    state: SweepState = field(default_factory=lambda: SweepState(brief=True))
     _file: int = 0
-    _offset: int = 0
-    _lines: int = 0
 
     @property
     def journal(self) -> Path:
@@ -43,17 +40,11 @@ class Followed:
         return *stamps, is_locked(self.journal), self._word()
 
     def refresh(self) -> Snapshot:
-        """Read what is new. A last line that is not whole yet is left for the next time. Raises `UserError`
-        for one that a sweep did not write there, and again at each later look.
-        """
-        with plain(self.journal, "journal").open("rb") as file:
-            self._file = os.fstat(file.fileno()).st_ino
-            file.seek(self._offset)
-            for raw in file:
-                if raw.endswith(b"\n"):
-                    self._take(raw)
+        """Read what is new, as `SweepState.read` does, and return how far the sweep is."""
+        self._file = plain(self.journal, "journal").stat().st_ino
+        self.state.read(self.journal)
         if self.state.begun is None:
-            raise broken(str(self.journal), 1, "the sweep has not begun")
+            raise broken(self.journal, 1, "the sweep has not begun")
         locked, reported = is_locked(self.journal), read(self.folder)
         return snapshot(self.folder.name, self.state, reported, locked, self._word())
 
@@ -61,15 +52,10 @@ class Followed:
         word = Control(self.folder).asked
         return word if word in WORDS else ""
 
-    def _take(self, raw: bytes) -> None:
-        self.state.take(self.journal, self._lines + 1, shortened(raw))
-        self._offset += len(raw)
-        self._lines += 1
-
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns

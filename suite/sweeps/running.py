@@ -18,6 +18,7 @@ from pydantic import FiniteFloat, TypeAdapter
 
 from suite.search.trial import TrialRequest
 from suite.sweeps.eta import Eta
+from suite.yaml_files import write_whole
 from trials.common.files import plain
 from trials.run.result import TrialResult
 
@@ -130,11 +131,8 @@ class Running:
     def _written(self) -> None:
         if time.monotonic() < self._next:
             return
-        text = json.dumps(self.now._asdict())
-        part = self.path.with_suffix(".part")
         with suppress(OSError):  # no sweep ends because nobody can watch it
-            part.write_text(text)
-            part.replace(self.path)
+            write_whole(self.path, json.dumps(self.now._asdict()))
         self._next = time.monotonic() + SECONDS
 
 

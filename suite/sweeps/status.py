@@ -7,7 +7,8 @@ from typing import Any
 
 from suite.execution.stop_signal import Control
 from suite.sweeps.follow import Followed
-from suite.sweeps.journal.file import begins, begun, check_first, in_the_way, is_locked
+from suite.sweeps.journal.events import check_first, sessions
+from suite.sweeps.journal.file import begun, in_the_way, is_locked
 from suite.sweeps.journal.paths import MARKER, check_name
 from trials.common.errors import UserError, unknown
 from trials.run.outcome import ENDINGS
@@ -27,12 +28,12 @@ def of_study(storage: Path, name: str) -> list[str]:
     names = sweeps(storage)
     if name in names:
         return []
-    found = []
+    own = []
     for each in names:
         with suppress(UserError):  # a journal that is damaged is said where it is read
-            first = begins(storage / each / "journal.jsonl")[:1]
-            found += [each for line in first if line.get("study_name") == name]
-    return found
+            if any(one.study_name == name for one in sessions(storage / each / "journal.jsonl")):
+                own.append(each)
+    return own
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:

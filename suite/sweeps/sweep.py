@@ -26,13 +26,13 @@ from suite.sweeps.journal.events import (
     Chosen,
     Cut,
     Died,
-    Ended,
     Event,
     Recorded,
     Requested,
+    ended,
     outcomes,
 )
-from suite.sweeps.journal.file import Journal, size
+from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.journal.resume import check_entries
 from suite.sweeps.progress import Progress
@@ -95,15 +95,15 @@ class Sweep:
         self.store = open_store(paths)
         # What a search goes by is in a trial's end, but for the round at which it reached a target.
         self.brief = "rounds_to_target" not in study.constraints
-        read = size(paths.journal) if paths.begun else 0
         self.state = paths.state(self.brief)
         check_entries(paths.journal, self.state, self.entries)
         self.warm = starts(study.warm_start, self.entries, paths, self.state, self.store)
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        if self.journal.size != read:  # another process wrote on before the lock was ours
-            self.state = paths.state(self.brief)
+        self.state.read(
+            paths.journal
+        )  # another process may have written on before the lock was ours
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -123,7 +123,16 @@ class Sweep:
             self.id,
             study_file,
         )
-        self._note(Begun.of(study_name, study, self.search, self.warm, self.id, versions()))
+        self._note(
+            Begun.of(
+                study,
+                self.search,
+                study_name=study_name,
+                warm=self.warm,
+                id=self.id,
+                versions=versions(),
+            )
+        )
 
     def _replayed(self, lag: int) -> SweepSearch:
         """The search as far as the journal has it."""
@@ -230,29 +239,29 @@ class Sweep:
         estimates = Estimates(self.study, self.data, resources)
         drive(
             ExecutionPlan(
-                self.search,
-                self.data,
-                resources,
-                Hooks(
-                    self._requested,
-                    self._ended,
-                    self.control,
-                    self._reported,
-                    self.running.joined,
-                    self._chosen,
-                    self._began,
+                source=self.search,
+                data=self.data,
+                resources=resources,
+                hooks=Hooks(
+                    asked=self._requested,
+                    ended=self._ended,
+                    control=self.control,
+                    reported=self._reported,
+                    joined=self.running.joined,
+                    chosen=self._chosen,
+                    began=self._began,
                 ),
-                self.paths.folder / "tune",
-                self.paths.checkpoint_folder,
-                self.entries,
-                self.study.scheduler,
-                self.state.ended,
-                estimates.memory(self.entries),
-                estimates.takes(self.entries),
-                self._model,
-                self.state.executions,
-                estimates.probes(self.entries),
-                estimates.packs(self.entries),
+                folder=self.paths.folder / "tune",
+                checkpoints=self.paths.checkpoint_folder,
+                entries=self.entries,
+                scheduler=self.study.scheduler,
+                ended=self.state.ended,
+                memory=estimates.memory(self.entries),
+                takes=estimates.takes(self.entries),
+                model=self._model,
+                executions=self.state.executions,
+                probes=estimates.probes(self.entries),
+                packs=estimates.packs(self.entries),
             )
         )
 
@@ -264,7 +273,7 @@ class Sweep:
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
-            self._note(Requested(request))
+            self._note(Requested(request=request))
 
     def _began(self, request: TrialRequest, process: str) -> None:
         self.running.began(request, process)
@@ -277,17 +286,19 @@ class Sweep:
 
     def _chosen(self, executions: Mapping[str, str]) -> None:
         if executions:
-            self._note(Chosen(executions))
+            self._note(Chosen(executions=executions))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)
+        # A text with half of a surrogate pair has no JSON.
+        outcome.error = outcome.error.encode(errors="replace").decode()
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
         self.running.over(request)
         metric = self.recording.entries[request.entry_id].task.metric
-        self._note(Ended(request.trial_id, outcome, test_score=outcome.tested(metric)))
+        self._note(*ended(request.trial_id, outcome, test_score=outcome.tested(metric)))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
 
@@ -297,7 +308,7 @@ class Sweep:
             return False
         self.search.cut()
         try:
-            self._note(Cut(dict(self.search.planned_by_entry)))
+            self._note(Cut(planned=self.search.planned_by_entry))
         except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
             self.control.halt(str(halted))
         budgets = {search.candidates.budget for search in self.search.entries.values()}
@@ -305,11 +316,12 @@ class Sweep:
         self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
         return True
 
-    def _note(self, event: Event) -> None:
-        """Journal an event, and only then go by it."""
-        self.journal.write(event.name, **event.fields())
+    def _note(self, *events: Event) -> None:
+        """Write events to the journal, then apply them."""
+        self.journal.write(*events)
         with self._looking:
-            self.state.add(event)
+            for event in events:
+                self.state.add(event)
 
     def _look(self) -> Snapshot:
         """How far it is. Trials' ends and their records are noted by two threads, and a third one looks."""
@@ -325,7 +337,7 @@ class Sweep:
         attempts = len(died) - died.index(max(died))
         if attempts > self.study.retries:
             return False
-        self._note(Died(request.trial_id, outcome.last_round, outcome.error))
+        self._note(Died(trial_id=request.trial_id, round=outcome.last_round, error=outcome.error))
         self.search.again.append(request)
         self.running.stopped(request)
         why = reason(outcome.error)[:200] or "no reason given"
@@ -336,7 +348,8 @@ class Sweep:
 
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
-        self._note(Recorded(trial_id, self.recording.record(request, outcome)))
+        run_id = self.recording.record(request, outcome)
+        self._note(Recorded(trial_id=trial_id, run_id=run_id))
         if request.counted and self.brief:  # the journal has the rest, and memory need not
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
-from suite.sweeps.journal.events import Begun, SweepState, read, replay
-from suite.sweeps.journal.file import begins, begun, broken, check_first, in_the_way
+from suite.sweeps.journal.events import Begun, SweepState, check_first, sessions
+from suite.sweeps.journal.file import begun, in_the_way, lock_of
 from suite.yaml_files import writable
 from trials.common.errors import UserError
 from trials.common.files import plain
@@ -79,26 +79,17 @@ class SweepPaths:
         return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
     def state(self, brief: bool = False) -> SweepState:
-        """What its journal says of the sweep, which another process may be writing; `brief` as in `replay`.
-        Raises `UserError` where it is damaged.
+        """Return what its journal says of the sweep, which another process may be writing; `brief` as in
+        `SweepState`. Raises `UserError` where it is damaged.
         """
-        if not self.begun:
-            return SweepState()
-        return replay(self.journal, brief)
+        state = SweepState(brief)
+        return state.read(self.journal) if self.begun else state
 
     def last_begun(self) -> Begun | None:
-        """How its last session began; None when there is no such sweep. Raises as `state` does where that is
-        damaged.
+        """Return how its last session began; None when there is no such sweep. Raises as `state` does where
+        that is damaged.
         """
-        if not self.begun:
-            return None
-        found = begins(self.journal)[-1]
-        try:
-            last = read(found)
-        except ValueError as error:
-            raise broken(str(self.journal), 1, str(error)) from None
-        assert isinstance(last, Begun)
-        return last
+        return sessions(self.journal)[-1] if self.begun else None
 
     @property
     def checkpoint_folder(self) -> str:
@@ -134,7 +125,7 @@ class SweepPaths:
     def _foreign(self) -> bool:
         """Whether the folder holds anything but what a sweep leaves that ended before it began."""
         names = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
-        alone = names <= {self.journal.name}
+        alone = names <= {self.journal.name, lock_of(self.journal).name}
         return in_the_way(self.journal) or not (alone or MARKER in names)
 
     def _check_checkpoints(self) -> None:
@@ -197,7 +188,8 @@ class SweepPaths:
     def forget(self) -> None:
         """Leave no folder of a sweep that did nothing."""
         self.clear_checkpoints(())
-        self.journal.unlink(missing_ok=True)
+        for path in (self.journal, lock_of(self.journal)):
+            path.unlink(missing_ok=True)
         _give_up(CheckpointFolder(str(self.folder.resolve())))
 
 

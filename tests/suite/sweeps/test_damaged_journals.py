@@ -35,12 +35,15 @@ def place(sound: Path, tmp_path: Path) -> SweepPaths:
     return SweepPaths(tmp_path / "runs", "s")
 
 
-def changed(**fields: object) -> Callable[[bytes], bytes]:
-    """A line with other fields; None takes one out."""
+def changed(part: str = "", **fields: object) -> Callable[[bytes], bytes]:
+    """A line with other fields, of one of its parts where that is named; None takes one out."""
 
     def change(line: bytes) -> bytes:
-        told = {**json.loads(line), **fields}
-        return json.dumps({k: v for k, v in told.items() if v is not None}).encode()
+        event = json.loads(line)
+        told = {**(event[part] if part else event), **fields}
+        told = {k: v for k, v in told.items() if v is not None}
+        whole = {**event, part: told} if part else told
+        return json.dumps(whole, separators=(",", ":")).encode()
 
     return change
 
@@ -54,18 +57,18 @@ def is_no_event(name: str) -> str:
     return f"its fields are not those of the event {name!r}"
 
 
-# Lines 1 to 5: begin, ask 0, end 0, ask 1, end 1; recorded events come when they come.
+# Lines 1 to 4: begin, ask 0, curve 0, end 0; recorded events come when they come.
 FORMS = {
     "text": (at(3, lambda _: b"soup"), 3, "it is no JSON object"),
     "a list": (at(3, lambda _: b"[1]"), 3, "it is no JSON object"),
     "a number": (at(3, lambda _: b"7"), 3, "it is no JSON object"),
     "an empty line": (at(3, lambda _: b""), 3, "it is no JSON object"),
-    "half a line": (at(3, lambda line: line[:40]), 3, "it is no JSON object"),
+    "half a line": (at(4, lambda line: line[:40]), 4, "it is no JSON object"),
     "other bytes": (at(3, lambda _: bytes(range(128, 200))), 3, "it is no JSON object"),
     "zeros": (at(3, lambda line: bytes(len(line))), 3, "it is no JSON object"),
     "deep": (at(3, lambda _: b"[" * 200_000), 3, "it is no JSON object"),
     "a long number": (at(3, lambda _: b"9" * 5000), 3, "it is no JSON object"),
-    "two in one": (at(3, lambda line: line + line), 3, "it is no JSON object"),
+    "two in one": (at(4, lambda line: line + line), 4, "it is no JSON object"),
     "no event": (at(3, lambda _: b"{}"), 3, "None is no event of this version of suite"),
     "another event": (
         at(3, changed(event="teleported")),
@@ -78,14 +81,22 @@ FORMS = {
         "[] is no event of this version of suite",
     ),
     "a field more": (at(2, changed(later=1)), 2, is_no_event("request")),
-    "a field less": (at(2, changed(params=None)), 2, is_no_event("request")),
-    "params of another kind": (at(2, changed(params=[0.1])), 2, is_no_event("request")),
-    "an index of another kind": (at(2, changed(index="first")), 2, is_no_event("request")),
-    "another kind of trial": (at(2, changed(kind="dream")), 2, is_no_event("request")),
-    "another status": (at(3, changed(status="teleported")), 3, is_no_event("end")),
-    "a history of another kind": (at(3, changed(history=7)), 3, is_no_event("end")),
-    "a round that is none": (at(3, changed(intermediates={"x": 1})), 3, is_no_event("end")),
-    "no trial": (at(3, changed(trial_id=None)), 3, is_no_event("end")),
+    "a field less": (at(2, changed("request", params=None)), 2, is_no_event("request")),
+    "params of another kind": (at(2, changed("request", params=[0.1])), 2, is_no_event("request")),
+    "an index of another kind": (
+        at(2, changed("request", index="first")),
+        2,
+        is_no_event("request"),
+    ),
+    "another kind of trial": (at(2, changed("request", kind="dream")), 2, is_no_event("request")),
+    "another status": (at(4, changed("outcome", status="teleported")), 4, is_no_event("end")),
+    "a history of another kind": (at(4, changed("outcome", history=7)), 4, is_no_event("end")),
+    "a round that is none": (
+        at(4, changed("outcome", intermediates={"x": 1})),
+        4,
+        is_no_event("end"),
+    ),
+    "no trial": (at(4, changed(trial_id=None)), 4, is_no_event("end")),
     "a study that is none": (at(1, changed(study=None)), 1, is_no_event("begin")),
     "a warm start that is none": (at(1, changed(warm=[1])), 1, is_no_event("begin")),
     "no beginning": (lambda x: x[1:], 1, "the sweep has not begun"),
@@ -94,22 +105,23 @@ FORMS = {
         2,
         "it is of another sweep",
     ),
-    "a lost ask": (lambda x: [*x[:1], *x[2:]], 2, "trial {} was not asked for"),
+    "a lost ask": (lambda x: [*x[:1], *x[2:]], 3, "trial {} was not asked for"),
+    "a lost curve": (lambda x: [*x[:2], *x[3:]], 3, "the line before has no curve of trial {}"),
     "a request twice": (lambda x: [*x[:2], *x[1:]], 3, "trial {} was asked for before"),
-    "an end twice": (lambda x: [*x[:3], *x[2:]], 4, "trial {} has ended before"),
+    "an end twice": (lambda x: [*x[:4], *x[3:]], 5, "trial {} has ended before"),
     "doubled": (lambda x: x + x[1:], None, "trial {} was asked for before"),
     "an end before its ask": (
-        lambda x: [x[0], x[2], x[1], *x[3:]],
+        lambda x: [x[0], x[3], x[1], *x[4:]],
         2,
         "trial {} was not asked for",
     ),
     "an entry's first trial later": (
-        at(2, changed(index=1)),
+        at(2, changed("request", index=1)),
         2,
-        "trial 0 of its entry was not asked for",
+        "{} is no id of such a trial",
     ),
     "another trial's id": (
-        at(2, changed(entry_id="elsewhere")),
+        at(2, changed("request", entry_id="elsewhere")),
         2,
         "{} is no id of such a trial",
     ),
@@ -126,7 +138,7 @@ def damage(place: SweepPaths, change: Callable[[Lines], Lines]) -> Lines:
 @pytest.mark.parametrize("form", FORMS)
 def test_the_line_is_said_and_what_to_do(place: SweepPaths, form: str):
     change, number, says = FORMS[form]
-    first = json.loads(place.journal.read_bytes().splitlines()[1])["trial_id"]
+    first = json.loads(place.journal.read_bytes().splitlines()[1])["request"]["trial_id"]
     number = number or len(place.journal.read_bytes().splitlines()) + 1
     damage(place, change)
     with pytest.raises(UserError) as said:
