@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from pydantic import FiniteFloat, TypeAdapter
 
 from suite.search.trial import TrialRequest
-from suite.sweeps.eta import Eta
 from suite.yaml_files import write_whole
 from trials.common.files import plain
 from trials.run.result import TrialResult
@@ -27,6 +26,8 @@ SECONDS = 1.0
 """How often it is written at most."""
 POINTS = 200
 """Evaluations of a trial that are told at most; of more, every second, third, ..."""
+LEAST = 0.05
+"""No pace is told before so much of a trial is done: of less, the time left is anything."""
 Curves = dict[str, list[tuple[int, FiniteFloat]]]
 """(round, validation metric) of each evaluation so far, by trial."""
 
@@ -44,6 +45,29 @@ class Reported(NamedTuple):
     shares: FiniteFloat = 0.0
     per_second: FiniteFloat | None = None
     hardware: str = ""
+
+
+@dataclass
+class Eta:
+    """Trials per second since the first of them said something: starting up is no trial.
+
+    Whatever runs at that moment is taken to be as far as the one that spoke, so the rate does not begin with
+    a machine full of trials that all end at once.
+    """
+
+    since: float | None = None
+    done: float = 0.0
+
+    def begin(self, now: float, share: float, running: int) -> None:
+        """A trial has done this share of its rounds while so many run; only the first call counts."""
+        if self.since is None:
+            self.since, self.done = now, share * max(1, running)
+
+    def rate(self, now: float, done: float) -> float | None:
+        """Trials per second, where `done` counts running trials by their share; None while nobody knows."""
+        if self.since is None or now <= self.since or done - self.done < LEAST:
+            return None
+        return (done - self.done) / (now - self.since)
 
 
 _FORM = TypeAdapter(Reported)

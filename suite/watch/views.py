@@ -22,11 +22,10 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
-from suite.sweeps.follow import Followed
 from suite.sweeps.journal.events import outcomes
 from suite.sweeps.request import flat
 from suite.sweeps.snapshot import trials
-from suite.sweeps.status import sweeps
+from suite.sweeps.status import Followed, sweeps
 from suite.tracking.schema.leaderboard_view import (
     curves_page,
     leaderboard_page,

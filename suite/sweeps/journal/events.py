@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, Val
 from suite.formats import FORMAT, check_format
 from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.study import Study
-from suite.sweeps.eta import Eta
 from suite.sweeps.journal.file import START, first_line
+from suite.sweeps.running import Eta
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, reason
 from trials.run.result import TrialResult

@@ -7,9 +7,9 @@ import pytest
 from reports.snapshot import spell
 from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
-from suite.sweeps.eta import Eta
 from suite.sweeps.journal.events import Begun, Event, Requested, ended
 from suite.sweeps.journal.file import Journal
+from suite.sweeps.running import Eta
 from tests.support.commands import document, suite_here
 from tests.support.searches import a_study
 from trials.run.outcome import Status, TrialKind

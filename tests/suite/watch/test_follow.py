@@ -16,11 +16,11 @@ from reports.page import live
 from reports.page.live import Frame, Live, home_page, live_parts
 from reports.page.trial_table import Asked
 from suite.sweeps import running
-from suite.sweeps.follow import Followed
 from suite.sweeps.journal import file as journal
 from suite.sweeps.journal.events import Begun, Died, Recorded, Requested, SweepState
 from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
+from suite.sweeps.status import Followed
 from suite.watch.pages import Pages
 from suite.watch.views import Views
 from tests.support.boards import board_of, runs
