@@ -34,7 +34,6 @@ from suite.sweeps.journal.events import (
 )
 from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.journal.resume import check_entries
 from suite.sweeps.progress import Progress
 from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.live import LiveRuns
@@ -96,14 +95,13 @@ class Sweep:
         # What a search goes by is in a trial's end, but for the round at which it reached a target.
         self.brief = "rounds_to_target" not in study.constraints
         self.state = paths.state(self.brief)
-        check_entries(paths.journal, self.state, self.entries)
+        self._check_entries()
         self.warm = starts(study.warm_start, self.entries, paths, self.state, self.store)
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        self.state.read(
-            paths.journal
-        )  # another process may have written on before the lock was ours
+        # Another process may have written on before the lock was ours.
+        self.state.read(paths.journal)
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
@@ -123,23 +121,22 @@ class Sweep:
             self.id,
             study_file,
         )
-        self._note(
-            Begun.of(
-                study,
-                self.search,
-                study_name=study_name,
-                warm=self.warm,
-                id=self.id,
-                versions=versions(),
+        own = {"study_name": study_name, "id": self.id, "warm": self.warm, "versions": versions()}
+        self._note(Begun.of(study, self.search, **own))
+
+    def _check_entries(self) -> None:
+        """Raise `UserError` where the journal has trials of entries that the study does not make."""
+        entries = {request.entry_id for request in self.state.requests}
+        if strange := entries - {entry.id for entry in self.entries}:
+            raise UserError(
+                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+                "does not ask for: it is damaged, or another sweep's"
             )
-        )
 
     def _replayed(self, lag: int) -> SweepSearch:
-        """The search as far as the journal has it."""
+        """Return the search as far as the journal has it."""
         search = SweepSearch(self.entries, self.study, lag, self.warm)
-        ends = {
-            trial_id: ValidationResult.of(outcome) for trial_id, outcome in self.state.ended.items()
-        }
+        ends = {name: ValidationResult.of(end) for name, end in self.state.ended.items()}
         search.replay(self.state.requests, ends)
         return search
 
@@ -176,7 +173,7 @@ class Sweep:
         return Result(summary, self.board, ending, self.store)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run and record what is left; whether the search is at its end, and whether all is recorded."""
+        """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
         self._open_recording()
         self.running.experiment = self.recording.experiment
         records = self.records = Records(self.store.uri, self.control, self.progress)
@@ -205,7 +202,7 @@ class Sweep:
         return complete, written
 
     def _unrecorded(self) -> str:
-        """What an interrupted sweep has not recorded."""
+        """Say what an interrupted sweep has not recorded."""
         left = len(self.state.ended.keys() - self.state.recorded.keys())
         trials = f"{left} trials that have ended are" if left != 1 else "1 trial that has ended is"
         what = f"{trials} not" if left else "the leaderboard is not"
@@ -266,7 +263,7 @@ class Sweep:
         )
 
     def _model(self, request: TrialRequest) -> str | None:
-        """Where a trial leaves its final models, if the study keeps them."""
+        """Return where a trial leaves its final models, if the study keeps them."""
         if self.study.save == "none" or request.kind != TrialKind.FINAL:
             return None
         return self.paths.model(request.trial_id)
@@ -324,12 +321,12 @@ class Sweep:
                 self.state.add(event)
 
     def _look(self) -> Snapshot:
-        """How far it is. Trials' ends and their records are noted by two threads, and a third one looks."""
+        """Return how far it is. Two threads note trials' ends and their records, and a third one looks."""
         with self._looking:
             return snapshot(self.paths.name, self.state, self.running.now, True, "")
 
     def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
-        """Whether a trial that died is handed out once more, to go on from its checkpoint.
+        """Hand a trial that died out once more, to go on from its checkpoint; return whether it is.
 
         It is, `retries` times; attempts that died without getting further than those before count.
         """
@@ -337,13 +334,12 @@ class Sweep:
         attempts = len(died) - died.index(max(died))
         if attempts > self.study.retries:
             return False
-        self._note(Died(trial_id=request.trial_id, round=outcome.last_round, error=outcome.error))
+        name, error = request.trial_id, outcome.error
+        self._note(Died(trial_id=name, round=died[-1], error=error))
         self.search.again.append(request)
         self.running.stopped(request)
-        why = reason(outcome.error)[:200] or "no reason given"
-        self.progress.note(
-            f"trial {request.trial_id} died at round {died[-1]} and starts again: {why}"
-        )
+        why = reason(error)[:200] or "no reason given"
+        self.progress.note(f"trial {name} died at round {died[-1]} and starts again: {why}")
         return True
 
     def _record(self, trial_id: str) -> None:

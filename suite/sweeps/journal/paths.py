@@ -65,17 +65,16 @@ class SweepPaths:
     @property
     def begun(self) -> bool:
         """Whether there is such a sweep. Raises `FormatError` for one of another version."""
-        if os.path.isfile(self.journal):
-            check_first(self.journal)
+        check_first(self.journal)
         return begun(self.journal)
 
     @property
     def models(self) -> Path:
-        """Where the models are that `save: best` keeps."""
+        """The folder of the models that `save: best` keeps."""
         return self.folder / "models"
 
     def model(self, trial_id: str) -> str:
-        """Where a final run leaves its models until the sweep has ended."""
+        """Return where a final run leaves its models until the sweep has ended."""
         return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
     def state(self, brief: bool = False) -> SweepState:
@@ -123,10 +122,10 @@ class SweepPaths:
             tuned_files(Path(warm_start))
 
     def _foreign(self) -> bool:
-        """Whether the folder holds anything but what a sweep leaves that ended before it began."""
+        """Return whether the folder holds anything but what a sweep leaves that ended before it began."""
         names = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
-        alone = names <= {self.journal.name, lock_of(self.journal).name}
-        return in_the_way(self.journal) or not (alone or MARKER in names)
+        left = {self.journal.name, lock_of(self.journal).name}
+        return in_the_way(self.journal) or not (names <= left or MARKER in names)
 
     def _check_checkpoints(self) -> None:
         place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
@@ -137,21 +136,20 @@ class SweepPaths:
             owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
         except OSError as error:
             raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
-        if owner is not None:
-            if owner != [self.state().id]:
-                raise UserError(
-                    f"checkpoints in {place}: another sweep of this name has the folder. "
-                    "Choose another --name, or --set checkpoints=PLACE, or remove it if that sweep is gone"
-                )
-            return
-        if names:
+        begun = self.last_begun()
+        if owner is not None and (begun is None or owner != [begun.id]):
+            raise UserError(
+                f"checkpoints in {place}: another sweep of this name has the folder. "
+                "Choose another --name, or --set checkpoints=PLACE, or remove it if that sweep is gone"
+            )
+        if names and owner is None:
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
                 "Choose another --name, or --set checkpoints=PLACE"
             )
 
     def _within(self, folder: CheckpointFolder) -> bool:
-        """Whether checkpoints lie in the sweep's own folder, whose marker is enough."""
+        """Return whether checkpoints lie in the sweep's own folder, whose marker is enough."""
         local = folder.local
         return local is not None and local.is_relative_to(self.folder.resolve())
 
