@@ -244,11 +244,6 @@ class SweepState:
             raise broken(path, self.lines + 1, str(error)) from None
 
     @property
-    def running(self) -> int:
-        """How many trials were handed out and have not ended."""
-        return len(self.requested) - len(self.ended)
-
-    @property
     def pace(self) -> float | None:
         """Trials per second in the last session; None while nobody knows."""
         return self.eta.rate(self.last_end, self.ends)
@@ -291,17 +286,16 @@ class SweepState:
         it has ended, since one that is not over is asked for anew where it is wanted again.
         """
         own, name = TrialId.parse(request.trial_id), request.trial_id
-        such = (own.entry_id, own.replicate, own.kind)
         searched = request.kind == TrialKind.SEARCH
-        if such != (request.entry_id, request.replicate, request.kind) or (
-            searched and request.index != own.index
-        ):
+        index = request.index if searched else own.index
+        such = (request.entry_id, request.replicate, request.kind, index)
+        if such != (own.entry_id, own.replicate, own.kind, own.index):
             raise ValueError(f"{name} is no id of such a trial")
         if name in (self.ended if request.kind in REPEATS else self.requested):
             raise ValueError(f"trial {name} was asked for before")
         if searched:
-            before = str(replace(own, index=own.index - 1))
-            if own.index and before not in self.requested:
+            before = f"{request.search}-s{index - 1:04d}"
+            if index and before not in self.requested:
                 raise ValueError(f"{before}, which comes before it, was not asked for")
             self.scores[request.entry_id][name] = None
         elif request.source not in self.requested:
@@ -316,13 +310,15 @@ class SweepState:
             group.append(request)
 
     def _end(self, event: Ended) -> None:
-        trial_id, outcome = event.trial_id, event.outcome
+        trial_id, history = event.trial_id, event.outcome.history
         self._must_be_open(trial_id)
         if isinstance(self._curve, Curve) and self._curve.trial_id == trial_id:
-            outcome = replace(outcome, history=self._curve.history)
-        elif outcome.history and self._curve is not True:
+            history = self._curve.history
+        elif history and self._curve is not True:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
-        self.eta.begin(event.at, 1.0, self.running)
+        # An object that pydantic made takes twice the memory of this one.
+        outcome = replace(event.outcome, history=history)
+        self.eta.begin(event.at, 1.0, len(self.requested) - len(self.ended))
         self.ends, self.last_end = self.ends + 1, max(self.last_end, event.at)
         self.ended[trial_id] = outcome
         if event.test_score is not None:

@@ -61,13 +61,8 @@ def is_no_event(name: str) -> str:
 FORMS = {
     "text": (at(3, lambda _: b"soup"), 3, "it is no JSON object"),
     "a list": (at(3, lambda _: b"[1]"), 3, "it is no JSON object"),
-    "a number": (at(3, lambda _: b"7"), 3, "it is no JSON object"),
-    "an empty line": (at(3, lambda _: b""), 3, "it is no JSON object"),
     "half a line": (at(4, lambda line: line[:40]), 4, "it is no JSON object"),
-    "other bytes": (at(3, lambda _: bytes(range(128, 200))), 3, "it is no JSON object"),
-    "zeros": (at(3, lambda line: bytes(len(line))), 3, "it is no JSON object"),
     "deep": (at(3, lambda _: b"[" * 200_000), 3, "it is no JSON object"),
-    "a long number": (at(3, lambda _: b"9" * 5000), 3, "it is no JSON object"),
     "two in one": (at(4, lambda line: line + line), 4, "it is no JSON object"),
     "no event": (at(3, lambda _: b"{}"), 3, "None is no event of this version of suite"),
     "another event": (
