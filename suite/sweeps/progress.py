@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from html import escape
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,24 +21,6 @@ AROUND = 10
 """Lines of a screen that are no rows of the table."""
 
 
-class Bar:
-    """A bar in a notebook: IPython, which any notebook has, draws it anew in its place."""
-
-    def __init__(self, planned: int) -> None:
-        from IPython.display import display
-
-        self._place = display(_bar(0, planned, ""), raw=True, display_id=True)
-
-    def show(self, done: int, planned: int, line: str) -> None:
-        """Draw so many of all as done, with a line beside it."""
-        self._place.update(_bar(done, planned, line), raw=True)
-
-
-def _bar(done: int, planned: int, line: str) -> dict[str, str]:
-    bar = f'<progress value="{done}" max="{planned}"></progress> {escape(line)}'
-    return {"text/html": bar, "text/plain": line}
-
-
 class Progress:
     """A display of the snapshot that `look` takes, drawn again and again from a thread of its own.
 
@@ -52,13 +35,15 @@ class Progress:
         self._console = Console(stderr=True, emoji=False)
         self._done = threading.Event()
         self._live: Live | None = None
-        self._bar: Bar | None = None
+        self._bar: Any = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Progress":
         """Start showing."""
         if self._console.is_jupyter:
-            self._bar = Bar(self.look().planned)
+            from IPython.display import display  # any notebook has it
+
+            self._bar = display(self._drawn(self.look()), raw=True, display_id=True)
         elif self._console.is_terminal:
             self._live = Live(self._table(self.look()), console=self._console, auto_refresh=False)
             self._live.start()
@@ -94,9 +79,15 @@ class Progress:
         if self._live:
             self._live.update(self._table(seen), refresh=True)
         elif self._bar:
-            self._bar.show(seen.done, seen.planned, self._line(seen))
+            self._bar.update(self._drawn(seen), raw=True)
         else:
             self._say(self._line(seen))
+
+    def _drawn(self, seen: Snapshot) -> dict[str, str]:
+        """Return the bar that a notebook shows."""
+        line = self._line(seen)
+        bar = f'<progress value="{seen.done}" max="{seen.planned}"></progress> {escape(line)}'
+        return {"text/html": bar, "text/plain": line}
 
     def _line(self, seen: Snapshot) -> str:
         counts = seen.counts
@@ -135,9 +126,8 @@ class Progress:
         below = Table.grid(expand=True)
         if hidden := [entry for entry in seen.entries if entry not in shown]:
             over = sum(entry.over for entry in hidden)
-            below.add_row(
-                f"... and {len(hidden)} more entries" + f", {over} of them done" * (over > 0)
-            )
+            done = f", {over} of them done" * (over > 0)
+            below.add_row(f"... and {len(hidden)} more entries{done}")
         below.add_row(ProgressBar(total=seen.planned, completed=seen.done))
         below.add_row(Text(self._line(seen), overflow="fold"))
         return Group(table, below)

@@ -21,17 +21,7 @@ from suite.studies.entries import load_data, make_entries
 from suite.studies.samplers import LAG
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.journal.events import (
-    Begun,
-    Chosen,
-    Cut,
-    Died,
-    Event,
-    Recorded,
-    Requested,
-    ended,
-    outcomes,
-)
+from suite.sweeps.journal import events
 from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.progress import Progress
@@ -83,9 +73,8 @@ class Sweep:
             )
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
-        say(
-            f"{len(self.entries)} entries; loading {', '.join(sorted({c.scenario.dataset for c in self.entries}))}"
-        )
+        datasets = sorted({entry.scenario.dataset for entry in self.entries})
+        say(f"{len(self.entries)} entries; loading {', '.join(datasets)}")
         self.data = load_data(
             self.entries, paths.data_root, f"study {study_name}", study.replicates
         )
@@ -106,8 +95,7 @@ class Sweep:
         self.control = Control(paths.folder)
         self.control.clear()
         self.deadline: Deadline | None = None
-        self.cut = ""
-        self._looking = threading.Lock()
+        self.cut, self._looking = "", threading.Lock()
         begun = self.state.begun
         self.search = self._replayed(begun.lag if begun else LAG)
         self.recording = SweepRecording(
@@ -122,7 +110,7 @@ class Sweep:
             study_file,
         )
         own = {"study_name": study_name, "id": self.id, "warm": self.warm, "versions": versions()}
-        self._note(Begun.of(study, self.search, **own))
+        self._note(events.Begun.of(study, self.search, **own))
 
     def _check_entries(self) -> None:
         """Raise `UserError` where the journal has trials of entries that the study does not make."""
@@ -180,7 +168,7 @@ class Sweep:
         self.live = LiveRuns(self.recording, records.put)
         missing = self.recording.missing(self.state.ended)
         if missing and self.brief:
-            self.state.ended |= outcomes(self.paths.journal, set(missing))
+            self.state.ended |= events.outcomes(self.paths.journal, set(missing))
         for trial_id in missing:
             records.put(partial(self._record, trial_id))
         complete = False
@@ -270,7 +258,7 @@ class Sweep:
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
-            self._note(Requested(request=request))
+            self._note(events.Requested(request=request))
 
     def _began(self, request: TrialRequest, process: str) -> None:
         self.running.began(request, process)
@@ -283,7 +271,7 @@ class Sweep:
 
     def _chosen(self, executions: Mapping[str, str]) -> None:
         if executions:
-            self._note(Chosen(executions=executions))
+            self._note(events.Chosen(executions=executions))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)
@@ -295,7 +283,8 @@ class Sweep:
             return
         self.running.over(request)
         metric = self.recording.entries[request.entry_id].task.metric
-        self._note(*ended(request.trial_id, outcome, test_score=outcome.tested(metric)))
+        score = outcome.tested(metric)
+        self._note(*events.ended(request.trial_id, outcome, test_score=score))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
 
@@ -305,7 +294,7 @@ class Sweep:
             return False
         self.search.cut()
         try:
-            self._note(Cut(planned=self.search.planned_by_entry))
+            self._note(events.Cut(planned=self.search.planned_by_entry))
         except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
             self.control.halt(str(halted))
         budgets = {search.candidates.budget for search in self.search.entries.values()}
@@ -313,11 +302,11 @@ class Sweep:
         self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
         return True
 
-    def _note(self, *events: Event) -> None:
+    def _note(self, *news: events.Event) -> None:
         """Write events to the journal, then apply them."""
-        self.journal.write(*events)
+        self.journal.write(*news)
         with self._looking:
-            for event in events:
+            for event in news:
                 self.state.add(event)
 
     def _look(self) -> Snapshot:
@@ -335,7 +324,7 @@ class Sweep:
         if attempts > self.study.retries:
             return False
         name, error = request.trial_id, outcome.error
-        self._note(Died(trial_id=name, round=died[-1], error=error))
+        self._note(events.Died(trial_id=name, round=died[-1], error=error))
         self.search.again.append(request)
         self.running.stopped(request)
         why = reason(error)[:200] or "no reason given"
@@ -345,7 +334,7 @@ class Sweep:
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
         run_id = self.recording.record(request, outcome)
-        self._note(Recorded(trial_id=trial_id, run_id=run_id))
+        self._note(events.Recorded(trial_id=trial_id, run_id=run_id))
         if request.counted and self.brief:  # the journal has the rest, and memory need not
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 

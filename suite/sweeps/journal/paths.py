@@ -116,10 +116,8 @@ class SweepPaths:
                     f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
                 )
         self._check_checkpoints()
-        if warm_start is None or warm_start == NEAREST:
-            return
-        if not self.journal.exists():
-            tuned_files(Path(warm_start))
+        if warm_start not in (None, NEAREST) and not self.journal.exists():
+            tuned_files(Path(str(warm_start)))
 
     def _foreign(self) -> bool:
         """Return whether the folder holds anything but what a sweep leaves that ended before it began."""
@@ -164,15 +162,13 @@ class SweepPaths:
 
         Raises `UserError` when it cannot be written.
         """
-        folder = CheckpointFolder(self.checkpoint_folder)
+        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
         if self._within(folder):
             return
         try:
             folder.write(MARKER, f"{ABOUT}\n{owner}\n")
         except OSError as error:
-            raise UserError(
-                f"checkpoints in {self.checkpoint_folder} cannot be written: {error}"
-            ) from None
+            raise UserError(f"checkpoints in {place} cannot be written: {error}") from None
 
     def clear_checkpoints(self, asked: Container[str]) -> None:
         """Remove what these trials wrote, as far as it can be removed, and the folder. One that others have
