@@ -147,14 +147,6 @@ def test_some_trials_are_read_with_all_that_they_reported(path: Path) -> None:
         assert outcomes(path, names) == dict.fromkeys(names, FAILED)
 
 
-def test_what_was_added_is_read_and_nothing_twice(path: Path) -> None:
-    write(path, EVENTS[:2])
-    state = SweepState().read(path)
-    write(path, EVENTS[2:])
-    assert state.read(path).ended == {"a-s0000": FAILED}
-    assert (state.lines, state.offset) == (4, path.stat().st_size)
-
-
 def test_how_a_sweep_began_is_read_without_the_rest(path: Path) -> None:
     """Each session's line; what else there is may be damaged, and the last line torn."""
     later = BEGUN.model_copy(update={"study_name": "t"})
