@@ -9,6 +9,7 @@ Other options of `memory` are those of `suite sweep`.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import time
@@ -20,8 +21,6 @@ from measuring import SUITE, alone, descendants, parser, scratch, show
 from suite.execution.cluster import connect
 from suite.execution.resources import Resources
 from suite.studies.study import Study, read_study
-from suite.sweeps.journal.events import Ended
-from suite.sweeps.journal.file import peek
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from trials.run.outcome import Status
@@ -110,7 +109,7 @@ def packs(study: str, resources: Resources, turns: int) -> dict[str, Any]:
                 started = time.perf_counter()
                 ends = _ends(name, given, SweepPaths(folder, f"{turn}-{pack}"), resources)
                 seconds[pack].append(time.perf_counter() - started)
-                first = min(line["at"] - line["seconds"] for line in ends)
+                first = min(line["at"] - line["outcome"]["seconds"] for line in ends)
                 rates[pack].append(60 * len(ends) / (ends[-1]["at"] - first))
     ratios = [a / b for a, b in zip(rates["auto"], rates["1"], strict=True)]
     return {
@@ -149,7 +148,8 @@ def parallel(study: str) -> dict[str, Any]:
 def _ends(name: str, study: Study, place: SweepPaths, resources: Resources) -> list[dict[str, Any]]:
     """Run a sweep; the lines of its journal by which trials ended."""
     Sweep(name, study, place, resume=False).run(resources)
-    return [line for line in peek(place.journal) if line["event"] == Ended.name]
+    lines = [json.loads(line) for line in place.journal.read_text().splitlines()]
+    return [line for line in lines if line["event"] == "end"]
 
 
 def memory(study: str, options: list[str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """YAML as people write it, read safely; and files that the suite writes, where it may."""
 
 import re
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -131,8 +132,11 @@ def write_files(files: Mapping[Path, bytes], sign: str) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step: where that is cut off, or the disk is full, what was there stays."""
-    part = path.with_name(f"{path.name}.part")
+    """Write a file in one step: where that is cut off, or the disk is full, what was there stays.
+
+    Until it is whole it has a name of its own, since two processes may write one file at a time.
+    """
+    part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         part.write_text(text, encoding="utf-8")
         part.replace(path)

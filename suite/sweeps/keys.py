@@ -30,7 +30,7 @@ class Changes(NamedTuple):
 
 
 def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
-    """What a person's keys change: those of a study, of its settings by their bare names (`rounds`), of
+    """Return what a person's keys change: those of a study, of its settings by their bare names (`rounds`), of
     its parts (`search.lr`), and of `Resources`. A list may be a text with commas, a range `LOW..HIGH`.
 
     Raises one `UserError` with every key that is none.
@@ -39,23 +39,23 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
     checkpoints = rest.pop(CHECKPOINTS, None)
     resources = Resources.taken(rest, address)
     faults = Faults("sweep")
-    found: dict[str, Any] = {}
+    study: dict[str, Any] = {}
     for key, value in rest.items():
         if key in Settings.model_fields:
-            found[f"settings.{key}"] = value
+            study[f"settings.{key}"] = value
         elif key.startswith("search."):
-            found[key] = faults.attempt(key, value, partial(_range, value))
+            study[key] = faults.attempt(key, value, partial(_range, value))
         elif key in Study.model_fields or key.partition(".")[0] in PARTS:
             listed = key in LISTS and isinstance(value, str)
-            found[key] = split_top(value, ",") if listed else value
+            study[key] = split_top(value, ",") if listed else value
         else:
             faults.add(key, value, _nearest(key))
     faults.check()
-    return Changes(found, resources, checkpoints)
+    return Changes(study, resources, checkpoints)
 
 
 def _single(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The keys one by one: of a mapping only the keys that it has are replaced."""
+    """Yield the keys one by one: of a mapping only the keys that it has are replaced."""
     for key, value in given.items():
         if isinstance(value, Mapping) and key in PARTS:
             yield from ((f"{key}.{inner}", each) for inner, each in value.items())
@@ -64,7 +64,7 @@ def _single(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _range(value: Any) -> Any:
-    """A range as a study writes it."""
+    """Return a range as a study writes it."""
     if isinstance(value, list):
         return {"choices": value, "datasets": {}}
     if isinstance(value, Mapping):
@@ -77,11 +77,12 @@ def _range(value: Any) -> Any:
 
 
 def _nearest(key: str) -> str:
-    """What is said of a key that is none."""
+    """Say of a key that is none which one may be meant."""
     owner, _, name = key.rpartition(".")
     searched = {name for cls in algorithms.known().values() for name in cls.ranges()}
     if name in searched and (not owner or owner in algorithms.known()):
         return f"is searched; a range for it is given as search.{key}=LOW..HIGH"
     places = (field.name for field in fields(Resources))
-    known = [*Study.model_fields, *Settings.model_fields, *places, CHECKPOINTS]
-    return str(unknown("key", key, known))
+    return str(
+        unknown("key", key, [*Study.model_fields, *Settings.model_fields, *places, CHECKPOINTS])
+    )

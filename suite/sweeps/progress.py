@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from html import escape
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -20,47 +21,29 @@ AROUND = 10
 """Lines of a screen that are no rows of the table."""
 
 
-class Bar:
-    """A bar in a notebook: IPython, which any notebook has, draws it anew in its place."""
-
-    def __init__(self, planned: int) -> None:
-        from IPython.display import display
-
-        self._place = display(_bar(0, planned, ""), raw=True, display_id=True)
-
-    def show(self, done: int, planned: int, line: str) -> None:
-        """Draw so many of all as done, with a line beside it."""
-        self._place.update(_bar(done, planned, line), raw=True)
-
-
-def _bar(done: int, planned: int, line: str) -> dict[str, str]:
-    bar = f'<progress value="{done}" max="{planned}"></progress> {escape(line)}'
-    return {"text/html": bar, "text/plain": line}
-
-
 class Progress:
-    """Draws the snapshot that `look` takes, again and again, from a thread of its own.
+    """A display of the snapshot that `look` takes, drawn again and again from a thread of its own.
 
     `waiting` says what the sweep waits for, and `unrecorded` is how many records are still to be written.
     """
 
     def __init__(self, look: Callable[[], Snapshot]) -> None:
-        self.look = look
-        self.waiting = ""
-        self.unrecorded = 0
+        self.look, self.waiting, self.unrecorded = look, "", 0
         first = look()
         self.name = first.name
         self._said = _over(first)
         self._console = Console(stderr=True, emoji=False)
         self._done = threading.Event()
         self._live: Live | None = None
-        self._bar: Bar | None = None
+        self._bar: Any = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Progress":
         """Start showing."""
         if self._console.is_jupyter:
-            self._bar = Bar(self.look().planned)
+            from IPython.display import display  # any notebook has it
+
+            self._bar = display(self._drawn(self.look()), raw=True, display_id=True)
         elif self._console.is_terminal:
             self._live = Live(self._table(self.look()), console=self._console, auto_refresh=False)
             self._live.start()
@@ -86,22 +69,34 @@ class Progress:
 
     def _show(self) -> None:
         seen = self.look()
+        over = _over(seen)
         for scenario, entries in seen.scenarios.items():
-            if scenario in _over(seen) - self._said:
-                self.note(f"{scenario} is done{_leader(entries)}")
-        self._said |= _over(seen)
+            if scenario in over - self._said:
+                ranked = sorted((-e.sign * e.best, e.name) for e in entries if e.best is not None)
+                leader = [f", best on validation: {name} {abs(best):.4f}" for best, name in ranked]
+                self.note(f"{scenario} is done{''.join(leader[:1])}")
+        self._said |= over
         if self._live:
             self._live.update(self._table(seen), refresh=True)
         elif self._bar:
-            self._bar.show(seen.done, seen.planned, self._line(seen))
+            self._bar.update(self._drawn(seen), raw=True)
         else:
             self._say(self._line(seen))
+
+    def _drawn(self, seen: Snapshot) -> dict[str, str]:
+        """Return the bar that a notebook shows."""
+        line = self._line(seen)
+        bar = f'<progress value="{seen.done}" max="{seen.planned}"></progress> {escape(line)}'
+        return {"text/html": bar, "text/plain": line}
 
     def _line(self, seen: Snapshot) -> str:
         counts = seen.counts
         states = ", ".join(f"{counts[s]} {s}" for s in ENDINGS if counts[s])
         text = f"{seen.name}: {seen.done}/{seen.planned} trials ({states or 'starting'})"
-        text += f", {_run(seen)}, {60 * (seen.per_second or 0):.0f} trials/min"
+        text += f", {counts['running']} running"
+        if (processes := seen.processes) < counts["running"]:
+            text += f" in {processes} process{'es' * (processes > 1)}"
+        text += f", {60 * (seen.per_second or 0):.0f} trials/min"
         if seen.seconds_left is not None:
             text += f", about {spell(seen.seconds_left)} left"
         if seen.done and self.unrecorded and not counts["running"]:
@@ -125,16 +120,14 @@ class Progress:
             table.add_row(
                 Text(names[entry.entry_id], overflow="fold"),
                 f"{entry.done}/{entry.planned}",
-                str(count["running"] or ""),
-                *(str(count[state] or "") for state in states),
+                *(str(count[state] or "") for state in ("running", *states)),
                 "" if best is None else f"{best:.4f}",
             )
         below = Table.grid(expand=True)
         if hidden := [entry for entry in seen.entries if entry not in shown]:
             over = sum(entry.over for entry in hidden)
-            below.add_row(
-                f"... and {len(hidden)} more entries" + f", {over} of them done" * (over > 0)
-            )
+            done = f", {over} of them done" * (over > 0)
+            below.add_row(f"... and {len(hidden)} more entries{done}")
         below.add_row(ProgressBar(total=seen.planned, completed=seen.done))
         below.add_row(Text(self._line(seen), overflow="fold"))
         return Group(table, below)
@@ -144,29 +137,14 @@ class Progress:
 
 
 def _over(seen: Snapshot) -> set[Scenario]:
-    """The scenarios of which all trials have ended."""
+    """Return the scenarios of which all trials have ended."""
     return {place for place, entries in seen.scenarios.items() if all(e.over for e in entries)}
 
 
-def _leader(entries: Sequence[EntrySnapshot]) -> str:
-    """Who validated best, in words."""
-    scored = sorted((-one.sign * one.best, one.name) for one in entries if one.best is not None)
-    return f", best on validation: {scored[0][1]} {abs(scored[0][0]):.4f}" if scored else ""
-
-
-def _run(seen: Snapshot) -> str:
-    """How many trials run, and in how many processes where they share some."""
-    trials, processes = seen.counts["running"], seen.processes
-    packed = f" in {processes} process{'es' * (processes > 1)}" if processes < trials else ""
-    return f"{trials} running{packed}"
-
-
 def _names(entries: Sequence[EntrySnapshot]) -> tuple[str, dict[str, str]]:
-    """What all entries have in common of data set, model and level, and each one's name without it."""
-    scenarios = [entry.scenario for entry in entries]
-    differ = [
-        i for i in range(len(Scenario._fields)) if len({scenario[i] for scenario in scenarios}) > 1
-    ]
-    common = [part for i, part in enumerate(scenarios[0]) if i not in differ] if scenarios else []
+    """Return what all entries have in common of data set, model and level, and each one's name without it."""
+    columns = list(zip(*(entry.scenario for entry in entries), strict=True))
+    differ = [at for at, values in enumerate(columns) if len(set(values)) > 1]
+    common = [values[0] for at, values in enumerate(columns) if at not in differ]
     names = {e.entry_id: " · ".join([e.name, *(e.scenario[i] for i in differ)]) for e in entries}
     return " · ".join(common), names

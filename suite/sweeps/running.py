@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import FiniteFloat, TypeAdapter
 
 from suite.search.trial import TrialRequest
-from suite.sweeps.eta import Eta
+from suite.yaml_files import write_whole
 from trials.common.files import plain
 from trials.run.result import TrialResult
 
@@ -26,8 +26,10 @@ SECONDS = 1.0
 """How often it is written at most."""
 POINTS = 200
 """Evaluations of a trial that are told at most; of more, every second, third, ..."""
-Curves = dict[str, list[tuple[int, FiniteFloat]]]
-"""(round, validation metric) of each evaluation so far, by trial."""
+LEAST = 0.05
+"""No pace is told before so much of a trial is done: of less, the time left is anything."""
+Points = list[tuple[int, FiniteFloat]]
+"""(round, validation metric) of each evaluation of a trial so far."""
 
 
 class Reported(NamedTuple):
@@ -36,7 +38,7 @@ class Reported(NamedTuple):
     their rounds that trials have done, trials per second (None: nobody knows), and the hardware and its load, in words.
     """
 
-    trials: Curves = {}
+    trials: dict[str, Points] = {}
     dashboard: str = ""
     experiment: str = ""
     processes: int = 0
@@ -49,6 +51,29 @@ _FORM = TypeAdapter(Reported)
 
 
 @dataclass
+class Eta:
+    """Trials per second since the first of them said something: starting up is no trial.
+
+    Whatever runs at that moment is taken to be as far as the one that spoke, so the rate does not begin with
+    a machine full of trials that all end at once.
+    """
+
+    since: float | None = None
+    done: float = 0.0
+
+    def begin(self, now: float, share: float, running: int) -> None:
+        """Note that a trial has done this share of its rounds while so many run; only the first call counts."""
+        if self.since is None:
+            self.since, self.done = now, share * max(1, running)
+
+    def rate(self, now: float, done: float) -> float | None:
+        """Return trials per second, where `done` counts running trials by their share; None while nobody knows."""
+        if self.since is None or now <= self.since or done - self.done < LEAST:
+            return None
+        return (done - self.done) / (now - self.since)
+
+
+@dataclass
 class _Trial:
     """A running trial: its process, its metric, the share of its rounds that is done, and what it reported."""
 
@@ -58,10 +83,10 @@ class _Trial:
     history: Sequence[Mapping[str, float]] = ()
 
     @property
-    def curve(self) -> list[Any]:
-        """(round, validation metric) of each evaluation, thinned."""
-        told = [(e["round"], e[self.key]) for e in list(self.history) if _shown(e, self.key)]
-        return _thinned(told)
+    def curve(self) -> Points:
+        history = [e for e in list(self.history) if math.isfinite(e.get(self.key, math.nan))]
+        step = -(-len(history) // POINTS) or 1
+        return [(int(entry["round"]), entry[self.key]) for entry in history[::step]]
 
 
 class Running:
@@ -75,40 +100,38 @@ class Running:
         self.path, self.entries, self.experiment = folder / FILE, entries, experiment
         self._dashboard = self._hardware = ""
         self._trials: dict[str, _Trial] = {}
-        self._pace, self._over = Eta(), 0
-        self._next = 0.0
+        self._pace, self._over, self._next = Eta(), 0, 0.0
 
     def joined(self, dashboard: str, hardware: str) -> None:
-        """A cluster of this hardware runs the trials; Ray's own page is at this address, "" where it has none."""
+        """Note the hardware of the cluster and the address of Ray's own page, "" where it has none."""
         self._dashboard, self._hardware = dashboard, hardware
 
     def began(self, request: TrialRequest, process: str) -> None:
-        """A trial runs, in a process that others of a pack may share."""
+        """Note that a trial runs, in a process that others of a pack may share."""
         metric, _ = self.entries[request.entry_id]
         self._trials[request.trial_id] = _Trial(process, f"val_{metric}")
         self._written()
 
     def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """A trial has said more."""
+        """Note that a trial has said more."""
         metric, rounds = self.entries[request.entry_id]
         trial = self._trials.setdefault(request.trial_id, _Trial("", f"val_{metric}"))
-        trial.share = outcome.last_round / rounds
-        trial.history = outcome.history
+        trial.share, trial.history = outcome.last_round / rounds, outcome.history
         self._pace.begin(time.monotonic(), trial.share, len(self._trials))
         self._written()
 
     def over(self, request: TrialRequest) -> None:
-        """A trial has ended."""
+        """Note that a trial has ended."""
         self._pace.begin(time.monotonic(), 1.0, len(self._trials))
         self._over += 1
         self.stopped(request)
 
     def stopped(self, request: TrialRequest) -> None:
-        """A trial runs no more, and may start again."""
+        """Note that a trial runs no more, and may start again."""
         self._trials.pop(request.trial_id, None)
 
     def close(self) -> None:
-        """Nothing runs any more."""
+        """Remove the file: nothing runs any more."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
 
@@ -118,28 +141,24 @@ class Running:
         trials = self._trials.copy()
         shares = sum(trial.share for trial in trials.values())
         return Reported(
-            {trial_id: trial.curve for trial_id, trial in trials.items()},
-            self._dashboard,
-            self.experiment,
-            len({trial.process for trial in trials.values()}),
-            shares,
-            self._pace.rate(time.monotonic(), self._over + shares),
-            self._hardware and f"{self._hardware}; {load()}",
+            trials={trial_id: trial.curve for trial_id, trial in trials.items()},
+            dashboard=self._dashboard,
+            experiment=self.experiment,
+            processes=len({trial.process for trial in trials.values()}),
+            shares=shares,
+            per_second=self._pace.rate(time.monotonic(), self._over + shares),
+            hardware=self._hardware and f"{self._hardware}; {load()}",
         )
 
     def _written(self) -> None:
-        if time.monotonic() < self._next:
-            return
-        text = json.dumps(self.now._asdict())
-        part = self.path.with_suffix(".part")
-        with suppress(OSError):  # no sweep ends because nobody can watch it
-            part.write_text(text)
-            part.replace(self.path)
-        self._next = time.monotonic() + SECONDS
+        if time.monotonic() >= self._next:
+            with suppress(OSError):  # no sweep ends because nobody can watch it
+                write_whole(self.path, json.dumps(self.now._asdict()))
+            self._next = time.monotonic() + SECONDS
 
 
 def load() -> str:
-    """How busy the machine of the sweep is: processes that run or wait (mean of a minute), and memory in use."""
+    """Say how busy the machine of the sweep is: processes that run or wait (mean of a minute), memory in use."""
     told = f"load {os.getloadavg()[0]:.1f}"
     with suppress(OSError, KeyError, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -150,18 +169,9 @@ def load() -> str:
     return told
 
 
-def _thinned(points: list[Any]) -> list[Any]:
-    step = -(-len(points) // POINTS) or 1
-    return points[::step]
-
-
-def _shown(entry: Mapping[str, float], key: str) -> bool:
-    return math.isfinite(entry.get(key, math.nan))
-
-
 def read(folder: Path) -> Reported:
-    """What the running trials of the sweep in a folder reported; nothing where none runs, or where a file is
-    there that no sweep wrote.
+    """Return what the running trials of the sweep in a folder reported; nothing where none runs, or where a file
+    is there that no sweep wrote.
     """
     with suppress(OSError, ValueError):
         text = plain(folder / FILE, "running trials").read_text(encoding="utf-8")

@@ -1,14 +1,13 @@
 """The snapshot of a sweep from its journal's events and what its running trials report."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 
 from reports.leaderboard.names import classes_of_files
-from reports.snapshot import EntrySnapshot, Snapshot, Trial
+from reports.snapshot import Curve, EntrySnapshot, Snapshot, Trial
 from suite.search.trial import TrialRequest
 from suite.studies.replicates import confirms_of, finals_of
-from suite.sweeps.eta import Eta
-from suite.sweeps.journal.events import SweepState, Tally
+from suite.sweeps.journal.events import SweepState
 from suite.sweeps.running import Reported
 from trials.engine import schedule
 from trials.run.outcome import Status, TrialKind
@@ -18,40 +17,45 @@ from trials.run.scenario import Scenario
 def snapshot(
     name: str, state: SweepState, reported: Reported, active: bool, asked_to: str
 ) -> Snapshot:
-    """How far a sweep is: the same for the process that runs it and for those that read its files."""
+    """Return how far a sweep is: the same for the process that runs it and for those that read its files."""
     begun = state.begun
     assert begun is not None
-    rate = (reported.per_second if active else None) or pace(state)
+    if not active:  # what was reported last is of trials that run no more
+        reported = Reported(dashboard=reported.dashboard, experiment=reported.experiment)
+    running: dict[str, dict[str, Curve]] = defaultdict(dict)
+    for trial_id, curve in reported.trials.items():
+        if trial_id in state.requested and trial_id not in state.ended:
+            running[state.requested[trial_id].entry_id][trial_id] = curve
+    repeats: dict[str, list[TrialRequest]] = defaultdict(list)
+    for group in state.finals.values():
+        repeats[group[0].entry_id] += group
     names = classes_of_files(about["algorithm"] for about in begun.entries.values())
-    repeats = _repeats(state)
+    seeds, confirms = finals_of(begun.study), confirms_of(begun.study)
     entries = []
     for entry_id, about in begun.entries.items():
-        tally, finals = state.tallies.get(entry_id, Tally()), repeats.get(entry_id, [])
-        ended = Counter(dict(tally.ended))
-        over = [one for one in finals if one.trial_id in state.ended]
-        ended.update((one.kind, state.ended[one.trial_id].status) for one in over)
-        runs = {i: reported.trials[i] for i in reported.trials if i in tally.open and active}
-        scores = tuple(score for score in tally.scores.copy().values() if score is not None)
-        named = about["algorithm"]
-        kept = [one for one in finals if one.kind == TrialKind.FINAL]
-        planned, confirms = state.planned.get(entry_id, 0), confirms_of(begun.study)
-        if len(kept) == finals_of(begun.study):
+        finals, planned = repeats[entry_id], state.planned.get(entry_id, 0)
+        ended = Counter(state.over.get(entry_id, {}))
+        for final in finals:
+            if final.trial_id in state.ended:
+                ended[TrialKind.FINAL, state.ended[final.trial_id].status] += 1
+        if len(finals) == seeds:
             # Fewer were confirmed where few trials ran to their end, more where the sweep grew.
             more = sum(n for (kind, _), n in ended.items() if kind == TrialKind.CONFIRM) - confirms
             planned = max(planned + min(0, more), ended.total() - max(0, more))
+        scores = state.scores.get(entry_id, {}).values()
         entries.append(
             EntrySnapshot(
                 entry_id=entry_id,
-                algorithm=named,
-                method=names.get(named, named),
+                algorithm=about["algorithm"],
+                method=names.get(about["algorithm"], about["algorithm"]),
                 scenario=Scenario(*(about[part] for part in Scenario._fields)),
                 metric=about["metric"],
                 planned=planned,
                 confirms=confirms,
-                ended=dict(ended),
-                running=runs,
-                scores=scores,
-                recorded=sum(one.trial_id in state.recorded for one in kept),
+                ended=ended,
+                running=running[entry_id],
+                scores=tuple(score for score in scores if score is not None),
+                recorded=sum(final.trial_id in state.recorded for final in finals),
             )
         )
     return Snapshot(
@@ -66,20 +70,20 @@ def snapshot(
         attempts_died=sum(map(len, state.deaths.values())),
         spent=round(state.seconds, 3),
         trials=int(begun.study["trials"]),
-        seeds=finals_of(begun.study),
-        per_second=rate,
-        processes=reported.processes if active else 0,
-        shares=reported.shares if active else 0.0,
+        seeds=seeds,
+        per_second=reported.per_second or state.pace,
+        processes=reported.processes,
+        shares=reported.shares,
         entries=entries,
-        failures=[(trial_id, how, why) for _, trial_id, how, why in state.failures],
+        failures=list(state.failures),
         dashboard=reported.dashboard,
         experiment=reported.experiment,
-        hardware=reported.hardware if active else "",
+        hardware=reported.hardware,
     )
 
 
 def trials(seen: Snapshot, state: SweepState) -> list[Trial]:
-    """All trials that were handed out, the last one first."""
+    """Return all trials that were handed out, the last one first."""
     entries = {entry.entry_id: entry for entry in seen.entries}
     return [
         _trial(entries[request.entry_id], request, state)
@@ -110,20 +114,3 @@ def _trial(entry: EntrySnapshot, request: TrialRequest, state: SweepState) -> Tr
         reason=end.fault if end else "",
         run=state.recorded.get(request.trial_id, ""),
     )
-
-
-def _repeats(state: SweepState) -> dict[str, list[TrialRequest]]:
-    """The runs that repeat the best configuration of each entry."""
-    found: dict[str, list[TrialRequest]] = {}
-    for group in state.finals.values():
-        found.setdefault(group[0].entry_id, []).extend(group)
-    return found
-
-
-def pace(state: SweepState) -> float | None:
-    """Trials per second in the last session."""
-    if not state.ends:
-        return None
-    found = Eta()
-    found.begin(min(state.ends), 1.0, state.full)
-    return found.rate(max(state.ends), len(state.ends))

@@ -21,20 +21,9 @@ from suite.studies.entries import load_data, make_entries
 from suite.studies.samplers import LAG
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.journal.events import (
-    Begun,
-    Chosen,
-    Cut,
-    Died,
-    Ended,
-    Event,
-    Recorded,
-    Requested,
-    outcomes,
-)
-from suite.sweeps.journal.file import Journal, size
+from suite.sweeps.journal import events
+from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.journal.resume import check_entries
 from suite.sweeps.progress import Progress
 from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.live import LiveRuns
@@ -84,9 +73,8 @@ class Sweep:
             )
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
-        say(
-            f"{len(self.entries)} entries; loading {', '.join(sorted({c.scenario.dataset for c in self.entries}))}"
-        )
+        datasets = sorted({entry.scenario.dataset for entry in self.entries})
+        say(f"{len(self.entries)} entries; loading {', '.join(datasets)}")
         self.data = load_data(
             self.entries, paths.data_root, f"study {study_name}", study.replicates
         )
@@ -95,21 +83,19 @@ class Sweep:
         self.store = open_store(paths)
         # What a search goes by is in a trial's end, but for the round at which it reached a target.
         self.brief = "rounds_to_target" not in study.constraints
-        read = size(paths.journal) if paths.begun else 0
         self.state = paths.state(self.brief)
-        check_entries(paths.journal, self.state, self.entries)
+        self._check_entries()
         self.warm = starts(study.warm_start, self.entries, paths, self.state, self.store)
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
-        if self.journal.size != read:  # another process wrote on before the lock was ours
-            self.state = paths.state(self.brief)
+        # Another process may have written on before the lock was ours.
+        self.state.read(paths.journal)
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.control.clear()
         self.deadline: Deadline | None = None
-        self.cut = ""
-        self._looking = threading.Lock()
+        self.cut, self._looking = "", threading.Lock()
         begun = self.state.begun
         self.search = self._replayed(begun.lag if begun else LAG)
         self.recording = SweepRecording(
@@ -123,14 +109,22 @@ class Sweep:
             self.id,
             study_file,
         )
-        self._note(Begun.of(study_name, study, self.search, self.warm, self.id, versions()))
+        own = {"study_name": study_name, "id": self.id, "warm": self.warm, "versions": versions()}
+        self._note(events.Begun.of(study, self.search, **own))
+
+    def _check_entries(self) -> None:
+        """Raise `UserError` where the journal has trials of entries that the study does not make."""
+        entries = {request.entry_id for request in self.state.requests}
+        if strange := entries - {entry.id for entry in self.entries}:
+            raise UserError(
+                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+                "does not ask for: it is damaged, or another sweep's"
+            )
 
     def _replayed(self, lag: int) -> SweepSearch:
-        """The search as far as the journal has it."""
+        """Return the search as far as the journal has it."""
         search = SweepSearch(self.entries, self.study, lag, self.warm)
-        ends = {
-            trial_id: ValidationResult.of(outcome) for trial_id, outcome in self.state.ended.items()
-        }
+        ends = {name: ValidationResult.of(end) for name, end in self.state.ended.items()}
         search.replay(self.state.requests, ends)
         return search
 
@@ -167,14 +161,14 @@ class Sweep:
         return Result(summary, self.board, ending, self.store)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run and record what is left; whether the search is at its end, and whether all is recorded."""
+        """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
         self._open_recording()
         self.running.experiment = self.recording.experiment
         records = self.records = Records(self.store.uri, self.control, self.progress)
         self.live = LiveRuns(self.recording, records.put)
         missing = self.recording.missing(self.state.ended)
         if missing and self.brief:
-            self.state.ended |= outcomes(self.paths.journal, set(missing))
+            self.state.ended |= events.outcomes(self.paths.journal, set(missing))
         for trial_id in missing:
             records.put(partial(self._record, trial_id))
         complete = False
@@ -196,7 +190,7 @@ class Sweep:
         return complete, written
 
     def _unrecorded(self) -> str:
-        """What an interrupted sweep has not recorded."""
+        """Say what an interrupted sweep has not recorded."""
         left = len(self.state.ended.keys() - self.state.recorded.keys())
         trials = f"{left} trials that have ended are" if left != 1 else "1 trial that has ended is"
         what = f"{trials} not" if left else "the leaderboard is not"
@@ -230,41 +224,41 @@ class Sweep:
         estimates = Estimates(self.study, self.data, resources)
         drive(
             ExecutionPlan(
-                self.search,
-                self.data,
-                resources,
-                Hooks(
-                    self._requested,
-                    self._ended,
-                    self.control,
-                    self._reported,
-                    self.running.joined,
-                    self._chosen,
-                    self._began,
+                source=self.search,
+                data=self.data,
+                resources=resources,
+                hooks=Hooks(
+                    asked=self._requested,
+                    ended=self._ended,
+                    control=self.control,
+                    reported=self._reported,
+                    joined=self.running.joined,
+                    chosen=self._chosen,
+                    began=self._began,
                 ),
-                self.paths.folder / "tune",
-                self.paths.checkpoint_folder,
-                self.entries,
-                self.study.scheduler,
-                self.state.ended,
-                estimates.memory(self.entries),
-                estimates.takes(self.entries),
-                self._model,
-                self.state.executions,
-                estimates.probes(self.entries),
-                estimates.packs(self.entries),
+                folder=self.paths.folder / "tune",
+                checkpoints=self.paths.checkpoint_folder,
+                entries=self.entries,
+                scheduler=self.study.scheduler,
+                ended=self.state.ended,
+                memory=estimates.memory(self.entries),
+                takes=estimates.takes(self.entries),
+                model=self._model,
+                executions=self.state.executions,
+                probes=estimates.probes(self.entries),
+                packs=estimates.packs(self.entries),
             )
         )
 
     def _model(self, request: TrialRequest) -> str | None:
-        """Where a trial leaves its final models, if the study keeps them."""
+        """Return where a trial leaves its final models, if the study keeps them."""
         if self.study.save == "none" or request.kind != TrialKind.FINAL:
             return None
         return self.paths.model(request.trial_id)
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
-            self._note(Requested(request))
+            self._note(events.Requested(request=request))
 
     def _began(self, request: TrialRequest, process: str) -> None:
         self.running.began(request, process)
@@ -277,17 +271,20 @@ class Sweep:
 
     def _chosen(self, executions: Mapping[str, str]) -> None:
         if executions:
-            self._note(Chosen(executions))
+            self._note(events.Chosen(executions=executions))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)
+        # A text with half of a surrogate pair has no JSON.
+        outcome.error = outcome.error.encode(errors="replace").decode()
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
         self.running.over(request)
         metric = self.recording.entries[request.entry_id].task.metric
-        self._note(Ended(request.trial_id, outcome, test_score=outcome.tested(metric)))
+        score = outcome.tested(metric)
+        self._note(*events.ended(request.trial_id, outcome, test_score=score))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request.trial_id))
 
@@ -297,7 +294,7 @@ class Sweep:
             return False
         self.search.cut()
         try:
-            self._note(Cut(dict(self.search.planned_by_entry)))
+            self._note(events.Cut(planned=self.search.planned_by_entry))
         except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
             self.control.halt(str(halted))
         budgets = {search.candidates.budget for search in self.search.entries.values()}
@@ -305,19 +302,20 @@ class Sweep:
         self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
         return True
 
-    def _note(self, event: Event) -> None:
-        """Journal an event, and only then go by it."""
-        self.journal.write(event.name, **event.fields())
+    def _note(self, *news: events.Event) -> None:
+        """Write events to the journal, then apply them."""
+        self.journal.write(*news)
         with self._looking:
-            self.state.add(event)
+            for event in news:
+                self.state.add(event)
 
     def _look(self) -> Snapshot:
-        """How far it is. Trials' ends and their records are noted by two threads, and a third one looks."""
+        """Return how far it is. Two threads note trials' ends and their records, and a third one looks."""
         with self._looking:
             return snapshot(self.paths.name, self.state, self.running.now, True, "")
 
     def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
-        """Whether a trial that died is handed out once more, to go on from its checkpoint.
+        """Hand a trial that died out once more, to go on from its checkpoint; return whether it is.
 
         It is, `retries` times; attempts that died without getting further than those before count.
         """
@@ -325,18 +323,18 @@ class Sweep:
         attempts = len(died) - died.index(max(died))
         if attempts > self.study.retries:
             return False
-        self._note(Died(request.trial_id, outcome.last_round, outcome.error))
+        name, error = request.trial_id, outcome.error
+        self._note(events.Died(trial_id=name, round=died[-1], error=error))
         self.search.again.append(request)
         self.running.stopped(request)
-        why = reason(outcome.error)[:200] or "no reason given"
-        self.progress.note(
-            f"trial {request.trial_id} died at round {died[-1]} and starts again: {why}"
-        )
+        why = reason(error)[:200] or "no reason given"
+        self.progress.note(f"trial {name} died at round {died[-1]} and starts again: {why}")
         return True
 
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
-        self._note(Recorded(trial_id, self.recording.record(request, outcome)))
+        run_id = self.recording.record(request, outcome)
+        self._note(events.Recorded(trial_id=trial_id, run_id=run_id))
         if request.counted and self.brief:  # the journal has the rest, and memory need not
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 

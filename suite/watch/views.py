@@ -22,11 +22,10 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
-from suite.sweeps.follow import Followed
-from suite.sweeps.journal.events import outcome
+from suite.sweeps.journal.events import outcomes
 from suite.sweeps.request import flat
 from suite.sweeps.snapshot import trials
-from suite.sweeps.status import sweeps
+from suite.sweeps.status import Followed, sweeps
 from suite.tracking.schema.leaderboard_view import (
     curves_page,
     leaderboard_page,
@@ -94,7 +93,7 @@ class Views:
             own = found[trial]
             running = {k: v for entry in seen.entries for k, v in entry.running.items()}
             curve: Curve = running.get(trial, ())
-            if end := outcome(followed.journal, trial):
+            if end := outcomes(followed.journal, {trial}).get(trial):
                 key = f"val_{own.metric}"
                 curve = [(int(e["round"]), e[key]) for e in end.history if key in e]
             experiment = seen.experiment or self._experiments.get(seen.study)

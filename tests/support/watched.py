@@ -1,12 +1,11 @@
 """A sweep's folder without training: a journal as a sweep writes it, for pages."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from suite.search.trial import TrialRequest
-from suite.sweeps.journal.events import Begun, Ended, Recorded, Requested
-from suite.sweeps.journal.file import line
+from suite.sweeps.journal import events as journal
+from suite.sweeps.journal.events import Begun, Event, Recorded, Requested
 from tests.support.searches import a_study, entries_of
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
@@ -23,17 +22,19 @@ def swept(storage: Path, name: str, trials: int = 30, rounds: int = 10, **study:
     content = a_study(**study).model_dump(mode="json")
     about = {entry.id: entry.about() for entry in entries}
     planned = {entry.id: trials + 2 for entry in entries}
-    events: list[Any] = [Begun("study", content, 2, {}, planned, "x", about)]
+    events: list[Event] = [
+        Begun(study_name="study", study=content, lag=2, planned=planned, id="x", entries=about)
+    ]
     for index in range(trials):
         for place, entry in enumerate(entries):
             request = asked(entry.id, index, place)
-            events.append(Requested(request))
+            events.append(Requested(request=request))
             if index < trials - 1:
                 events += ended(request, index, rounds)
     folder = storage / name
     folder.mkdir(parents=True)
-    lines: Sequence[bytes] = [line(event.name, event.fields()) + b"\n" for event in events]
-    (folder / "journal.jsonl").write_bytes(b"".join(lines))
+    lines = [f"{event.model_dump_json()}\n" for event in events]
+    (folder / "journal.jsonl").write_text("".join(lines))
     return [entry.id for entry in entries]
 
 
@@ -48,7 +49,7 @@ def asked(entry: str, index: int, place: int) -> TrialRequest:
     return TrialRequest(name, entry, TrialKind.SEARCH, index, "sampled", params, 0, 0)
 
 
-def ended(request: TrialRequest, index: int, rounds: int) -> list[Any]:
+def ended(request: TrialRequest, index: int, rounds: int) -> list[Event]:
     """Its end, and its record."""
     score = 0.5 + index % 17 / 50
     history = [
@@ -60,4 +61,5 @@ def ended(request: TrialRequest, index: int, rounds: int) -> list[Any]:
     else:
         outcome = TrialResult(Status.FINISHED, history, {rounds: score}, seconds=1.5)
     run = f"{request.trial_id.replace('-', ''):0<32}"
-    return [Ended(request.trial_id, outcome, float(index)), Recorded(request.trial_id, run)]
+    end = journal.ended(request.trial_id, outcome, at=float(index))
+    return [*end, Recorded(trial_id=request.trial_id, run_id=run)]

@@ -20,7 +20,7 @@ class TrialResult:
     """
 
     status: Status = Status.FAILED
-    history: list[dict[str, float]] = field(default_factory=list)
+    history: list[dict[str, int | float]] = field(default_factory=list)
     intermediates: dict[int, float] = field(default_factory=dict)
     fingerprint: str = ""
     error: str = ""

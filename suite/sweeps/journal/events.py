@@ -1,23 +1,22 @@
-"""What a journal says, as types: the events of a sweep, and the state that they add up to.
-
-A line of a journal is an event's name under `event` beside its fields.
-"""
+"""What a journal says, as types: the events of a sweep, one a line, and the state that they add up to."""
 
 import math
 import time
-from collections import Counter
-from collections.abc import Container, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError, with_config
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from suite.formats import FORMAT
+from suite.formats import FORMAT, check_format
 from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.study import Study
-from suite.sweeps.journal.file import END, broken, parsed, raw_lines, shortened
+from suite.sweeps.journal.file import START, first_line
+from suite.sweeps.running import Eta
+from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, reason
 from trials.run.result import TrialResult
 from trials.run.trial_id import REPEATS, TrialId
@@ -25,240 +24,229 @@ from trials.run.trial_id import REPEATS, TrialId
 if TYPE_CHECKING:
     from suite.search.sweep_search import SweepSearch  # which loads the samplers
 
-Line = Mapping[str, Any]
 Warm = Mapping[str, list[InitialConfiguration]]
 """The configurations that entries start from, by entry."""
+CURVE, END = b'{"event":"curve",', b'{"event":"end",'
+"""The first bytes of a line with a trial's curve, and of the one that follows it."""
+FEW = 8
+"""For so many trials at most a journal is searched by their names before its lines are parsed."""
 
 
-@dataclass(frozen=True)
-class Begun:
+class _Event(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class Begun(_Event):
     """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
     entry's trials may be in flight, how many trials each entry will have, what the entries are
     (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
     others of its name.
     """
 
-    name: ClassVar = "begin"
+    event: Literal["begin"] = "begin"
+    format: int = FORMAT
     study_name: str
-    study: Mapping[str, Any]
+    study: dict[str, Any]
     lag: int
-    warm: Warm
+    warm: Warm = {}
     planned: Mapping[str, int]
     id: str
     entries: Mapping[str, Mapping[str, str]]
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = {}
 
     @classmethod
-    def of(
-        cls,
-        study_name: str,
-        study: Study,
-        search: "SweepSearch",
-        warm: Warm,
-        id: str,
-        versions: Mapping[str, str],
-    ) -> Self:
-        """A session of this search."""
-        entries = {of.entry.id: of.entry.about() for of in search.firsts}
-        content = study.model_dump(mode="json")
-        planned = dict(search.planned_by_entry)
-        return cls(study_name, content, search.lag, warm, planned, id, entries, versions)
-
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled: versions are fields of their own."""
-        own = {key: value for key, value in vars(self).items() if key != "versions"}
-        warm = {entry: [asdict(known) for known in given] for entry, given in self.warm.items()}
-        return {"format": FORMAT, **own, "warm": warm, **self.versions}
+    def of(cls, study: Study, search: "SweepSearch", **more: Any) -> Self:
+        """Return the event of a session of this search."""
+        return cls(
+            study=study.model_dump(mode="json"),
+            lag=search.lag,
+            planned=dict(search.planned_by_entry),
+            entries={first.entry.id: first.entry.about() for first in search.firsts},
+            **more,
+        )
 
 
-@dataclass(frozen=True)
-class Requested:
+class Requested(_Event):
     """A trial was handed out for the first time."""
 
-    name: ClassVar = "request"
+    event: Literal["request"] = "request"
     request: TrialRequest
 
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled."""
-        return self.request.fields()
+
+class Curve(_Event):
+    """All evaluations of a trial, whose end is the next line. Most readers skip it."""
+
+    event: Literal["curve"] = "curve"
+    trial_id: str
+    history: list[dict[str, int | float]]
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A trial is over; `test_score` needs all of its history."""
+class Ended(_Event):
+    """A trial is over; of its history the outcome has the last evaluation. `test_score` needs all of it."""
 
-    name: ClassVar = "end"
+    event: Literal["end"] = "end"
     trial_id: str
     outcome: TrialResult
-    at: float = field(default_factory=lambda: round(time.time(), 3))
-    test_score: float | None = None
-
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled: of the outcome those that are not empty."""
-        told = {key: value for key, value in asdict(self.outcome).items() if value}
-        scored = {} if self.test_score is None else {"test_score": self.test_score}
-        return {"trial_id": self.trial_id, "at": self.at, **scored, **told}
+    at: float = Field(default_factory=lambda: round(time.time(), 3))
+    test_score: FiniteFloat | None = None
 
 
-@dataclass(frozen=True)
-class _AsIs:
-    """An event that is journaled as it is."""
-
-    def fields(self) -> dict[str, Any]:
-        """The event's fields as journaled."""
-        return asdict(self)
-
-
-@with_config(extra="forbid")
-@dataclass(frozen=True)
-class Died(_AsIs):
+class Died(_Event):
     """An attempt at a trial died at a round; it is started again."""
 
-    name: ClassVar = "died"
+    event: Literal["died"] = "died"
     trial_id: str
     round: int
     error: str
 
 
-@with_config(extra="forbid")
-@dataclass(frozen=True)
-class Recorded(_AsIs):
+class Recorded(_Event):
     """A trial that is over has its run in the tracking store."""
 
-    name: ClassVar = "recorded"
+    event: Literal["recorded"] = "recorded"
     trial_id: str
     run_id: str
 
 
-@with_config(extra="forbid")
-@dataclass(frozen=True)
-class Chosen(_AsIs):
+class Chosen(_Event):
     """How scenarios are computed, as it was measured; `suite.execution.autotune`."""
 
-    name: ClassVar = "chosen"
+    event: Literal["chosen"] = "chosen"
     executions: Mapping[str, str]
 
 
-@with_config(extra="forbid")
-@dataclass(frozen=True)
-class Cut(_AsIs):
+class Cut(_Event):
     """The search ends early, for a deadline: how many trials each entry will have instead."""
 
-    name: ClassVar = "cut"
+    event: Literal["cut"] = "cut"
     planned: Mapping[str, int]
 
 
-Event = Begun | Requested | Ended | Died | Recorded | Chosen | Cut
+Event = Begun | Requested | Curve | Ended | Died | Recorded | Chosen | Cut
+_EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
-@with_config(extra="forbid")
-@dataclass(kw_only=True)
-class _EndLine(TrialResult):
-    """The fields of a line that ends a trial."""
-
-    trial_id: str
-    at: float
-    test_score: FiniteFloat | None = None
-    status: Status = field()
-    history: list[dict[str, int | float]] = field(default_factory=list)
-
-    def event(self) -> Ended:
-        told = vars(self)
-        trial_id, at, score = (told.pop(name) for name in ("trial_id", "at", "test_score"))
-        return Ended(trial_id, TrialResult(**told), at, score)
+def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
+    """Return the events by which a trial ends: its curve, where it has one, and its end."""
+    last = replace(outcome, history=outcome.history[-1:])
+    end = Ended(trial_id=trial_id, outcome=last, **more)
+    return [Curve(trial_id=trial_id, history=outcome.history), end] if outcome.history else [end]
 
 
-_FORMS: dict[str, TypeAdapter[Any]] = {
-    Requested.name: TypeAdapter(TrialRequest),
-    Ended.name: TypeAdapter(_EndLine),
-    **{kind.name: TypeAdapter(kind) for kind in (Begun, Died, Recorded, Chosen, Cut)},
-}
-"""What the fields of a line must be, by the name of its event."""
-_NAMED = b'{"event":"'
+class _Format(BaseModel):
+    format: Any = None
 
 
-def _event(found: Any) -> Event:
-    if isinstance(found, _EndLine):
-        return found.event()
-    return Requested(found) if isinstance(found, TrialRequest) else found
+def check_begin(path: Path, raw: bytes) -> None:
+    """Raise `FormatError` where another version began a session with this line, if one begins with it."""
+    if raw.startswith(START):
+        found = _Format.model_validate_json(raw).format
+        check_format(f"sweep {path.parent.name}", found, "choose another --name")
 
 
-def read(line: Line) -> Event:
-    """The event of a journal's line; raises `ValueError` for what is none, or one of a later version."""
-    name, fields = line.get("event"), {key: value for key, value in line.items() if key != "event"}
-    if not isinstance(name, str) or name not in _FORMS:
-        raise ValueError(f"{name!r} is no event of this version of suite")
-    try:
-        return _event(_FORMS[name].validate_python(fields))
-    except ValueError:
-        raise ValueError(f"its fields are not those of the event {name!r}") from None
+def check_first(path: Path) -> None:
+    """Raise `FormatError` where another version of the suite began this journal."""
+    with suppress(ValidationError):  # which is said by who reads all of it
+        check_begin(path, first_line(path))
 
 
-def read_raw(path: Path, number: int, raw: bytes) -> Event:
-    """The event of a line's bytes: most are taken apart and checked in one go. Raises `UserError` for what is
-    none.
+def read(path: Path, number: int, raw: bytes) -> Event:
+    """Return the event of a line. Raises `FormatError` where a session of another version begins with it, and
+    `UserError` where it is none.
     """
-    name = raw[len(_NAMED) : raw.find(b'"', len(_NAMED))].decode(errors="replace")
-    if raw.startswith(_NAMED) and name in _FORMS and name != Begun.name:
-        with suppress(ValidationError):
-            rest = raw[len(_NAMED) + len(name) + 2 :]
-            return _event(_FORMS[name].validate_json(b"{" + rest))
-    line = parsed(path, number, raw)
     try:
-        return read(line)
-    except ValueError as error:
-        raise broken(str(path), number, str(error)) from None
+        check_begin(path, raw)
+        return _EVENTS.validate_json(raw)
+    except ValidationError as error:
+        raise broken(path, number, _fault(error)) from None
 
 
-@dataclass
-class Tally:
-    """The trials of an entry: which are handed out and not over, how many of the search's, confirming ones
-    among them, ended of each kind and status, and the validation score of each search trial that was requested (None: it is not over; NaN: it did not run to its end
-    at full rounds).
-    """
+def _fault(error: ValidationError) -> str:
+    first = error.errors()[0]
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return f"{first['input'].get('event')!r} is no event of this version of suite"
+    if not first["loc"]:
+        return "it is no JSON object"
+    return f"its fields are not those of the event {first['loc'][0]!r}"
 
-    open: set[str] = field(default_factory=set)
-    ended: Counter[tuple[TrialKind, Status]] = field(default_factory=Counter)
-    scores: dict[str, float | None] = field(default_factory=dict)
+
+def broken(path: Path, number: int, fault: str) -> UserError:
+    """Return the error for a line that a sweep did not write there."""
+    return UserError(
+        f"journal {path}, line {number}: {fault}. It is damaged, or a later version of suite wrote it"
+    )
 
 
 @dataclass
 class SweepState:
-    """The state of a sweep, rebuilt from its events.
+    """A sweep as far as its journal was read: what its terminal, `suite status` and pages are drawn from, and what
+    it is resumed from.
 
-    It holds the requests in order, the trials that ended and their `test_scores`, the rounds at which attempts died, the run that records each trial,
-    the measured execution of each scenario, and how many trials each entry will have (`planned`). Of the last
-    session it holds when trials ended, and how many ran when the first of them did (`full`). `requested` has each trial's
-    last request, `finals` the runs that repeat the best configuration, by search, `tallies` the entries that have
-    trials, `failures` (entry, trial, status, reason) of trials that diverged, failed or died, and `seconds` the total
-    time of trials.
+    A `brief` one is read without curves, so of each trial it has the last evaluation alone. `requests` are in order;
+    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search, and
+    `executions` the measured execution of each scenario. By entry, `planned` is how many trials it will have,
+    `over` counts the trials of its search that ended, confirming ones among them, by kind and status, and `scores`
+    has the validation score of each search trial (None: it is not over; NaN: it did not run to its end at full rounds).
+    `failures` are (trial, status, reason) of those that diverged, failed or died, `seconds` the time of all trials.
+    `eta` has the pace of the last session, in which trials ended `ends` times, at last at `last_end`.
     """
 
+    brief: bool = False
+    id: str | None = None
     begun: Begun | None = None
     sessions: int = 0
+    planned: Mapping[str, int] = field(default_factory=dict)
     requests: list[TrialRequest] = field(default_factory=list)
+    requested: dict[str, TrialRequest] = field(default_factory=dict)
     ended: dict[str, TrialResult] = field(default_factory=dict)
     test_scores: dict[str, float] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
     executions: dict[str, str] = field(default_factory=dict)
-    id: str | None = None
-    ends: list[float] = field(default_factory=list)
-    full: int = 0
-    planned: Mapping[str, int] = field(default_factory=dict)
 
-    requested: dict[str, TrialRequest] = field(default_factory=dict, repr=False)
-    finals: dict[str, list[TrialRequest]] = field(default_factory=dict, repr=False)
-    tallies: dict[str, Tally] = field(default_factory=dict)
-    failures: list[tuple[str, str, str, str]] = field(default_factory=list)
+    finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
+    over: dict[str, Counter[tuple[TrialKind, Status]]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    scores: dict[str, dict[str, float | None]] = field(default_factory=lambda: defaultdict(dict))
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
     seconds: float = 0.0
+    eta: Eta = field(default_factory=Eta)
+    ends: int = 0
+    last_end: float = 0.0
 
-    _counts: Counter[str] = field(default_factory=Counter, repr=False)
+    lines: int = 0
+    offset: int = 0
+    _curve: Curve | bool = False
+
+    def read(self, path: Path) -> Self:
+        """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole.
+
+        Raises `UserError` for the first line that cannot be where it is, and again when it is read again.
+        """
+        with path.open("rb") as file:
+            file.seek(self.offset)
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    break
+                self._take(path, raw)
+                self.lines, self.offset = self.lines + 1, self.offset + len(raw)
+        return self
+
+    def _take(self, path: Path, raw: bytes) -> None:
+        if self.brief and raw.startswith(CURVE):
+            self._curve = True
+            return
+        event = read(path, self.lines + 1, raw)
+        try:
+            self.add(event)
+        except ValueError as error:
+            raise broken(path, self.lines + 1, str(error)) from None
 
     @property
-    def running(self) -> int:
-        """How many trials were handed out and have not ended."""
-        return len(self.requested.keys() - self.ended.keys())
+    def pace(self) -> float | None:
+        """Trials per second in the last session; None while nobody knows."""
+        return self.eta.rate(self.last_end, self.ends)
 
     def add(self, event: Event) -> None:
         """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
@@ -271,91 +259,82 @@ class SweepState:
                 if self.id not in (None, event.id):
                     raise ValueError("it is of another sweep")
                 self.begun, self.sessions = event, self.sessions + 1
+                self.planned, self.id = event.planned, event.id
+                self.eta, self.ends, self.last_end = Eta(), 0, 0.0
+            case Requested():
+                self._request(event.request)
+            case Curve():
+                self._must_be_open(event.trial_id)
+            case Ended():
+                self._end(event)
+            case Died():
+                self._must_be_open(event.trial_id)
+                self.deaths.setdefault(event.trial_id, []).append(event.round)
+                self._fail(event.trial_id, f"died at round {event.round}", reason(event.error))
+            case Recorded():
+                if event.trial_id not in self.ended:
+                    raise ValueError(f"trial {event.trial_id} has not ended")
+                self.recorded[event.trial_id] = event.run_id
+            case Chosen():
+                self.executions |= event.executions
+            case Cut():
                 self.planned = event.planned
-                self.ends, self.full = [], 0
-                self.id = event.id
-            case Requested(request):
-                self._may_ask(request)
-                self.requests.append(request)
-                self.requested[request.trial_id] = request
-                tally = self.tallies.setdefault(request.entry_id, Tally())
-                tally.open.add(request.trial_id)
-                if request.kind == TrialKind.SEARCH:
-                    tally.scores[request.trial_id] = None
-                if request.kind == TrialKind.FINAL:
-                    self._supersede(request)
-            case Ended(trial_id, outcome, at, score):
-                self._must_be_open(trial_id)
-                self.full = self.full or self.running
-                self.ends.append(at)
-                self.ended[trial_id] = outcome
-                if score is not None:
-                    self.test_scores[trial_id] = score
-                self._count(self.requested[trial_id], outcome)
-            case Died(trial_id, at, error):
-                self._must_be_open(trial_id)
-                self.deaths.setdefault(trial_id, []).append(at)
-                self._fail(trial_id, f"died at round {at}", reason(error))
-            case Recorded(trial_id, run_id):
-                if trial_id not in self.ended:
-                    raise ValueError(f"trial {trial_id} has not ended")
-                self.recorded[trial_id] = run_id
-            case Chosen(executions):
-                self.executions |= executions
-            case Cut(planned):
-                self.planned = planned
+        self._curve = event if isinstance(event, Curve) else False
 
-    def _count(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Count a trial that is over."""
-        tally, status = self.tallies[request.entry_id], outcome.status
-        tally.open.discard(request.trial_id)
-        if request.kind.counted:
-            tally.ended[request.kind, status] += 1
-        self.seconds += outcome.seconds
-        if request.kind == TrialKind.SEARCH:
-            done = status == Status.FINISHED and outcome.value is not None
-            tally.scores[request.trial_id] = outcome.value if done else math.nan
-        if status in (Status.FAILED, Status.DIVERGED):
-            self._fail(request.trial_id, status, outcome.fault)
-
-    def _fail(self, trial_id: str, how: str, why: str) -> None:
-        entry_id = self.requested[trial_id].entry_id
-        self.failures.append((entry_id, trial_id, str(how), why[:300]))
-
-    def take(self, path: Path, number: int, raw: bytes) -> Event:
-        """Take a line of a journal into account; raises `UserError` for one that cannot come next."""
-        event = read_raw(path, number, raw)
-        try:
-            self.add(event)
-        except ValueError as error:
-            raise broken(str(path), number, str(error)) from None
-        return event
-
-    def _may_ask(self, request: TrialRequest) -> None:
-        """A search trial once, in the order of its entry's; a run that repeats one until it has ended:
-        one that is not over is asked for anew where it is wanted again.
+    def _request(self, request: TrialRequest) -> None:
+        """Take a request in: of a search trial once, in the order of its entry's; of a run that repeats one until
+        it has ended, since one that is not over is asked for anew where it is wanted again.
         """
         own, name = TrialId.parse(request.trial_id), request.trial_id
-        such = (own.entry_id, own.replicate, own.kind)
-        if such != (request.entry_id, request.replicate, request.kind):
+        searched = request.kind == TrialKind.SEARCH
+        index = request.index if searched else own.index
+        such = (request.entry_id, request.replicate, request.kind, index)
+        if such != (own.entry_id, own.replicate, own.kind, own.index):
             raise ValueError(f"{name} is no id of such a trial")
         if name in (self.ended if request.kind in REPEATS else self.requested):
             raise ValueError(f"trial {name} was asked for before")
-        if request.kind != TrialKind.SEARCH:
-            if request.source not in self.requested:
-                raise ValueError(f"{request.source}, which it repeats, was not asked for")
-            return
-        first = self._counts[request.search]
-        if not request.index == own.index == first:
-            raise ValueError(f"trial {first} of its entry was not asked for")
-        self._counts[request.search] += 1
+        if searched:
+            before = f"{request.search}-s{index - 1:04d}"
+            if index and before not in self.requested:
+                raise ValueError(f"{before}, which comes before it, was not asked for")
+            self.scores[request.entry_id][name] = None
+        elif request.source not in self.requested:
+            raise ValueError(f"{request.source}, which it repeats, was not asked for")
+        self.requests.append(request)
+        self.requested[name] = request
+        if request.kind == TrialKind.FINAL:
+            # A sweep that grew, or chose again, repeats another configuration in place of the former one.
+            group = self.finals.setdefault(request.search, [])
+            if group and group[0].source != request.source:
+                group.clear()
+            group.append(request)
 
-    def _supersede(self, request: TrialRequest) -> None:
-        """Forget the runs whose place another configuration's now take: of a sweep that grew, or chose again."""
-        group = self.finals.setdefault(request.search, [])
-        if group and group[0].source != request.source:
-            group.clear()
-        group.append(request)
+    def _end(self, event: Ended) -> None:
+        trial_id, history = event.trial_id, event.outcome.history
+        self._must_be_open(trial_id)
+        if isinstance(self._curve, Curve) and self._curve.trial_id == trial_id:
+            history = self._curve.history
+        elif history and self._curve is not True:
+            raise ValueError(f"the line before has no curve of trial {trial_id}")
+        # An object that pydantic made takes twice the memory of this one.
+        outcome = replace(event.outcome, history=history)
+        self.eta.begin(event.at, 1.0, len(self.requested) - len(self.ended))
+        self.ends, self.last_end = self.ends + 1, max(self.last_end, event.at)
+        self.ended[trial_id] = outcome
+        if event.test_score is not None:
+            self.test_scores[trial_id] = event.test_score
+        request, status = self.requested[trial_id], outcome.status
+        if request.counted:
+            self.over[request.entry_id][request.kind, status] += 1
+        self.seconds += outcome.seconds
+        if request.kind == TrialKind.SEARCH:
+            done = status == Status.FINISHED and outcome.value is not None
+            self.scores[request.entry_id][trial_id] = outcome.value if done else math.nan
+        if status in (Status.FAILED, Status.DIVERGED):
+            self._fail(trial_id, status, outcome.fault)
+
+    def _fail(self, trial_id: str, how: str, why: str) -> None:
+        self.failures.append((trial_id, str(how), why[:300]))
 
     def _must_be_open(self, trial_id: str) -> None:
         if trial_id not in self.requested:
@@ -364,33 +343,34 @@ class SweepState:
             raise ValueError(f"trial {trial_id} has ended before")
 
 
-def outcomes(path: Path, trial_ids: Container[str]) -> dict[str, TrialResult]:
-    """How these trials of a journal ended, with all that they reported."""
-    found = {}
-    for number, raw in raw_lines(path):
-        if raw.startswith(END):
-            event = read_raw(path, number, raw)
+def sessions(path: Path) -> list[Begun]:
+    """Return how a sweep's sessions began; what else a long journal holds is not taken apart."""
+    begins = []
+    for number, raw in _lines(path):
+        if raw.startswith(START):
+            event = read(path, number, raw)
+            assert isinstance(event, Begun)
+            begins.append(event)
+    return begins
+
+
+def outcomes(path: Path, trial_ids: Collection[str]) -> dict[str, TrialResult]:
+    """Return how these trials of a journal ended, with all that they reported."""
+    results: dict[str, TrialResult] = {}
+    curve: Event | None = None
+    named = [trial_id.encode() for trial_id in trial_ids] if len(trial_ids) <= FEW else [b""]
+    for number, raw in _lines(path):
+        if raw.startswith((CURVE, END)) and any(name in raw for name in named):
+            event = read(path, number, raw)
+            assert isinstance(event, Curve | Ended)
             if isinstance(event, Ended) and event.trial_id in trial_ids:
-                found[event.trial_id] = event.outcome
-    return found
+                history = curve.history if isinstance(curve, Curve) else []
+                results[event.trial_id] = replace(event.outcome, history=history)
+            curve = event
+    return results
 
 
-def replay(path: Path, brief: bool = False) -> SweepState:
-    """The state that a journal's lines add up to, `brief` with the last evaluation alone of each trial's. Raises
-    `UserError` for the first line that cannot be where it is.
-    """
-    state = SweepState()
-    for number, raw in raw_lines(path):
-        state.take(path, number, shortened(raw) if brief else raw)
-    return state
-
-
-def outcome(path: Path, trial_id: str) -> TrialResult | None:
-    """How one trial of a journal ended; None where it has not. Only lines that name it are parsed."""
-    named = f'"{trial_id}"'.encode()
-    for number, raw in raw_lines(path):
-        if raw.startswith(END) and named in raw:
-            event = read_raw(path, number, raw)
-            if isinstance(event, Ended) and event.trial_id == trial_id:
-                return event.outcome
-    return None
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of each whole line."""
+    with path.open("rb") as file:
+        yield from ((number, raw) for number, raw in enumerate(file, 1) if raw.endswith(b"\n"))

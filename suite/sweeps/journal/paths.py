@@ -12,8 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
-from suite.sweeps.journal.events import Begun, SweepState, read, replay
-from suite.sweeps.journal.file import begins, begun, broken, check_first, in_the_way
+from suite.sweeps.journal.events import Begun, SweepState, check_first, sessions
+from suite.sweeps.journal.file import begun, in_the_way, lock_of
 from suite.yaml_files import writable
 from trials.common.errors import UserError
 from trials.common.files import plain
@@ -65,40 +65,30 @@ class SweepPaths:
     @property
     def begun(self) -> bool:
         """Whether there is such a sweep. Raises `FormatError` for one of another version."""
-        if os.path.isfile(self.journal):
-            check_first(self.journal)
+        check_first(self.journal)
         return begun(self.journal)
 
     @property
     def models(self) -> Path:
-        """Where the models are that `save: best` keeps."""
+        """The folder of the models that `save: best` keeps."""
         return self.folder / "models"
 
     def model(self, trial_id: str) -> str:
-        """Where a final run leaves its models until the sweep has ended."""
+        """Return where a final run leaves its models until the sweep has ended."""
         return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
     def state(self, brief: bool = False) -> SweepState:
-        """What its journal says of the sweep, which another process may be writing; `brief` as in `replay`.
-        Raises `UserError` where it is damaged.
+        """Return what its journal says of the sweep, which another process may be writing; `brief` as in
+        `SweepState`. Raises `UserError` where it is damaged.
         """
-        if not self.begun:
-            return SweepState()
-        return replay(self.journal, brief)
+        state = SweepState(brief)
+        return state.read(self.journal) if self.begun else state
 
     def last_begun(self) -> Begun | None:
-        """How its last session began; None when there is no such sweep. Raises as `state` does where that is
-        damaged.
+        """Return how its last session began; None when there is no such sweep. Raises as `state` does where
+        that is damaged.
         """
-        if not self.begun:
-            return None
-        found = begins(self.journal)[-1]
-        try:
-            last = read(found)
-        except ValueError as error:
-            raise broken(str(self.journal), 1, str(error)) from None
-        assert isinstance(last, Begun)
-        return last
+        return sessions(self.journal)[-1] if self.begun else None
 
     @property
     def checkpoint_folder(self) -> str:
@@ -126,16 +116,14 @@ class SweepPaths:
                     f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
                 )
         self._check_checkpoints()
-        if warm_start is None or warm_start == NEAREST:
-            return
-        if not self.journal.exists():
-            tuned_files(Path(warm_start))
+        if warm_start not in (None, NEAREST) and not self.journal.exists():
+            tuned_files(Path(str(warm_start)))
 
     def _foreign(self) -> bool:
-        """Whether the folder holds anything but what a sweep leaves that ended before it began."""
+        """Return whether the folder holds anything but what a sweep leaves that ended before it began."""
         names = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
-        alone = names <= {self.journal.name}
-        return in_the_way(self.journal) or not (alone or MARKER in names)
+        left = {self.journal.name, lock_of(self.journal).name}
+        return in_the_way(self.journal) or not (names <= left or MARKER in names)
 
     def _check_checkpoints(self) -> None:
         place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
@@ -146,21 +134,20 @@ class SweepPaths:
             owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
         except OSError as error:
             raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
-        if owner is not None:
-            if owner != [self.state().id]:
-                raise UserError(
-                    f"checkpoints in {place}: another sweep of this name has the folder. "
-                    "Choose another --name, or --set checkpoints=PLACE, or remove it if that sweep is gone"
-                )
-            return
-        if names:
+        begun = self.last_begun()
+        if owner is not None and (begun is None or owner != [begun.id]):
+            raise UserError(
+                f"checkpoints in {place}: another sweep of this name has the folder. "
+                "Choose another --name, or --set checkpoints=PLACE, or remove it if that sweep is gone"
+            )
+        if names and owner is None:
             raise UserError(
                 f"checkpoints in {place}: the folder holds files and no sweep made it. "
                 "Choose another --name, or --set checkpoints=PLACE"
             )
 
     def _within(self, folder: CheckpointFolder) -> bool:
-        """Whether checkpoints lie in the sweep's own folder, whose marker is enough."""
+        """Return whether checkpoints lie in the sweep's own folder, whose marker is enough."""
         local = folder.local
         return local is not None and local.is_relative_to(self.folder.resolve())
 
@@ -175,15 +162,13 @@ class SweepPaths:
 
         Raises `UserError` when it cannot be written.
         """
-        folder = CheckpointFolder(self.checkpoint_folder)
+        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
         if self._within(folder):
             return
         try:
             folder.write(MARKER, f"{ABOUT}\n{owner}\n")
         except OSError as error:
-            raise UserError(
-                f"checkpoints in {self.checkpoint_folder} cannot be written: {error}"
-            ) from None
+            raise UserError(f"checkpoints in {place} cannot be written: {error}") from None
 
     def clear_checkpoints(self, asked: Container[str]) -> None:
         """Remove what these trials wrote, as far as it can be removed, and the folder. One that others have
@@ -197,7 +182,8 @@ class SweepPaths:
     def forget(self) -> None:
         """Leave no folder of a sweep that did nothing."""
         self.clear_checkpoints(())
-        self.journal.unlink(missing_ok=True)
+        for path in (self.journal, lock_of(self.journal)):
+            path.unlink(missing_ok=True)
         _give_up(CheckpointFolder(str(self.folder.resolve())))
 
 

@@ -29,7 +29,10 @@ def two_kinds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         def run(self, resources: Any) -> None:
             order.append(self.pack)
             clock[0] += 44.0 if self.pack == 1 else 22.0
-            lines = [{"event": "end", "at": at, "seconds": took} for at, took in ENDS[self.pack]]
+            lines = [
+                {"event": "end", "at": at, "outcome": {"seconds": took}}
+                for at, took in ENDS[self.pack]
+            ]
             self.journal.parent.mkdir(parents=True)
             self.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
 

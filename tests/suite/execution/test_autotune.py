@@ -11,8 +11,8 @@ from suite.execution.plan import ExecutionPlan, Hooks
 from suite.execution.stop_signal import Control
 from suite.runs import single
 from suite.search.sweep_search import SweepSearch
-from suite.sweeps.journal.events import Begun, Chosen, replay
-from suite.sweeps.journal.file import line
+from suite.sweeps.journal.events import Begun, Chosen, SweepState
+from suite.sweeps.journal.file import Journal
 from tests.support.searches import a_study, entries_of
 from trials.engine.federation import Federation
 from trials.engine.solver import Solver
@@ -159,11 +159,10 @@ def test_a_choice_is_in_the_spec_of_every_trial_and_in_the_journal(tmp_path: Any
         assert config["trial"]["settings"]["execution"] == execution
     said = with_execution(search.spec(ask), "batched")
     assert said.settings.execution == "batched"
-    event = Chosen({where: "sequential"})
-    begun = Begun("small", a_study().model_dump(mode="json"), 4, {}, {}, "id", {})
-    journal = tmp_path / "journal.jsonl"
-    journal.write_bytes(b"".join(line(one.name, one.fields()) + b"\n" for one in (begun, event)))
-    assert replay(journal).executions == {where: "sequential"}
+    path, study = tmp_path / "journal.jsonl", a_study().model_dump(mode="json")
+    begun = Begun(study_name="small", study=study, lag=4, planned={}, id="id", entries={})
+    Journal(path).write(begun, Chosen(executions={where: "sequential"}))
+    assert SweepState().read(path).executions == {where: "sequential"}
 
 
 def test_a_run_on_a_gpu_is_computed_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entries import load_data
-from suite.sweeps.journal.events import Begun, Ended, Requested
+from suite.sweeps.journal.events import Begun, Died, Requested, ended
 from suite.sweeps.journal.file import Journal
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, a_trial, entries_of
@@ -198,12 +198,15 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     study = a_study(trials=3, seeds=2).model_dump(mode="json")
     place = {"dataset": "digits", "model": "logreg", "heterogeneity": "iid"}
     about = {"1f3a": {"algorithm": "fedavg", **place, "metric": "accuracy"}}
-    journal.write("begin", **Begun("s", study, 4, {}, {"1f3a": 5}, "id", about).fields())
+    planned = {"1f3a": 5}
+    journal.write(
+        Begun(study_name="s", study=study, lag=4, planned=planned, id="id", entries=about)
+    )
     for index, trial_id in enumerate(("1f3a-s0000", "1f3a-s0001")):
         request = TrialRequest(trial_id, "1f3a", TrialKind.SEARCH, index, "default", {}, 0, 0)
-        journal.write("request", **Requested(request).fields())
-    journal.write("died", trial_id="1f3a-s0000", round=3, error="x")
-    journal.write("end", **Ended("1f3a-s0000", TrialResult(Status.FINISHED)).fields())
+        journal.write(Requested(request=request))
+    journal.write(Died(trial_id="1f3a-s0000", round=3, error="x"))
+    journal.write(*ended("1f3a-s0000", TrialResult(Status.FINISHED)))
     status = document(suite_here("status", "mine", "--json", cwd=tmp_path))
     assert status["running"] is True, "another file handle holds the lock"
     wanted = {"requested": 2, "running_trials": 0, "ended": 1, "finished": 1, "died": 1}

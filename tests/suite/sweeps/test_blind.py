@@ -68,6 +68,9 @@ def swept(storage: Path, name: str, **given: Any) -> Result:
     return Sweep("study", study, SweepPaths(storage, name), False).run(Resources(max_concurrent=1))
 
 
+APART = ("test_", "clients_test_", "round_seconds", "evaluation_seconds")
+
+
 def told(storage: Path, name: str) -> list[dict[str, Any]]:
     """The journal: what was asked, suggested, stopped and told, less test scores, times, the sweep's id and the
     checksum of all samples.
@@ -77,17 +80,13 @@ def told(storage: Path, name: str) -> list[dict[str, Any]]:
         event = json.loads(line)
         if event["event"] == "recorded":
             continue
-        for key in ("id", "at", "seconds", "fingerprint"):
-            event.pop(key, None)
-        event.pop("test_score", None)
-        if "history" in event:
-            event["history"] = [
-                {k: v for k, v in entry.items() if not k.startswith(("test_", "clients_test_"))}
-                for entry in event["history"]
+        for part in (event, event.get("outcome", {})):
+            for key in ("id", "at", "seconds", "fingerprint", "test_score"):
+                part.pop(key, None)
+            part["history"] = [
+                {k: v for k, v in entry.items() if not k.startswith(APART)}
+                for entry in part.get("history", ())
             ]
-            for entry in event["history"]:
-                entry.pop("round_seconds", None)
-                entry.pop("evaluation_seconds", None)
         events.append(event)
     return events
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,16 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.status import status
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
+from tests.support import foreign
 from tests.support.commands import fault, suite_here
 from tests.support.foreign import little, play, swept
 from trials.common.errors import UserError
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
+from trials.run.spec import TrialSpec
 
 Lines = list[bytes]
+Form = tuple[Callable[[Lines], Lines], int | None, str]
 REST = ". It is damaged, or a later version of suite wrote it"
 
 
@@ -35,12 +41,15 @@ def place(sound: Path, tmp_path: Path) -> SweepPaths:
     return SweepPaths(tmp_path / "runs", "s")
 
 
-def changed(**fields: object) -> Callable[[bytes], bytes]:
-    """A line with other fields; None takes one out."""
+def changed(part: str = "", **fields: object) -> Callable[[bytes], bytes]:
+    """A line with other fields, of one of its parts where that is named; None takes one out."""
 
     def change(line: bytes) -> bytes:
-        told = {**json.loads(line), **fields}
-        return json.dumps({k: v for k, v in told.items() if v is not None}).encode()
+        event = json.loads(line)
+        told = {**(event[part] if part else event), **fields}
+        told = {k: v for k, v in told.items() if v is not None}
+        whole = {**event, part: told} if part else told
+        return json.dumps(whole, separators=(",", ":")).encode()
 
     return change
 
@@ -50,50 +59,67 @@ def at(number: int, change: Callable[[bytes], bytes]) -> Callable[[Lines], Lines
     return lambda lines: [change(x) if n == number else x for n, x in enumerate(lines, 1)]
 
 
-def is_no_event(name: str) -> str:
-    return f"its fields are not those of the event {name!r}"
+def no_object(number: int, change: Callable[[bytes], bytes]) -> Form:
+    return at(number, change), number, "it is no JSON object"
 
 
-# Lines 1 to 5: begin, ask 0, end 0, ask 1, end 1; recorded events come when they come.
-FORMS = {
-    "text": (at(3, lambda _: b"soup"), 3, "it is no JSON object"),
-    "a list": (at(3, lambda _: b"[1]"), 3, "it is no JSON object"),
-    "half a line": (at(3, lambda line: line[:40]), 3, "it is no JSON object"),
-    "other bytes": (at(3, lambda _: bytes(range(128, 200))), 3, "it is no JSON object"),
-    "deep": (at(3, lambda _: b"[" * 200_000), 3, "it is no JSON object"),
-    "no event": (at(3, lambda _: b"{}"), 3, "None is no event of this version of suite"),
-    "another event": (
-        at(3, changed(event="teleported")),
-        3,
-        "'teleported' is no event of this version of suite",
-    ),
-    "a field more": (at(2, changed(later=1)), 2, is_no_event("request")),
-    "a field less": (at(2, changed(params=None)), 2, is_no_event("request")),
-    "params of another kind": (at(2, changed(params=[0.1])), 2, is_no_event("request")),
-    "another status": (at(3, changed(status="teleported")), 3, is_no_event("end")),
-    "a round that is none": (at(3, changed(intermediates={"x": 1})), 3, is_no_event("end")),
-    "a warm start that is none": (at(1, changed(warm=[1])), 1, is_no_event("begin")),
+def no_event(number: int, event: object) -> Form:
+    says = f"{event!r} is no event of this version of suite"
+    return at(number, changed(event=event)), number, says
+
+
+def no_such(event: str, part: str = "", **fields: object) -> Form:
+    """Fields that the event does not have; lines 1 to 4 are begin, ask 0, curve 0, end 0."""
+    number = {"begin": 1, "request": 2, "end": 4}[event]
+    says = f"its fields are not those of the event {event!r}"
+    return at(number, changed(part, **fields)), number, says
+
+
+FORMS: dict[str, Form] = {
+    "text": no_object(3, lambda _: b"soup"),
+    "a list": no_object(3, lambda _: b"[1]"),
+    "deep": no_object(3, lambda _: b"[" * 200_000),
+    "half a line": no_object(4, lambda line: line[:40]),
+    "two in one": no_object(4, lambda line: line + line),
+    "no event": no_event(3, None),
+    "another event": no_event(3, "teleported"),
+    "an event that is none": no_event(3, []),
+    "a field more": no_such("request", later=1),
+    "a field less": no_such("request", "request", params=None),
+    "params of another kind": no_such("request", "request", params=[0.1]),
+    "another kind of trial": no_such("request", "request", kind="dream"),
+    "another status": no_such("end", "outcome", status="teleported"),
+    "a history of another kind": no_such("end", "outcome", history=7),
+    "a round that is none": no_such("end", "outcome", intermediates={"x": 1}),
+    "no trial": no_such("end", trial_id=None),
+    "a study that is none": no_such("begin", study=None),
     "no beginning": (lambda x: x[1:], 1, "the sweep has not begun"),
     "begun elsewhere": (
         lambda x: [*x[:1], changed(id="elsewhere")(x[0]), *x[1:]],
         2,
         "it is of another sweep",
     ),
-    "a lost ask": (lambda x: [*x[:1], *x[2:]], 2, "trial {} was not asked for"),
+    "a lost ask": (lambda x: [*x[:1], *x[2:]], 3, "trial {} was not asked for"),
+    "a lost curve": (lambda x: [*x[:2], *x[3:]], 3, "the line before has no curve of trial {}"),
+    "a lost trial": (
+        lambda x: [line for line in x if b"-s0000" not in line],
+        2,
+        "{}, which comes before it, was not asked for",
+    ),
     "a request twice": (lambda x: [*x[:2], *x[1:]], 3, "trial {} was asked for before"),
-    "an end twice": (lambda x: [*x[:3], *x[2:]], 4, "trial {} has ended before"),
+    "an end twice": (lambda x: [*x[:4], *x[3:]], 5, "trial {} has ended before"),
     "doubled": (lambda x: x + x[1:], None, "trial {} was asked for before"),
-    "an end before its ask": (
-        lambda x: [x[0], x[2], x[1], *x[3:]],
+    "an end before its ask": (lambda x: [x[0], x[3], *x], 2, "trial {} was not asked for"),
+    "another index": (
+        at(2, changed("request", index=1)),
         2,
-        "trial {} was not asked for",
+        "{} is no id of such a trial",
     ),
-    "an entry's first trial later": (
-        at(2, changed(index=1)),
+    "another trial's id": (
+        at(2, changed("request", entry_id="elsewhere")),
         2,
-        "trial 0 of its entry was not asked for",
+        "{} is no id of such a trial",
     ),
-    "another trial's id": (at(2, changed(entry_id="elsewhere")), 2, "{} is no id of such a trial"),
 }
 
 
@@ -107,7 +133,7 @@ def damage(place: SweepPaths, change: Callable[[Lines], Lines]) -> Lines:
 @pytest.mark.parametrize("form", FORMS)
 def test_the_line_is_said_and_what_to_do(place: SweepPaths, form: str):
     change, number, says = FORMS[form]
-    first = json.loads(place.journal.read_bytes().splitlines()[1])["trial_id"]
+    first = json.loads(place.journal.read_bytes().splitlines()[1])["request"]["trial_id"]
     number = number or len(place.journal.read_bytes().splitlines()) + 1
     damage(place, change)
     with pytest.raises(UserError) as said:
@@ -170,3 +196,17 @@ def test_without_the_named_lines_what_is_lost_runs_again(
     found = status(place.storage, "s")
     assert (found["ended"], found["recorded"], found["finished"]) == (4, 4, 4)
     assert numbers(place) == before
+
+
+def test_half_of_a_surrogate_pair_damages_no_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """As in the name of a file that is not UTF-8; it has no JSON."""
+    place, whole = SweepPaths(tmp_path / "runs", "s"), foreign.outcome
+
+    def fails(spec: TrialSpec) -> TrialResult:
+        return replace(whole(spec), status=Status.FAILED, error="no file \udcff")
+
+    monkeypatch.setattr(foreign, "outcome", fails)
+    play(Sweep("s", little(trials=1, retries=0), place, resume=False), most=1)
+    assert [why for _, _, why in place.state().failures] == ["no file ?"]

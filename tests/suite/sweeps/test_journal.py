@@ -1,46 +1,75 @@
-"""The journal: what was written is there after a crash, and one process writes it."""
+"""The journal: what was written is there after a crash, one process writes it, and watchers keep nobody from it."""
 
-import json
 import math
+import multiprocessing
 import os
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from suite.execution.stop_signal import HaltedError
+from suite.search.trial import TrialRequest
 from suite.sweeps.journal import file as module
-from suite.sweeps.journal.file import Journal, begins, line, peek, raw_lines, shortened
+from suite.sweeps.journal.events import (
+    Begun,
+    Chosen,
+    Event,
+    Recorded,
+    Requested,
+    SweepState,
+    ended,
+    outcomes,
+    read,
+    sessions,
+)
+from suite.sweeps.journal.file import Journal, is_locked
+from suite.yaml_files import write_whole
 from trials.common.errors import UserError
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
 
-EVENTS = [
-    {"event": "begin", "format": 3, "study": {"algorithms": ["folb"], "target": None, "lr": 1e-5}},
-    {"event": "request", "trial_id": "a-s0000", "params": {"lr": 0.1, "variant": "plain"}},
-    {"event": "end", "trial_id": "a-s0000", "error": "line\nof a traceback · é \u2028 \x85"},
-]
+STUDY = {"algorithms": ["folb"], "target": None, "lr": 1e-5}
+BEGUN = Begun(study_name="s", study=STUDY, lag=4, planned={"a": 9}, id="id", entries={})
+
+
+def asked(index: int = 0, **params: Any) -> Requested:
+    trial = TrialRequest(f"a-s{index:04d}", "a", TrialKind.SEARCH, index, "default", params, 0, 0)
+    return Requested(request=trial)
+
+
+ERROR = 'line\nof a traceback · é \u2028 \x85 {"event":"curve",'
+HISTORY = [{"round": r, "loss": r / 7} for r in range(3)]
+FAILED = TrialResult(Status.FAILED, HISTORY, {2: 0.5}, error=ERROR)
+EVENTS: list[Event] = [BEGUN, asked(lr=0.1, variant="plain"), *ended("a-s0000", FAILED, at=1.5)]
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path) -> Path:
     return tmp_path / "sweep" / "journal.jsonl"
 
 
-def write(path, events):
+def write(path: Path, events: list[Event]) -> None:
     journal = Journal(path)
     for event in events:
-        journal.write(**event)
+        journal.write(event)
     journal.close()
 
 
-def test_round_trip_over_several_sessions(path):
+def lines(path: Path) -> list[Event]:
+    return [read(path, at, raw) for at, raw in enumerate(path.read_bytes().splitlines(), 1)]
+
+
+def test_round_trip_over_several_sessions(path: Path) -> None:
     write(path, EVENTS[:1])
     write(path, EVENTS[1:])
-    journal = Journal(path)
-    assert journal.size == path.stat().st_size
-    journal.close()
-    assert peek(path) == EVENTS
-    assert len(path.read_text().split("\n")) == len(EVENTS) + 1
+    assert lines(path) == EVENTS
+    assert SweepState().read(path).ended == {"a-s0000": FAILED}
+    history = SweepState().read(path).ended["a-s0000"].history
+    assert [type(value) for value in history[1].values()] == [int, float], "as they were"
 
 
 JSON = st.recursive(
@@ -52,96 +81,148 @@ JSON = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(JSON, max_size=4), st.binary(max_size=9).filter(lambda b: b"\n" not in b))
-def test_whatever_is_written_survives_a_torn_line(tmp_path, values, torn):
+def test_whatever_is_written_survives_a_torn_line(
+    tmp_path: Path, values: list[Any], torn: bytes
+) -> None:
     """Line breaks of all kinds, floats to the last bit, and garbage at the end."""
     path = tmp_path / "journal.jsonl"
     path.unlink(missing_ok=True)
-    expected = [{"event": "e", "value": value} for value in values]
+    expected: list[Event] = [asked(value=value) for value in values]
     write(path, expected)
     with path.open("ab") as file:
         file.write(torn)
-    write(path, [{"event": "last"}])
-    assert peek(path) == [*expected, {"event": "last"}]
+    write(path, [BEGUN])
+    assert lines(path) == [*expected, BEGUN]
+    assert [repr(event) for event in lines(path)[:-1]] == [repr(event) for event in expected]
 
 
-def test_numbers_that_are_none_survive(path):
-    write(path, [{"event": "e", "value": [float("nan"), float("inf")]}])
-    write(path, [{"event": "f"}])
-    first, second = peek(path)
-    assert math.isnan(first["value"][0])
-    assert first["value"][1] == math.inf
-    assert second == {"event": "f"}
+def test_numbers_that_are_none_survive(path: Path) -> None:
+    result = TrialResult(Status.DIVERGED, [{"round": 0, "loss": math.inf}], {0: math.nan})
+    write(path, [BEGUN, asked(), *ended("a-s0000", result)])
+    (got,) = SweepState(brief=True).read(path).ended.values()
+    assert got.history == result.history
+    assert math.isnan(got.intermediates[0])
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_a_torn_last_line_is_cut_and_writing_goes_on(path, cut):
+@pytest.mark.parametrize("cut", [*range(1, 400, 57), 10**9])
+def test_a_torn_last_line_is_cut_and_writing_goes_on(path: Path, cut: int) -> None:
     write(path, EVENTS)
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
     kept = whole[:-cut].count(b"\n")
-    assert peek(path) == EVENTS[:kept]
-    journal = Journal(path)
-    assert journal.size == path.stat().st_size
-    journal.write("more", number=1)
-    journal.close()
-    assert peek(path) == [*EVENTS[:kept], {"event": "more", "number": 1}]
+    assert SweepState().read(path).lines == kept
+    write(path, [BEGUN])
+    assert lines(path) == [*EVENTS[:kept], BEGUN]
 
 
-def test_a_file_of_another_writer_loses_nothing(path):
-    """Lines are kept as they are, also when we would have spaced them differently."""
+def test_a_trial_whose_end_is_torn_runs_again(path: Path) -> None:
+    """Its curve was whole; the next one takes its place."""
+    write(path, EVENTS[:-1])
+    again = TrialResult(Status.FINISHED, [{"round": 0, "loss": 1.0}], {0: 1.0})
+    assert SweepState().read(path).ended == {}
+    write(path, ended("a-s0000", again))
+    assert SweepState().read(path).ended == {"a-s0000": again}
+
+
+def test_of_a_trial_that_ended_the_last_evaluation_is_read_briefly(path: Path) -> None:
+    """Its curve is not even parsed, and its line counts."""
+    write(path, [*EVENTS, asked(1), *ended("a-s0001", TrialResult(Status.FAILED))])
+    content = path.read_bytes().replace(b'"history":[{"round":0', b'"history":[[oops')
+    path.write_bytes(content + b"soup\n")
+    state = SweepState(brief=True)
+    with pytest.raises(UserError, match=r"line 7: it is no JSON object"):
+        state.read(path)
+    first, second = state.ended.values()
+    assert (first.history, first.intermediates) == (FAILED.history[-1:], FAILED.intermediates)
+    assert (first.error, second.history) == (ERROR, [])
+    with pytest.raises(UserError, match=r"line 3: it is no JSON object"):
+        SweepState().read(path)
+
+
+def test_some_trials_are_read_with_all_that_they_reported(path: Path) -> None:
+    more = [[asked(i), *ended(f"a-s{i:04d}", FAILED)] for i in range(1, 20)]
+    write(path, [*EVENTS, *(event for some in more for event in some)])
+    for count in (1, 19):
+        names = {f"a-s{i:04d}" for i in range(count)}
+        assert outcomes(path, names) == dict.fromkeys(names, FAILED)
+
+
+def test_how_a_sweep_began_is_read_without_the_rest(path: Path) -> None:
+    """Each session's line; what else there is may be damaged, and the last line torn."""
+    later = BEGUN.model_copy(update={"study_name": "t"})
+    raw = [event.model_dump_json().encode() for event in (BEGUN, later)]
     path.parent.mkdir()
-    path.write_text("".join(json.dumps(event, indent=None) + "\n" for event in EVENTS))
-    write(path, [{"event": "more"}])
-    assert peek(path) == [*EVENTS, {"event": "more"}]
+    path.write_bytes(raw[0] + b"\nsoup\n" + raw[1] + b"\n" + raw[0][:20])
+    assert sessions(path) == [BEGUN, later]
 
 
-def test_peek_at_nothing(path):
-    assert peek(path) == []
-    assert not path.parent.exists()
-
-
-def test_peek_beside_a_writer(path):
+def test_a_second_writer_is_refused(path: Path) -> None:
+    assert not is_locked(path)
     journal = Journal(path)
-    journal.write(**EVENTS[0])
-    assert peek(path) == EVENTS[:1]
-    journal.close()
-
-
-def test_a_second_writer_is_refused(path):
-    journal = Journal(path)
-    journal.write(**EVENTS[0])
+    assert is_locked(path)
     with pytest.raises(UserError, match="another process is running this sweep"):
         Journal(path)
-    journal.write(**EVENTS[1])
+    journal.write(BEGUN)
     journal.close()
-    assert peek(path) == EVENTS[:2]
+    assert not is_locked(path)
     Journal(path).close()
+    assert lines(path) == [BEGUN]
 
 
-def test_a_line_is_on_the_disk_when_write_returns(path, monkeypatch):
+def watch(path: Path) -> None:
+    while True:
+        is_locked(path)
+
+
+def test_who_watches_keeps_no_sweep_from_starting(path: Path) -> None:
+    """A shared lock on the journal itself refused three of 8,372."""
+    Journal(path).close()
+    watchers = [
+        multiprocessing.get_context("fork").Process(target=watch, args=(path,)) for _ in range(2)
+    ]
+    for watcher in watchers:
+        watcher.start()
+    try:
+        for _ in range(300):
+            journal = Journal(path)
+            assert is_locked(path)
+            journal.close()
+    finally:
+        for watcher in watchers:
+            watcher.kill()
+            watcher.join()
+
+
+def test_a_line_is_on_the_disk_when_write_returns(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
     original = os.fsync
 
-    def spy(fd):
+    def spy(fd: int) -> None:
         original(fd)
         seen.append((os.fstat(fd).st_ino, path.read_bytes().count(b"\n")))
 
     monkeypatch.setattr(os, "fsync", spy)
     journal = Journal(path)
-    for event in EVENTS:
-        journal.write(**event)
+    journal.write(EVENTS[0])
+    journal.write(EVENTS[1])
+    journal.write(*EVENTS[2:])
     journal.close()
     inode = path.stat().st_ino
-    assert seen == [(inode, 1), (inode, 2), (inode, 3)]
+    assert seen == [(inode, 1), (inode, 2), (inode, 4)], "a curve and its end go together"
+    starts = [raw.split(b":")[1] for raw in path.read_bytes().splitlines()]
+    names = ("begin", "request", "curve", "end")
+    assert [raw.split(b",")[0] for raw in starts] == [f'"{name}"'.encode() for name in names]
 
 
-def test_threads_do_not_mix_lines(path):
+def test_threads_do_not_mix_lines(path: Path) -> None:
     """The driver and the recorder write at the same time."""
     journal = Journal(path)
 
-    def work(name):
+    def work(name: str) -> None:
         for i in range(40):
-            journal.write("e", name=name, i=i, text="x" * 500)
+            journal.write(Recorded(trial_id=name, run_id=f"{i}" + "x" * 500), Chosen(executions={}))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
     for thread in threads:
@@ -149,48 +230,43 @@ def test_threads_do_not_mix_lines(path):
     for thread in threads:
         thread.join()
     journal.close()
-    events = peek(path)
+    events = [event for event in lines(path) if isinstance(event, Recorded)]
     for name in "abc":
-        assert [event["i"] for event in events if event["name"] == name] == list(range(40))
+        runs = [event.run_id.rstrip("x") for event in events if event.trial_id == name]
+        assert runs == [str(i) for i in range(40)]
 
 
-def test_how_a_sweep_began_is_read_without_the_rest(tmp_path):
-    """Each session's line; what else there is may be damaged, and the last line torn."""
-    first, second = (
-        line("begin", {"format": 3, "study_name": name}) + b"\n" for name in ("a", "b")
-    )
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(first + b"soup\n" + second + first[:20])
-    assert [told["study_name"] for told in begins(path)] == ["a", "b"]
-
-
-def test_of_a_trial_that_ended_the_last_evaluation_is_read_briefly(path):
-    """Whatever its error says, and however long its history is."""
-    error = 'told "history":[{"a":1},{"b":2}],"intermediates":{} }],"intermediates":'
-    entries = [{"round": r, "val_accuracy": r / 7} for r in range(3)]
-    told = {"intermediates": {"2": 0.5}, "error": error}
-    histories = [entries, entries[:1], []]
-    ends = [
-        {"event": "end", "trial_id": str(i), "status": "failed", "history": history, **told}
-        for i, history in enumerate(histories)
-    ]
-    write(path, [*EVENTS, *ends])
-    brief = [{**end, "history": end["history"][-1:]} for end in ends]
-    assert [json.loads(shortened(raw)) for _, raw in raw_lines(path)] == [*EVENTS, *brief]
-
-
-def test_the_journal_ends_with_what_the_disk_took(tmp_path, monkeypatch):
-    journal = Journal(tmp_path / "journal.jsonl")
-    journal.write("request", trial_id="a")
+def test_the_journal_ends_with_what_the_disk_took(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(path)
+    journal.write(BEGUN)
     real = module.os.write
     monkeypatch.setattr(module.os, "write", lambda fd, line: real(fd, line[:7]))
     with pytest.raises(HaltedError, match=r"journal\.jsonl cannot be written: No space left"):
-        journal.write("end", trial_id="a")
+        journal.write(asked())
     monkeypatch.undo()
     with pytest.raises(HaltedError, match="No space left"):
-        journal.write("end", trial_id="a")
+        journal.write(asked())
     journal.close()
-    Journal(tmp_path / "journal.jsonl").close()
-    assert [event["trial_id"] for event in peek(tmp_path / "journal.jsonl")] == ["a"]
-    whole = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
-    assert len(whole) == 1
+    Journal(path).close()
+    assert lines(path) == [BEGUN]
+
+
+def write_often(path: Path, text: str) -> None:
+    for _ in range(300):
+        write_whole(path, text)
+
+
+def test_a_file_that_two_processes_write_is_always_one_of_theirs(tmp_path: Path) -> None:
+    """With one name for what is not whole yet, one of sixty writes failed."""
+    path, texts = tmp_path / "file", [letter * 5000 for letter in "ab"]
+    path.write_text(texts[0])
+    start = multiprocessing.get_context("fork").Process
+    writers = [start(target=write_often, args=(path, text)) for text in texts]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert path.read_text() in texts
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert [left.name for left in tmp_path.iterdir()] == ["file"]

@@ -13,7 +13,6 @@ from suite.configurations.configuration import read
 from suite.execution.cluster import Resources
 from suite.execution.packs import Packs
 from suite.search import schedulers
-from suite.sweeps.journal.file import peek
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import once
@@ -48,6 +47,9 @@ class Threshold:
         return value < 0.15
 
 
+APART = ("seconds", "intermediates", "history")
+
+
 class Killed(BaseException):
     """The end of the process, without a word."""
 
@@ -70,13 +72,18 @@ def said(folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
     paths = SweepPaths(folder, "s")
     lines = [json.loads(line) for line in paths.journal.read_text().splitlines()]
     found: dict[str, dict[str, Any]] = {"request": {}, "end": {}}
+    curves = {}
     for line in lines:
-        if (event := line.pop("event")) in found:
-            kept = {k: v for k, v in line.items() if k not in ("at", "seconds", "intermediates")}
-            if event == "end":
+        match line["event"]:
+            case "request":
+                found["request"][line["request"]["trial_id"]] = line["request"]
+            case "curve":
+                curves[line["trial_id"]] = timeless(line["history"])
+            case "end":
                 assert line["trial_id"] not in found["end"], "one end a trial"
-                kept["history"] = timeless(line["history"])
-            found[event][line["trial_id"]] = kept
+                kept = {k: v for k, v in line["outcome"].items() if k not in APART}
+                end = {**kept, "history": curves[line["trial_id"]], "score": line["test_score"]}
+                found["end"][line["trial_id"]] = end
     assert found["request"].keys() == found["end"].keys()
     tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))
     return found["request"], found["end"], "".join(str(read(path).params) for path in tuned)
@@ -157,7 +164,7 @@ def test_a_killed_pack_is_resumed(
     with pytest.raises(Killed):
         killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
     killed.journal.close()
-    asked = [e["trial_id"] for e in peek(killed.paths.journal) if e["event"] == "request"]
+    asked = [request.trial_id for request in killed.paths.state().requests]
     assert any(TrialId.parse(name).kind == TrialKind.FINAL for name in asked) == (share > 0.5)
     assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == whole
 
@@ -185,9 +192,9 @@ def test_a_member_that_raises_fails_alone_and_starts_again_alone(
     monkeypatch.setattr(FedProx, "direction", breaks)
     monkeypatch.setattr(Packs, "start", noted)
     assert said(swept(tmp_path / "packed", 8)) == alone
-    deaths = [e for e in peek(SweepPaths(tmp_path / "packed", "s").journal) if e["event"] == "died"]
-    assert [("once" in e["error"], e["trial_id"].endswith("s0000")) for e in deaths] == [
-        (True, True)
-    ]
+    state = SweepPaths(tmp_path / "packed", "s").state()
+    (died,) = state.deaths
+    ((_, _, why),) = state.failures
+    assert ("once" in why, died.endswith("s0000")) == (True, True)
     again = [(trial_id, config) for trial_id, config in packs if PACK not in config]
-    assert [trial_id for trial_id, _ in again] == [f"{deaths[0]['trial_id']}~2"]
+    assert [trial_id for trial_id, _ in again] == [f"{died}~2"]

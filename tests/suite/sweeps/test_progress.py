@@ -10,7 +10,7 @@ from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
 from suite.studies.study import read_study
 from suite.sweeps import running as running_module
-from suite.sweeps.journal.events import Begun, Ended, Requested, SweepState
+from suite.sweeps.journal.events import Begun, Requested, SweepState, ended
 from suite.sweeps.progress import Progress
 from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
@@ -31,7 +31,11 @@ class Shown(Progress):
         planned = dict.fromkeys(self.ids, PER_ENTRY)
         about = {entry.id: entry.about() for entry in entries}
         self.state = SweepState()
-        self.state.add(Begun(name, study.model_dump(mode="json"), 4, {}, planned, "id", about))
+        content = study.model_dump(mode="json")
+        begun = Begun(
+            study_name=name, study=content, lag=4, planned=planned, id="id", entries=about
+        )
+        self.state.add(begun)
         self.running = Running(folder, dict.fromkeys(self.ids, ("accuracy", 50)))
         super().__init__(lambda: snapshot(name, self.state, self.running.now, True, ""))
 
@@ -42,7 +46,7 @@ class Shown(Progress):
     def began(self, entry: int, index: int, process: str = "") -> None:
         request = self.request(entry, index)
         if request.trial_id not in self.state.requested:
-            self.state.add(Requested(request))
+            self.state.add(Requested(request=request))
         self.running.began(request, process or request.trial_id)
 
     def reported(self, entry: int, index: int, at: int) -> None:
@@ -58,7 +62,8 @@ class Shown(Progress):
     def take_end(self, entry: int, index: int, status: str, value: float) -> None:
         """As the journal tells of it."""
         outcome = TrialResult(Status(status), intermediates={50: value})
-        self.state.add(Ended(self.request(entry, index).trial_id, outcome, 1.0))
+        for event in ended(self.request(entry, index).trial_id, outcome, at=1.0):
+            self.state.add(event)
 
     @property
     def line(self) -> str:
@@ -102,7 +107,7 @@ def test_many_cells_are_cut_to_the_screen(shown: Shown) -> None:
 
 def test_trials_of_an_earlier_session_do_not_count_as_speed(shown: Shown) -> None:
     for index in range(5):
-        shown.state.add(Requested(shown.request(0, index)))
+        shown.state.add(Requested(request=shown.request(0, index)))
         shown.take_end(0, index, "finished", 0.5)
     shown.state.add(shown.state.begun)
     assert f"5/{TRIALS} trials" in shown.line

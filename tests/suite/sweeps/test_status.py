@@ -7,9 +7,9 @@ import pytest
 from reports.snapshot import spell
 from suite.search.trial import TrialRequest
 from suite.studies.entries import make_entries
-from suite.sweeps.eta import Eta
-from suite.sweeps.journal.events import Begun, Ended, Requested
+from suite.sweeps.journal.events import Begun, Event, Requested, ended
 from suite.sweeps.journal.file import Journal
+from suite.sweeps.running import Eta
 from tests.support.commands import document, suite_here
 from tests.support.searches import a_study
 from trials.run.outcome import Status, TrialKind
@@ -24,20 +24,22 @@ def write(storage: Path) -> Journal:
     journal = Journal(storage / "small" / "journal.jsonl")
     about = {entry.id: entry.about() for entry in ENTRIES}
     content = STUDY.model_dump(mode="json")
-    events = [Begun("mine", content, 4, {}, {entry.id: 8 for entry in ENTRIES}, "id", about)]
+    planned = {entry.id: 8 for entry in ENTRIES}
+    events: list[Event] = [
+        Begun(study_name="mine", study=content, lag=4, planned=planned, id="id", entries=about)
+    ]
     scores = {0: (0.5, 0.6), 1: (0.8, 0.55), 2: (0.7, None)}
     for index, values in scores.items():
         requests = [
             TrialRequest(f"{e.id}-s000{index}", e.id, TrialKind.SEARCH, index, "sampled", {}, 0, 0)
             for e in ENTRIES
         ]
-        events += map(Requested, requests)
+        events += [Requested(request=request) for request in requests]
         for request, value in zip(requests, values, strict=True):
             status = Status.DIVERGED if value is None else Status.FINISHED
             outcome = TrialResult(status, intermediates={} if value is None else {5: value})
-            events.append(Ended(request.trial_id, outcome, 100.0 + index))
-    for event in events:
-        journal.write(event.name, **event.fields())
+            events += ended(request.trial_id, outcome, at=100.0 + index)
+    journal.write(*events)
     return journal
 
 
@@ -63,8 +65,8 @@ def test_it_has_the_pace_the_time_left_and_the_best(tmp_path):
 
 def test_a_new_session_has_a_pace_of_its_own(tmp_path):
     journal = write(tmp_path / "runs")
-    begun = Begun("mine", STUDY.model_dump(mode="json"), 4, {}, {}, "id", {})
-    journal.write("begin", **begun.fields())
+    study = STUDY.model_dump(mode="json")
+    journal.write(Begun(study_name="mine", study=study, lag=4, planned={}, id="id", entries={}))
     found = document(suite_here("status", "small", "--json", cwd=tmp_path))
     assert (found["per_minute"], found["seconds_left"]) == (None, None)
     journal.close()

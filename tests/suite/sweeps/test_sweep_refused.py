@@ -11,8 +11,8 @@ from suite.execution import driver
 from suite.execution.cluster import Resources
 from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.journal.resume import resumed_study
 from suite.sweeps.recording.runs import SweepRecording
+from suite.sweeps.request import resumed_study
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.commands import fault, suite_here

@@ -14,9 +14,8 @@ from suite.results.query import Query
 from suite.search.trial import TrialRequest
 from suite.sweeps import running
 from suite.sweeps.deadline import Deadline
-from suite.sweeps.follow import Followed
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.status import status
+from suite.sweeps.status import Followed, status
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import open_existing
 from suite.watch.views import Views

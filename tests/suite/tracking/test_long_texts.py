@@ -12,9 +12,9 @@ from suite.results.query import Query
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.journal.resume import resumed_study
 from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.runs import SweepRecording
+from suite.sweeps.request import resumed_study
 from suite.sweeps.sweep import Sweep
 from suite.tracking.schema.long_texts import PART, parted, whole
 from suite.tracking.schema.tags import Tags

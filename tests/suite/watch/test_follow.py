@@ -14,11 +14,11 @@ from starlette.responses import Response
 from reports.page import live
 from reports.page.live import Frame, home_page
 from suite.sweeps import running
-from suite.sweeps.follow import Followed
 from suite.sweeps.journal import file as journal
-from suite.sweeps.journal.events import Begun, Died, Recorded
+from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState
 from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
+from suite.sweeps.status import Followed
 from suite.watch.pages import Pages
 from suite.watch.views import Views
 from tests.support.journals import STUDY, add, asked, ended, line
@@ -43,9 +43,8 @@ def sweep(tmp_path: Path) -> tuple[Path, list[str]]:
     study = a_study(**STUDY).model_dump(mode="json")
     folder = tmp_path / "night"
     folder.mkdir()
-    begun = Begun(
-        "quick", study, 2, {}, {e.id: 5 for e in entries}, "x", {e.id: e.about() for e in entries}
-    )
+    planned, about = {e.id: 5 for e in entries}, {e.id: e.about() for e in entries}
+    begun = Begun(study_name="quick", study=study, lag=2, planned=planned, id="x", entries=about)
     (folder / "journal.jsonl").write_bytes(line(begun))
     return folder, [entry.id for entry in entries]
 
@@ -61,9 +60,9 @@ def test_only_what_is_new_is_read_and_a_torn_line_waits(
     add(folder, torn=whole[:20])
     followed.refresh()
     assert followed.state.requests == []
-    taken, take = [], Followed._take
+    taken, take = [], SweepState._take
     monkeypatch.setattr(
-        Followed, "_take", lambda self, text: (taken.append(text), take(self, text))
+        SweepState, "_take", lambda self, path, raw: (taken.append(raw), take(self, path, raw))
     )
     add(folder, torn=whole[20:])
     followed.refresh()
@@ -85,7 +84,7 @@ def test_counts_scores_and_failures(sweep: tuple[Path, list[str]]) -> None:
         ended(requests[1], 102.0, 0.9, Status.PRUNED),
         ended(requests[2], 104.0, None, Status.FAILED),
         ended(final, 106.0, 0.8),
-        Died(requests[3].request.trial_id, 7, "Killed\n"),
+        Died(trial_id=requests[3].request.trial_id, round=7, error="Killed\n"),
     )
     found = Followed(folder).refresh()
     one, two = found.entries
@@ -136,7 +135,7 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     written.close()
     with locked(folder):
         assert followed.refresh().entries[0].running == {}
-    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl"]
+    assert sorted(path.name for path in folder.iterdir()) == ["journal.jsonl", "journal.lock"]
 
 
 def test_long_curves_are_thinned(sweep: tuple[Path, list[str]]) -> None:
@@ -158,7 +157,8 @@ def test_a_final_run_counts_once_it_is_recorded_and_once(sweep: tuple[Path, list
     followed = Followed(folder)
     found = followed.refresh()
     assert (found.seeds, found.entries[0].recorded) == (2, 0)
-    add(folder, Recorded(search.request.trial_id, "a"), Recorded(name, "b"), Recorded(name, "c"))
+    for trial, run in ((search.request.trial_id, "a"), (name, "b"), (name, "c")):
+        add(folder, Recorded(trial_id=trial, run_id=run))
     assert followed.refresh().entries[0].recorded == 1
 
 
@@ -185,7 +185,7 @@ def test_a_look_without_news_reads_no_line_and_renders_nothing(
     for of, name, seen in (
         (live, "live_parts", rendered),
         (Followed, "refresh", refreshed),
-        (Followed, "_take", taken),
+        (SweepState, "_take", taken),
     ):
         real = getattr(of, name)
         monkeypatch.setattr(
@@ -197,10 +197,10 @@ def test_a_look_without_news_reads_no_line_and_renders_nothing(
     for _ in range(3):
         assert look(pages, etag).status_code == 304
     assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
-    news = [asked(first, 0), ended(asked(first, 0), 1.0, 0.5)]
+    news = [asked(first, 0), *ended(asked(first, 0), 1.0, 0.5)]
     add(folder, *news)
     assert look(pages, etag).status_code == 200
-    assert [len(seen) for seen in (rendered, refreshed, taken)] == [2, 2, 3], "what is new alone"
+    assert [len(seen) for seen in (rendered, refreshed, taken)] == [2, 2, 4], "what is new alone"
 
 
 @pytest.mark.parametrize(

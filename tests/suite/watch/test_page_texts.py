@@ -8,7 +8,8 @@ from reports.page import compare
 from reports.page.compare import Compared
 from reports.page.live import Frame, home_page, live_page, trial_page
 from reports.page.trial_table import Asked
-from suite.sweeps.journal.events import Begun, Died, Ended
+from suite.sweeps.journal import events as journal
+from suite.sweeps.journal.events import Begun, Died
 from suite.watch.views import Views, address
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
@@ -35,11 +36,13 @@ def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
     folder, entry = storage / name, entries_of(**STUDY)[0].id
     folder.mkdir(parents=True)
     study = a_study(**STUDY).model_dump(mode="json")
-    begun = Begun(text, study, 2, {}, {}, "x", {e.id: e.about() for e in entries_of(**STUDY)})
+    about = {e.id: e.about() for e in entries_of(**STUDY)}
+    begun = Begun(study_name=text, study=study, lag=2, planned={}, id="x", entries=about)
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
-    failed = Ended(one.request.trial_id, TrialResult(Status.FAILED, error=text), 1.0)
-    died = Died(two.request.trial_id, 0, text)
+    result = TrialResult(Status.FAILED, error=text)
+    failed = journal.ended(one.request.trial_id, result, at=1.0)
+    died = Died(trial_id=two.request.trial_id, round=0, error=text)
     add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
     views = Views(storage, None, "http://127.0.0.1:5000")
     home = home_page(*views.home()[:2], Frame(), [text])
