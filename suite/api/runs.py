@@ -135,7 +135,7 @@ def replay(
 
     if not isinstance(run_id, str):
         raise no_name("run_id", run_id)
-    store = store_of(None, storage, tracking_uri)
+    store = store_of(storage, tracking_uri)
     return single.replay(store, store.get(run_id).run_id, data_root, lambda entry: None)
 
 

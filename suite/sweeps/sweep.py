@@ -39,11 +39,13 @@ from suite.sweeps.progress import Progress
 from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.live import LiveRuns
 from suite.sweeps.recording.runs import SweepRecording
+from suite.sweeps.recording.sweep_table import SweepTable
 from suite.sweeps.recording.writer import Records
 from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
 from suite.sweeps.starting import open_store, starts
+from suite.sweeps.tables import earlier, open_tables
 from suite.tracking.schema.tags import versions, written
 from suite.tracking.store import UnreadableError
 from suite.yaml_files import writable
@@ -98,7 +100,7 @@ class Sweep:
         read = size(paths.journal) if paths.begun else 0
         self.state = paths.state(self.brief)
         check_entries(paths.journal, self.state, self.entries)
-        self.warm = starts(study.warm_start, self.entries, paths, self.state, self.store)
+        self.warm = starts(study.warm_start, self.entries, paths, self.state)
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
@@ -123,6 +125,8 @@ class Sweep:
             self.id,
             study_file,
         )
+        before = earlier(paths)
+        self.table = SweepTable(paths, self.recording, before, self.state.ended)
         self._note(Begun.of(study_name, study, self.search, self.warm, self.id, versions()))
 
     def _replayed(self, lag: int) -> SweepSearch:
@@ -164,7 +168,7 @@ class Sweep:
             self.paths.clear_checkpoints(self.search.requests)
         ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
-        return Result(summary, self.board, ending, self.store)
+        return Result(summary, self.board, ending, open_tables(self.paths.storage))
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; whether the search is at its end, and whether all is recorded."""
@@ -173,8 +177,12 @@ class Sweep:
         records = self.records = Records(self.store.uri, self.control, self.progress)
         self.live = LiveRuns(self.recording, records.put)
         missing = self.recording.missing(self.state.ended)
-        if missing and self.brief:
-            self.state.ended |= outcomes(self.paths.journal, set(missing))
+        lacking = self.state.ended.keys() - self.table.rows.there
+        if (missing or lacking) and self.brief:
+            self.state.ended |= outcomes(self.paths.journal, {*missing, *lacking})
+        for trial_id in lacking:
+            self.table.add(self.search.requests[trial_id], self.state.ended[trial_id])
+        records.put(self._write_table)
         for trial_id in missing:
             records.put(partial(self._record, trial_id))
         complete = False
@@ -337,15 +345,32 @@ class Sweep:
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
         self._note(Recorded(trial_id, self.recording.record(request, outcome)))
+        self.table.add(request, outcome)
+        if self.table.due or self._ends_entry(request):
+            self.records.put(self._write_table)
         if request.counted and self.brief:  # the journal has the rest, and memory need not
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 
+    def _ends_entry(self, request: TrialRequest) -> bool:
+        """Return whether a trial is the last final run of its search."""
+        with self._looking:
+            group = self.state.finals.get(request.search, [])
+            there = sum(final.trial_id in self.state.recorded for final in group)
+        return request.kind == TrialKind.FINAL and there == self.study.seeds
+
+    def _write_table(self) -> None:
+        with self._looking:
+            groups = self.state.finals.values()
+            finals = {request.trial_id for group in groups for request in group}
+        self.table.write(finals)
+
     def _finish(self) -> None:
+        self.table.cut = self.cut
         if self.cut:
             self.store.log(self.recording.sweep_run, tags=written(cut=self.cut))
         current = self.search.current_finals
         finish = Finish(self.recording, self.paths.folder / "tuned")
-        self.board = finish.bring_in(self.state.ended, self.state.test_scores, current)
+        self.board = finish.bring_in(self.table, current)
         if self.study.save == "best":
             from suite.sweeps.recording.models import keep_best  # loads torch
 

@@ -359,6 +359,18 @@ def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     return Store(tracking_uri, storage)
 
 
+def attaching(tracking_uri: str | None, storage: Path) -> Callable[[str, Path], None]:
+    """Return what keeps a copy of a report with a run; where the store has none to take it, that is said."""
+
+    def attach(run_id: str, path: Path) -> None:
+        try:
+            open_existing(tracking_uri, storage).attach(run_id, path, "report")
+        except (UserError, MlflowException, OSError) as error:
+            say(f"the page is not kept with run {run_id} in MLflow: {reason(error)}")
+
+    return attach
+
+
 @contextlib.contextmanager
 def _patience(retries: int, seconds: int) -> Iterator[None]:
     """Ask a server only so often and so long; for the first question, where a person waits."""
