@@ -137,7 +137,7 @@ CURVES = (
 null where all do. They are read only where they are asked for.
 """
 SEARCH_CURVES = ("round", "val", "test")
-OBJECTS = {column.name for column in COLUMNS if column.type in (TEXT, YES)}
+OBJECTS = {c.name for c in COLUMNS + CURVES if c.type not in (WHOLE, NUMBER)}
 PLAIN = tuple(column.name for column in COLUMNS)
 
 
@@ -305,12 +305,17 @@ def read(path: Path) -> Table:
 
 
 def _facts(path: Path, text: bytes) -> Facts:
+    damaged = UserError(f"table {path} is damaged: its metadata cannot be read")
     try:
         content = json.loads(text)
-        check_format(f"table {path}", content.get("format"))
+        version = content.get("format")
+    except (ValueError, AttributeError, RecursionError):
+        raise damaged from None
+    check_format(f"table {path}", version)
+    try:
         return Facts.model_validate(content)
-    except (ValidationError, ValueError, AttributeError, RecursionError):
-        raise UserError(f"table {path} is damaged: its metadata cannot be read") from None
+    except ValidationError:
+        raise damaged from None
 
 
 class _Reading:

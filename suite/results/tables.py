@@ -140,8 +140,9 @@ def course(row: Row, columns: Iterable[str]) -> Course:
     named = curve_columns(metric, TASKS[metric].pooled)
     rounds: dict[int, dict[str, float]] = {}
     for column in columns:
-        values = row[column] if row[column] is not None else ()
-        for at, value in zip(row["round"], values, strict=False):
+        if row[column] is None or row["round"] is None:
+            continue
+        for at, value in zip(row["round"], row[column], strict=True):
             if value == value:
                 entry = rounds.setdefault(int(at), {"round": int(at)})
                 entry[named[column]] = float(value)

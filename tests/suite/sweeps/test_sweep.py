@@ -12,7 +12,7 @@ from suite.configurations.configuration import read
 from suite.configurations.library import known, tuned_of
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
-from suite.results.searched import by_entry
+from suite.sweeps.tables import open_tables
 from suite.tracking.store import Store
 from tests.support.commands import (
     SINGLY,
@@ -283,7 +283,7 @@ def test_a_crashing_algorithm_fails_its_trials_and_nothing_else(tmp_path: Path) 
 
 def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> None:
     """A target that differs by less than any score is looked up in the curves."""
-    store = Store(None, done / "runs")
+    tables = open_tables(done / "runs")
     finals = records(done, kind="final")
     (target,) = {float(run.tags["target"]) for run in finals}
     assert {run.tags["reached"] for run in finals} == {"true", "false"}
@@ -293,7 +293,7 @@ def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> No
         )
 
     def rows(target: float) -> list[tuple[float | None, ...]]:
-        found = read_leaderboard(store, Query("small", target=target)).rows
+        found = read_leaderboard(tables, Query("small", target=target)).rows
         return [
             (r.rounds_to_target, r.reached_share, r.client_steps_to_target, r.bytes_to_target)
             for r in found
@@ -303,14 +303,10 @@ def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> No
 
 
 def test_tuned_of_needs_no_files(done: Path) -> None:
-    store = Store(None, done / "runs")
-    board = read_leaderboard(store, Query("small"))
+    tables = open_tables(done / "runs").of("small")
+    board = read_leaderboard(tables, Query("small"))
     for row in board.rows:
-        searches = by_entry(store.sound(entry_id=row.entry_id, kind="search"))[
-            row.sweep, row.entry_id
-        ]
-        finals = store.sound(entry_id=row.entry_id, kind="final")
-        tuned = tuned_of(finals, searches, row, board.rows)
+        tuned = tuned_of(tables, row, board.rows)
         assert tuned.params == row.params
         ranked = [one.rank for one in board.rows if one.group == row.group]
         standing = tuned.provenance["board"]
