@@ -9,7 +9,7 @@ from typing import Any
 from reports.leaderboard.comparable import FinalRun
 from suite.results.query import AT_THE_END, METRIC, Query
 from suite.results.tables import Course, Row
-from suite.tracking.schema.forms import dumps
+from suite.tracking.schema.tags import dumps
 from trials.common.errors import UserError
 from trials.run import outcome
 from trials.run.scenario import Scenario

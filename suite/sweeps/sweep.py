@@ -46,7 +46,7 @@ from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
 from suite.sweeps.starting import open_store, starts
 from suite.sweeps.tables import earlier, open_tables
-from suite.tracking.schema.tags import versions, written
+from suite.tracking.schema.tags import versions
 from suite.tracking.store import UnreadableError
 from suite.yaml_files import writable
 from trials.common.errors import UserError
@@ -344,7 +344,9 @@ class Sweep:
 
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
-        self._note(Recorded(trial_id, self.recording.record(request, outcome)))
+        self.recording.record(
+            request, outcome, lambda run_id: self._note(Recorded(trial_id, run_id))
+        )
         self.table.add(request, outcome)
         if self.table.due or self._ends_entry(request):
             self.records.put(self._write_table)
@@ -367,7 +369,7 @@ class Sweep:
     def _finish(self) -> None:
         self.table.cut = self.cut
         if self.cut:
-            self.store.log(self.recording.sweep_run, tags=written(cut=self.cut))
+            self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
         current = self.search.current_finals
         finish = Finish(self.recording, self.paths.folder / "tuned")
         self.board = finish.bring_in(self.table, current)

@@ -54,10 +54,9 @@ def recorded_tables(tracking_uri: str) -> list[RecordedTable]:
 
     store, found = Store(tracking_uri, Path()), []
     for run in store.find(kind=RunKind.SWEEP):
-        tags = run.tags
-        if SHA256 in tags:
-            named = (tags["sweep"], tags["study"], tags["sweep_id"], tags[SHA256])
-            found.append(RecordedTable(store, run.run_id, *named))
+        names = ("sweep", "study", "sweep_id", SHA256)
+        if all(name in run.tags for name in names):
+            found.append(RecordedTable(store, run.run_id, *(run.tags[name] for name in names)))
     return found
 
 

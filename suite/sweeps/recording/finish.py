@@ -13,14 +13,12 @@ from suite.console import say
 from suite.results.leaderboards import board_of
 from suite.results.query import Query
 from suite.sweeps.recording.row_title import numbers, title
-from suite.sweeps.recording.runs import SweepRecording, identity, recorded_as
+from suite.sweeps.recording.runs import SweepRecording, row_tags
 from suite.sweeps.recording.sweep_table import SweepTable
-from suite.tracking.record import Record
-from suite.tracking.schema.leaderboard_view import METRICS
-from suite.tracking.schema.tags import RunKind, versions, written
+from suite.tracking.schema.tags import RunKind, versions
+from suite.tracking.store import Record
 from suite.yaml_files import foreign, write_whole
 from trials.common.files import plain
-from trials.run.outcome import Status
 
 
 class Finish:
@@ -47,9 +45,9 @@ class Finish:
             table.write(finals, before.facts.ended)
             tables = table.tables(finals)
             return board_of(tables, query) if former else None
-        for run_id, trial_id in store.trials(name).items():
-            if self.recording.recorded.get(trial_id, run_id) != run_id:
-                store.delete(run_id)  # a request that a server took, and lost the answer to
+        for run in store.find(status="RUNNING", sweep=name):
+            if run.run_id != self.recording.sweep_run:
+                store.delete(run.run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
         tables, board = table.tables(finals), None
         if (tables.finals["status"] != "failed").any():
@@ -80,13 +78,12 @@ class Finish:
         if all(of.counted or i in finals for i, of in requests.items()):
             return  # nothing was ever the best but what is now
         # What comes back first: at no moment is an entry without final runs.
-        for record in store.sound(sweep=name, kind=RunKind.SUPERSEDED):
-            if (trial_id := record.tags.trial_id) in finals:
-                kind = recorded_as(requests[trial_id])
-                store.log(record.run_id, tags=written(kind=kind))
-        for record in store.sound(sweep=name, kind=RunKind.FINAL):
-            if record.tags.trial_id not in finals:
-                store.log(record.run_id, tags=written(kind=RunKind.SUPERSEDED))
+        for run in store.find(sweep=name, kind=RunKind.SUPERSEDED):
+            if run.tags["trial_id"] in finals:
+                store.log(run.run_id, tags={"kind": RunKind.FINAL})
+        for run in store.find(sweep=name, kind=RunKind.FINAL):
+            if run.tags["trial_id"] not in finals:
+                store.log(run.run_id, tags={"kind": RunKind.SUPERSEDED})
 
     def _publish(self, row: Row, tuned: Tuned, scenario: int) -> str:
         """Write one leaderboard row as a run of its own, whose id is returned, and as a tuned file; sorted by the tag `row`, such
@@ -102,15 +99,12 @@ class Finish:
         else:
             write_whole(path, tuned.text())
         tags = {
-            **identity(entry, row.params),
-            **written(
-                kind=RunKind.LEADERBOARD,
-                study=self.recording.study_name,
-                sweep=name,
-                status=Status.FINISHED,
-                row=f"{name} {scenario:04d}",
-                score=mean_text(row),
-            ),
+            **row_tags(entry, row.params),
+            "kind": RunKind.LEADERBOARD,
+            "study": self.recording.study_name,
+            "sweep": name,
+            "row": f"{name} {scenario:04d}",
+            "score": mean_text(row),
             **versions(),
         }
         scenarios = [one.scenario for one in self.recording.entries.values()]
@@ -119,13 +113,11 @@ class Finish:
             self.recording.experiment,
             title(row, apart),
             tags,
-            self.recording.entry_runs[entry.id],
+            self.recording.sweep_run,
         )
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
         store.log(run_id, row.params, [{**numbers(row), "round": 0}])
-        told = {key: value for key, value in numbers(row).items() if key in METRICS}
-        store.log(self.recording.entry_runs[entry.id], history=[{**told, "round": 0}])
         store.set_status(run_id, "FINISHED")
         return run_id
 

@@ -19,7 +19,7 @@ from suite.studies.entry import Entry
 from suite.studies.replicates import Replicate
 from suite.studies.samplers import LAG
 from suite.studies.study import Study
-from suite.tracking.schema.forms import dumps
+from suite.tracking.schema.tags import dumps
 from trials import algorithms
 from trials.common.lazy import Lazy
 from trials.run.result import TrialResult
