@@ -15,6 +15,7 @@ from reports.snapshot import Snapshot
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
+from suite.results.table import FILE
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
@@ -176,7 +177,7 @@ class Sweep:
         self.running.experiment = self.recording.experiment
         records = self.records = Records(self.store.uri, self.control, self.progress)
         self.live = LiveRuns(self.recording, records.put)
-        missing = self.recording.missing(self.state.ended)
+        missing = self.recording.missing(self.state.ended, self.table.former_runs)
         lacking = self.state.ended.keys() - self.table.rows.there
         if (missing or lacking) and self.brief:
             self.state.ended |= outcomes(self.paths.journal, {*missing, *lacking})
@@ -228,6 +229,7 @@ class Sweep:
     def _forget(self) -> None:
         """Leave nothing of a sweep that was refused before its first trial."""
         self.recording.delete()
+        (self.paths.folder / FILE).unlink(missing_ok=True)
         self.paths.forget()
 
     def _drive(self, resources: "Resources") -> None:

@@ -212,8 +212,7 @@ class Store:
         """Return the run of this id, or the one run whose id begins with it; raises `UserError` when there is
         none, or more than one, or it is of another format.
         """
-        where = f"attributes.run_id LIKE '{run_id}%'"
-        found = self._found(where, 2) if run_id.isalnum() else []
+        found = self.beginning_with(run_id) if run_id.isalnum() else []
         if not found:
             raise UserError(f"there is no run {run_id!r} in {self.uri}")
         if len(found) > 1:
@@ -222,6 +221,10 @@ class Store:
             )
         check_format(f"run {run_id}", _format(found[0].tags))
         return found[0]
+
+    def beginning_with(self, run_id: str) -> list[Record]:
+        """Return the first two runs whose ids begin with these letters and digits, but for deleted ones."""
+        return self._found(f"attributes.run_id LIKE '{run_id}%'", 2)
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """Return these metrics of a run as its history: one entry a round at which any was recorded."""

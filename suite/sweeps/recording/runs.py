@@ -107,11 +107,14 @@ class SweepRecording:
         """Remove the run of the sweep."""
         self.store.delete(self.sweep_run)
 
-    def missing(self, ended: Iterable[str]) -> list[str]:
+    def missing(self, ended: Iterable[str], before: Iterable[str] = ()) -> list[str]:
         """Return which of the trials that have ended lack a run that is whole; all, where the store was lost. What a session that was
-        killed left half-written is removed.
+        killed left half-written is removed, and those of the runs `before` that the journal does not know any more.
         """
         half = set()
+        for run_id in set(before) - set(self.recorded.values()):
+            for run in self.store.beginning_with(run_id) if not self._anew else ():
+                self._remove(run)
         for run in self.store.find(status="RUNNING", sweep=self.name):
             if run.run_id != self.sweep_run:
                 half.add(run.run_id)
@@ -128,7 +131,8 @@ class SweepRecording:
         entry, spec = self.entries[request.entry_id], self.search.spec(request)
         run_id, seen = self._shown.pop(trial_id, ("", -1))
         if trial_id in self._doubtful and not run_id:
-            self._remove(request)
+            for run in self.store.find(sweep=self.name, trial_id=trial_id):
+                self._remove(run)
         self._doubtful.add(trial_id)
         tags = run_tags(recorded_as(request), spec, outcome) | self._names(request)
         if not run_id:
@@ -144,14 +148,13 @@ class SweepRecording:
         store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
         self._doubtful.discard(trial_id)
 
-    def _remove(self, request: TrialRequest) -> None:
-        """Remove all that an earlier attempt left of a trial."""
-        for run in self.store.find(sweep=self.name, trial_id=request.trial_id):
-            if self.study.save == "best" and request.kind == TrialKind.FINAL:
-                from suite.tracking.models import delete_models  # MLflow's models take time
+    def _remove(self, run: Record) -> None:
+        """Remove a trial's run, and the model that was kept with it."""
+        if self.study.save == "best":
+            from suite.tracking.models import delete_models  # MLflow's models take time
 
-                delete_models(self.store, run)
-            self.store.delete(run.run_id)
+            delete_models(self.store, run)
+        self.store.delete(run.run_id)
 
     def show(self, request: TrialRequest, history: list[dict[str, float]]) -> None:
         """Write what a running trial reported and is not there yet, in a run that becomes its record."""

@@ -35,6 +35,8 @@ class SweepTable:
             before = None
         self.paths, self.recording, self.before = paths, recording, before
         self.cut = ""
+        runs = before.columns(["run_id"])["run_id"] if before else ()
+        self.former_runs = [run_id for run_id in runs if run_id]
         self.harvest: dict[str, tuple[str, str]] = {}
         """Of each entry its leaderboard row's run in MLflow and its tuned file, once the sweep has ended."""
         self._began = before.facts.began if before else time.time()
