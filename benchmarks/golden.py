@@ -204,20 +204,16 @@ def _swept(folder: Path, *arguments: str) -> Table:
 
 
 def recorded(storage: Path) -> Iterator[dict[str, Any]]:
-    """Yield algorithm, kind, params and val_score of each recorded trial of a storage."""
-    from mlflow import MlflowClient
+    """Yield algorithm, kind, params and val_score of each trial of a storage."""
+    import suite
 
-    client = MlflowClient(f"sqlite:///{storage / 'mlflow.db'}")
-    experiments = [each.experiment_id for each in client.search_experiments()]
-    for run in client.search_runs(experiments, max_results=10_000):
-        tags = run.data.tags
-        if "suite.trial_id" in tags:
-            yield {
-                "algorithm": tags["suite.algorithm"],
-                "kind": tags["suite.kind"],
-                "params": json.loads(tags["suite.params"]),
-                "val_score": run.data.metrics["val/score"],
-            }
+    for row in suite.load("killed", storage=storage).to_dict("records"):
+        yield {
+            "algorithm": row["algorithm"],
+            "kind": "search" if row["kind"] == "confirm" else row["kind"],
+            "params": json.loads(row["params"]),
+            "val_score": row["val_score"],
+        }
 
 
 def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":

@@ -22,13 +22,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from suite.tracking.schema.names import grouped
+
 from measuring import parser, show
 from suite.runs import single
 from suite.search.trial import TrialRequest
 from suite.studies.study import check_study
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
-from suite.tracking.schema.names import grouped
 from suite.tracking.schema.tags import PREFIX
 from suite.tracking.store import Store, first_tags
 from trials.run.result import TrialResult

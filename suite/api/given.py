@@ -89,12 +89,10 @@ def said(value: Any) -> str:
     return f"an object of the class {type(value).__name__}"
 
 
-def store_of(sweep: str | Result | None, storage: str | Path, tracking_uri: str | None) -> "Store":
-    """The store that has a sweep: a result's own, else the one at the place that is given."""
+def store_of(storage: str | Path, tracking_uri: str | None) -> "Store":
+    """The store at the place that is given."""
     from suite.tracking.store import open_existing
 
-    if isinstance(sweep, Result):
-        return sweep.store
     return open_existing(usual(tracking_uri), place(storage))
 
 

@@ -1,23 +1,53 @@
 """From Python: what is recorded, and how sweeps stand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.api.given import by_name, name_of, no_name, place, store_of
+from suite.api.given import by_name, name_of, no_name, place
 from suite.configurations.library import TunedList, known, select_tuned
 from suite.sweeps.result import Result
+from suite.sweeps.tables import open_tables
 from suite.tracking import pages_at, usual
 from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from reports.leaderboard.board import Leaderboard
     from suite.results.report import WrittenReport
+    from suite.results.tables import Tables
+
+
+def load(
+    *sources: str | Path | Result,
+    curves: bool = False,
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+) -> "pd.DataFrame":
+    """Load the trials of sweeps, a row each, as docs/table.md says.
+
+    `sources` are names of sweeps or studies, or paths of tables (`trials.parquet`); without any, all sweeps of the storage, or of
+    the tracking server. With `curves` their courses are columns too.
+    """
+    from suite.results.table import CURVES, PLAIN
+
+    columns = [*PLAIN, *(column.name for column in CURVES if curves)]
+    files, names = _sources(sources)
+    results = [source for source in sources if isinstance(source, Result)]
+    if results:
+        storage = _folder(results[0], storage)
+    tables = open_tables(place(storage), usual(tracking_uri), files)
+    found = [tables.of(*tables.whose(name)[:2]) for name in names] or [tables.of(None)]
+    named = [source for part in found for source in part.sources]
+    whole = replace(tables, sources=list(dict.fromkeys(named)), named=bool(names))
+    return whole.frame(columns)
 
 
 def leaderboard(
-    sweep: str | Result | None = None,
-    *,
+    sweep: str | Path | Result | None = None,
+    *more: str | Path,
     studies: str | Sequence[str] = (),
     where: Mapping[str, Any] | None = None,
     metric: str = "score",
@@ -26,24 +56,23 @@ def leaderboard(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> "Leaderboard":
-    """Rank algorithms by the final runs of a sweep, of studies, or of all that the store holds: `suite leaderboard`.
+    """Rank algorithms by the final runs of a sweep, of studies, of tables (paths), or of all that there are: `suite leaderboard`.
 
-    `where` are tags that runs must have, as in `{"dataset": "digits"}`; `metric` is score, best,
+    `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best,
     worst_clients, client_spread, personal, fine_tuned, loss or top5; `at` compares at equal rounds, steps,
     bytes or simulated seconds; `target` is the test score for rounds to target.
     """
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import Query
 
-    name = name_of(sweep)
+    tables, name = _tables(sweep, more, storage, tracking_uri)
     names = (studies,) if isinstance(studies, str) else tuple(studies)
-    query = Query(name, names, _tags(where), metric, target, at)
-    return read_leaderboard(store_of(sweep, storage, tracking_uri), query)
+    return read_leaderboard(tables, Query(name, names, _values(where), metric, target, at))
 
 
 def report(
-    sweep: str | Result | None = None,
-    *,
+    sweep: str | Path | Result | None = None,
+    *more: str | Path,
     where: Mapping[str, Any] | None = None,
     output: str | Path | None = None,
     figures: Sequence[str] = (),
@@ -52,25 +81,28 @@ def report(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> "WrittenReport":
-    """One self-contained HTML page of a sweep, of a study, or of all that the store holds, and its `figures` as files
+    """One self-contained HTML page of a sweep, of a study, of tables (paths), or of all that there are, and its `figures` as files
     ("svg", "png", "pdf"): `suite report`. `aliases` are names for data sets. `page` is where it lies.
     """
     from reports.charts.drawing import FORMS
-    from suite.results.query import Query, whose
+    from suite.results.query import Query
     from suite.results.report import write
+    from suite.tracking.store import attaching
 
-    name = name_of(sweep)
-    folder = place(storage) / "report" / (name or "all")
-    if output is not None:
-        folder = place(output, "output")
     forms = (figures,) if isinstance(figures, str) else tuple(figures)
     for form in forms:
         if form not in FORMS:
             raise unknown("form of figures", form, FORMS)
-    store = store_of(sweep, storage, tracking_uri)
-    own, studies, _ = whose(store, name) if name is not None else (None, (), "")
-    query = Query(own, studies, _tags(where))
-    return write(store, query, folder, pages_at(server, usual(tracking_uri)), forms, aliases)
+    tables, name = _tables(sweep, more, storage, tracking_uri)
+    files, _ = _sources([each for each in (sweep, *more) if each is not None])
+    folder = place(storage) / "report" / (name or "-".join(path.stem for path in files) or "all")
+    if output is not None:
+        folder = place(output, "output")
+    own, studies, _ = tables.whose(name) if name is not None else (None, (), "")
+    query = Query(own, studies, _values(where))
+    uri = usual(tracking_uri)
+    attach = None if files else attaching(uri, _folder(sweep, storage))
+    return write(tables, query, folder, pages_at(server, uri), forms, aliases, attach)
 
 
 def status(
@@ -114,13 +146,37 @@ def tuned(
     return select_tuned(found, algorithm, dataset, model, heterogeneity)
 
 
-def _tags(where: Mapping[str, Any] | None) -> dict[str, str]:
-    """The tags that runs must have."""
+def _sources(sources: Iterable[Any]) -> tuple[list[Path], list[str]]:
+    """Return the paths of tables among what is given, and the names of sweeps."""
+    texts = [of.summary.name if isinstance(of, Result) else of for of in sources]
+    for text in texts:
+        if not isinstance(text, str | Path):
+            raise no_name("sweep", text)
+    files = [Path(text) for text in texts if str(text).endswith(".parquet")]
+    return files, [str(text) for text in texts if not str(text).endswith(".parquet")]
+
+
+def _tables(
+    sweep: str | Path | Result | None,
+    more: Sequence[str | Path],
+    storage: str | Path,
+    tracking_uri: str | None,
+) -> tuple["Tables", str | None]:
+    """Return the tables that are given or are at a place, and the name of the sweep that is asked for."""
+    files, names = _sources([each for each in (sweep, *more) if each is not None])
+    if len(names) > 1 or (files and names):
+        raise UserError("sweep: give one name, or paths of tables; several studies go to studies=")
+    folder = _folder(sweep, storage) if isinstance(sweep, Result) else place(storage)
+    return open_tables(folder, usual(tracking_uri), files), names[0] if names else None
+
+
+def _values(where: Mapping[str, Any] | None) -> dict[str, str]:
+    """The values that columns must have."""
     if where is not None and not isinstance(where, Mapping):
         raise no_name("where", where)
-    return {key.removeprefix("suite."): str(value) for key, value in (where or {}).items()}
+    return {key: str(value) for key, value in (where or {}).items()}
 
 
-def _folder(sweep: str | Result | None, storage: str | Path) -> Path:
+def _folder(sweep: object, storage: str | Path) -> Path:
     """The storage of a sweep."""
     return Path(sweep.summary.storage).parent if isinstance(sweep, Result) else place(storage)

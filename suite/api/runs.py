@@ -135,8 +135,8 @@ def replay(
 
     if not isinstance(run_id, str):
         raise no_name("run_id", run_id)
-    store = store_of(None, storage, tracking_uri)
-    return single.replay(store, store.get(run_id).run_id, data_root, lambda entry: None)
+    recorded = single.Recorded.run(store_of(storage, tracking_uri), run_id)
+    return single.replay(recorded, data_root, lambda entry: None)
 
 
 def load_model(

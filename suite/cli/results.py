@@ -3,6 +3,7 @@
 import re
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,7 +28,7 @@ from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.board import Leaderboard
-    from suite.tracking.store import Store
+    from suite.results.tables import Tables
 
 
 class Format(StrEnum):
@@ -81,8 +82,11 @@ class MetricOption(StrEnum):
 
 
 Given = Annotated[
-    str | None,
-    typer.Argument(metavar="[SWEEP]", help="Name of a sweep, or of a study for all its sweeps."),
+    list[str] | None,
+    typer.Argument(
+        metavar="[SWEEP|FILE]...",
+        help="Names of a sweep or of studies, or tables (.parquet). Default: all that there are.",
+    ),
 ]
 Studies = Annotated[
     list[str] | None,
@@ -93,7 +97,7 @@ Studies = Annotated[
 
 
 def leaderboard(
-    sweep: Given = None,
+    given: Given = None,
     name: Name = None,
     study: Studies = None,
     where: Where = None,
@@ -123,22 +127,20 @@ def leaderboard(
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """Rank algorithms by their final runs.
+    """Rank algorithms by their final runs, also while a sweep runs.
 
-    It reads MLflow only, and works while a sweep runs.
+    A name that ends with .parquet is a sweep's table: a colleague's, say.
     """
-    tags, named = _tags(where), aliases(alias)
+    values, named = _where(where), aliases(alias)
     say(READING)
     from reports.leaderboard.names import aliased
     from reports.wording.formats import audit_table, render, table
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import NONE_YET, Query
-    from suite.tracking.store import open_existing
 
-    store = open_existing(tracking_uri, storage)
-    name, studies = _whose(store, [sweep] if sweep else [], name, study)
-    query = Query(name, studies, tags, metric.value, target, at.value)
-    board = read_leaderboard(store, query)
+    tables, name, studies = _asked(given or [], name, study, storage, tracking_uri)
+    query = Query(name, studies, values, metric.value, target, at.value)
+    board = read_leaderboard(tables, query)
     board = aliased(board, board, named)
     if not board.rows and form not in INTERIM and not as_json:
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
@@ -160,13 +162,7 @@ def leaderboard(
 
 
 def report(
-    given: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SWEEP]...",
-            help="Names of a sweep or of studies. Default: all in the store.",
-        ),
-    ] = None,
+    given: Given = None,
     name: Name = None,
     where: Where = None,
     output: Folder = None,
@@ -180,21 +176,26 @@ def report(
     as_json: Json = False,
 ) -> None:
     """One self-contained HTML page, and its figures as files."""
-    tags, forms, named = _tags(where), _forms(figures), aliases(alias)
+    values, forms, named = _where(where), _forms(figures), aliases(alias)
     say(READING)
     from suite.results.query import Query
     from suite.results.report import write
     from suite.sweeps.journal.paths import check_name
-    from suite.tracking.store import open_existing
+    from suite.tracking.store import attaching
 
-    own = name if name is not None else "-".join(given or ["all"])
+    stems = [Path(text).stem if text.endswith(TABLE) else text for text in given or ["all"]]
+    own = name if name is not None else "-".join(stems)
     if output is None:
         check_name(own, "report of")
-    store = open_existing(tracking_uri, storage)
-    name, studies = _whose(store, given or [], name, None)
-    query = Query(name, studies, tags)
+    tables, name, studies = _asked(given or [], name, None, storage, tracking_uri)
+    query = Query(name, studies, values)
     folder = output or storage / "report" / own
-    done = write(store, query, folder, pages_at(server, tracking_uri), forms, named)
+    attach = (
+        None
+        if any(text.endswith(TABLE) for text in given or [])
+        else attaching(tracking_uri, storage)
+    )
+    done = write(tables, query, folder, pages_at(server, tracking_uri), forms, named, attach)
     if as_json:
         emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
     else:
@@ -203,20 +204,27 @@ def report(
         out().print(str(done.page), **PLAIN)
 
 
-def _whose(
-    store: "Store", given: list[str], name: str | None, studies: list[str] | None
-) -> tuple[str | None, tuple[str, ...]]:
-    """The sweep and the studies that are asked for: one word without an option is a sweep's name, else a
+def _asked(
+    given: list[str],
+    name: str | None,
+    studies: list[str] | None,
+    storage: Path,
+    tracking_uri: str | None,
+) -> tuple["Tables", str | None, tuple[str, ...]]:
+    """Return the tables, the sweep and the studies that are asked for: one word without an option is a sweep's name, else a
     study's, and it is said which; several are studies'.
     """
-    from suite.results.query import whose
+    from suite.sweeps.tables import open_tables
 
-    if len(given) != 1 or name is not None or studies:
-        return name, (*given, *(studies or ()))
-    sweep, found, said = whose(store, given[0])
+    files = [Path(text) for text in given if text.endswith(TABLE)]
+    names = [text for text in given if not text.endswith(TABLE)]
+    tables = open_tables(storage, tracking_uri, files)
+    if len(names) != 1 or name is not None or studies:
+        return tables, name, (*names, *(studies or ()))
+    sweep, found, said = tables.whose(names[0])
     if said:
         say(said)
-    return sweep, found
+    return tables, sweep, found
 
 
 def _forms(given: str | None) -> list[str]:
@@ -230,23 +238,26 @@ def _forms(given: str | None) -> list[str]:
     return forms
 
 
+TABLE = ".parquet"
+"""How the name of a table ends."""
 RESERVED = {
     "kind": "only final runs are compared",
     "sweep": "a sweep is named by --name",
     "study": "a study is named before the options, or by --study",
 }
-"""Tags that `--where` cannot ask for, and why."""
+"""Columns that `--where` cannot ask for, and why."""
 
 
-def _tags(where: list[str] | None) -> dict[str, str]:
+def _where(where: list[str] | None) -> dict[str, str]:
     found = {}
     for given in where or []:
         tag, equals, value = given.partition("=")
         if not equals:
-            raise UserError(f"--where {given}: must be TAG=VALUE, as in --where dataset=digits")
-        tag = tag.removeprefix("suite.")
+            raise UserError(f"--where {given}: must be COLUMN=VALUE, as in --where dataset=digits")
         if not re.fullmatch(r"[a-z0-9_]+", tag):
-            raise UserError(f"--where {given}: a tag's name has small letters, digits and _ only")
+            raise UserError(
+                f"--where {given}: a column's name has small letters, digits and _ only"
+            )
         if tag in RESERVED:
             raise UserError(f"--where {given}: {RESERVED[tag]}")
         found[tag] = value

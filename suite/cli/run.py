@@ -91,7 +91,16 @@ def run(
 
 
 def replay(
-    run_id: Annotated[str, typer.Argument(help="A run's id in MLflow; its beginning is enough.")],
+    run_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN_ID|FILE",
+            help="A run's id in MLflow, whose beginning is enough; or a table (.parquet).",
+        ),
+    ],
+    sample: Annotated[
+        int, typer.Option(min=1, help="Of a table: so many trials, drawn at random.")
+    ] = 1,
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -99,28 +108,38 @@ def replay(
 ) -> None:
     """Train a recorded run again, and compare every metric.
 
-    RUN_ID is a run's id in MLflow; its beginning is enough. Exit code 1 if a metric differs in any bit.
-    On another device than the recorded one, metrics agree up to rounding.
+    Exit code 1 if a metric differs in any bit. On another device than the recorded one, metrics agree up to rounding.
     """
     say(READING)
     from suite.runs import single
-    from suite.tracking.store import open_existing
 
-    store = open_existing(tracking_uri, storage)
-    run_id = store.get(run_id).run_id
-    done, differences, near, _ = single.replay(store, run_id, data_root, show_evaluation)
-    if near:
-        say(near)
-    if as_json:
-        found = {"identical": not (differences or near), "differences": differences}
-        emit({**done.document(), **found, "compared_to": "rounding" if near else "bit"})
-    elif differences:
-        say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
-    elif near:
-        out().print(f"run {run_id} repeated: every recorded metric agrees up to rounding")
+    if run_id.endswith(".parquet"):
+        from suite.sweeps.tables import open_tables
+
+        chosen = single.sample(open_tables(storage, None, [Path(run_id)]), sample)
     else:
-        out().print(f"run {run_id} repeated: every recorded metric is identical to the last bit")
-    raise typer.Exit(1 if differences else 0)
+        from suite.tracking.store import open_existing
+
+        chosen = [single.Recorded.run(open_existing(tracking_uri, storage), run_id)]
+    differing, documents = 0, []
+    for recorded in chosen:
+        done, differences, near, _ = single.replay(recorded, data_root, show_evaluation)
+        differing += bool(differences)
+        if near:
+            say(near)
+        found = {"identical": not (differences or near), "differences": differences}
+        how = {"compared_to": "rounding" if near else "bit"}
+        documents.append({**done.document(), **found, **how})
+        if as_json:
+            continue
+        if differences:
+            say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
+            continue
+        agree = "agrees up to rounding" if near else "is identical to the last bit"
+        out().print(f"{recorded.name} repeated: every recorded metric {agree}", **PLAIN)
+    if as_json:
+        emit(documents if run_id.endswith(".parquet") else documents[0])
+    raise typer.Exit(1 if differing else 0)
 
 
 def score(

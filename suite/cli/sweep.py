@@ -159,7 +159,7 @@ def _next(result: "Result", paths: "SweepPaths") -> list[list[str]]:
         entry = ["--algorithm", best.algorithm, "--dataset", best.dataset, "--model", best.model]
         entry += ["--heterogeneity", best.heterogeneity, "--seed", "1"]
         commands.insert(1, ["run", "--tuned", *entry])
-    return [[program(), *command, *result.store.options] for command in commands]
+    return [[program(), *command, *result.tables.options] for command in commands]
 
 
 def show_plan(

@@ -1,7 +1,8 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,13 @@ from reports.table import Column, ColumnKind, Table, table
 from reports.wording.words import number, params_text, short
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
-from suite.results.query import EVERYTHING, Query, published
-from suite.results.searched import Searched, chosen
-from suite.tracking.reader import Reader
-from suite.tracking.record import Record
-from suite.tracking.store import Store, open_existing
+from suite.console import say
+from suite.results.final_runs import number as number_of
+from suite.results.final_runs import run_id, spec_of
+from suite.results.table import FILE, read
+from suite.results.table import Table as TrialTable
+from suite.results.tables import Tables, nothing_in, records
+from suite.tracking.tables import RecordedTable, recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown
 from trials.run.scenario import SPELLING
@@ -66,33 +69,31 @@ class TunedList(list[Tuned]):
         return frame(item.model_dump(mode="json") for item in self)
 
 
-def tuned_of(
-    runs: Sequence[Record], searches: Sequence[Searched], row: Row, rows: Sequence[Row]
-) -> Tuned:
-    """The tuned configuration behind a leaderboard row, from the final runs and the search trials of its entry; `rows`
-    are all of the board.
-    """
-    finals = [run for run in runs if run.run_id in row.chosen]
-    finals.sort(key=lambda run: run.tags.seed)
-    first = finals[0].tags
-    spec = first.spec
-    confirming = sum(one.confirm for one in searches)
-    scores = [run.metrics["test_score"] for run in finals]
+def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
+    """Return the tuned configuration behind a row of a leaderboard of these tables; `rows` are all of the board."""
+    of, key = tables.facts[row.sweep], (row.sweep, row.entry_id)
+    ordered = records(tables.finals.sort_values("seed"))
+    finals = [final for final in ordered if run_id(final) in row.chosen]
+    first, searches = finals[0], tables.searches[key]
+    spec = spec_of(first)
+    confirming = int((searches["kind"] == "confirm").sum())
+    scores = [final["test_score"] for final in finals]
     mean, between = row.mean, [row.ci_low, row.ci_high]
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
         mean, between = fmean(scores), [*interval(scores)]
         confirming //= len(row.by_replicate)
-    validated = chosen(searches, first.source)
+    source = searches.loc[searches["trial_id"] == first["source"], "val_score"]
+    code = {name: of.code[name] for name in spec.code if name in of.code}
     return Tuned(
         algorithm=spec.algorithm,
         **spec.scenario.names(),
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first.metric}": validated,
-            f"test_{first.metric}": mean,
+            f"val_{first['metric']}": number_of(source.iloc[0]) if len(source) else None,
+            f"test_{first['metric']}": mean,
             "test_interval_95": between,
-            "test_by_seed": {r.tags.seed: r.metrics["test_score"] for r in finals},
+            "test_by_seed": {final["seed"]: final["test_score"] for final in finals},
         },
         budget={
             "trials": row.trials,
@@ -100,21 +101,21 @@ def tuned_of(
             **({"tunings": row.tunings} if row.tunings > 1 else {}),
             **({"partitions": row.partitions} if row.partitions > 1 else {}),
             "rounds": spec.settings.rounds,
-            "sampler": first.sampler,
-            "scheduler": first.scheduler,
+            "sampler": of.study["sampler"],
+            "scheduler": of.study["scheduler"],
         },
         provenance={
             "study": row.study,
             "sweep": row.sweep,
-            "origin": first.origin,
-            **({"warm_start": first.warm_start} if "warm_start" in first else {}),
-            **({"code": first.code} if first.code else {}),
-            "search_trial": first.source,
-            "suite_version": first.version,
-            "partition_fingerprint": first.partition_fingerprint,
+            "origin": first["origin"],
+            **({"warm_start": first["warm_start"]} if first["warm_start"] else {}),
+            **({"code": code} if code else {}),
+            "search_trial": first["source"],
+            "suite_version": first["version"],
+            "partition_fingerprint": first["partition_fingerprint"],
             "date": tuned.today(),
             **({"board": _standing(row, rows)} if row.rank is not None else {}),
-            "runs": [run.run_id for run in finals],
+            "runs": [run_id(final) for final in finals],
         },
     )
 
@@ -131,33 +132,41 @@ def _standing(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def tuned_in(store: Reader, query: Query = EVERYTHING) -> list[Tuned]:
-    """The tuned configurations of a store's leaderboard rows."""
-    found, broken = [], []
-    for run in published(store, query).values():
+def tuned_in(tables: Iterable[TrialTable]) -> list[Tuned]:
+    """Return the tuned configurations of sweeps that have ended."""
+    return [
+        tuned.parse(entry.tuned, f"sweep {table.facts.name}, {entry.name}")
+        for table in tables
+        for entry in table.facts.entries
+        if entry.tuned
+    ]
+
+
+def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
+    """Return every tuned configuration: the sweeps' of a storage, or of a tracking server, then imported files. No trial is read."""
+    found: list[Tuned] = []
+    if tracking_uri is None:
+        places = [partial(read, path) for path in sorted(storage.glob(f"*/{FILE}"))]
+    else:
+        places = [partial(_fetched, table) for table in recorded_tables(tracking_uri)]
+    for place in places:
         try:
-            found.append(tuned.parse(run.tags.tuned, f"run {run.run_id}"))
-        except UserError:
-            broken.append((run, "tag suite.tuned"))
-    store.pass_over(broken)
-    return found
-
-
-def list_tuned(store: Store | None, storage: Path) -> list[Tuned]:
-    """Every tuned configuration: the store's leaderboard rows, then imported files."""
-    found = tuned_in(store) if store else []
+            found += tuned_in([place()])
+        except UserError as error:
+            say(str(error))
     return found + [tuned.read(path) for path in sorted((storage / "imported").rglob("*.yaml"))]
 
 
-def known(storage: Path, tracking_uri: str | None) -> list[Tuned]:
-    """Every tuned configuration: the store's, where there is one, and imported files.
+def _fetched(table: RecordedTable) -> TrialTable:
+    return read(table.download())
 
-    Raises `UserError` when there is neither.
-    """
-    has_store = tracking_uri is not None or (storage / "mlflow.db").exists()
-    imported = (storage / "imported").exists()
-    store = open_existing(tracking_uri, storage) if has_store or not imported else None
-    return list_tuned(store, storage)
+
+def known(storage: Path, tracking_uri: str | None) -> list[Tuned]:
+    """Return every tuned configuration; raises `UserError` where there is neither a sweep nor an imported file."""
+    found = list_tuned(storage, tracking_uri)
+    if not found and tracking_uri is None and not any(storage.glob(f"*/{FILE}")):
+        raise UserError(nothing_in(storage))
+    return found
 
 
 def select_tuned(

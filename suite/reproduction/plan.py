@@ -9,7 +9,6 @@ from reports.claims.metrics import BEST, metric
 from suite.reproduction.experiments import SCORED, Configured, Experiment
 from suite.reproduction.paper import Paper
 from suite.runs.batch import Job
-from suite.tracking.schema.tags import written
 from suite.tracking.store import Record
 from trials import datasets
 from trials.common.errors import UserError
@@ -86,7 +85,7 @@ def plan_of(paper: Paper, made: Experiment, effort: Effort) -> Planned:
                 jobs[method, number, seed] = Job(
                     spec,
                     " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"])),
-                    written(claim=made.path, method=method),
+                    {"claim": made.path, "method": method},
                 )
     return Planned(made, jobs, rounds, planned)
 

@@ -35,6 +35,7 @@ from suite.reproduction.plan import (
 from suite.runs.batch import EXPERIMENT, Batch, Job
 from suite.tracking.store import Record, Store
 from trials.common.errors import UserError
+from trials.run.outcome import Status, lost
 
 VERSIONS = ("version", "torch_version", "git_commit")
 """The tags of a run that say what made it."""
@@ -334,7 +335,9 @@ def _run(
     evaluation, model = map(configured.value, SCORING)
     history = store.curve(record, keys | {f"{model}_{key}" for key in keys})
     rounds = job.spec.settings.rounds
-    return ClaimRun(as_scored(history, evaluation, model), rounds, record.lost("test_loss"))
+    not_finite = record.tags.get("not_finite", "").split()
+    diverged = lost("test_loss", Status(record.tags["status"]), not_finite)
+    return ClaimRun(as_scored(history, evaluation, model), rounds, diverged)
 
 
 def _settings(

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Mend, wider
+from suite.results.table import Facts
 from suite.studies.study import LISTS, OPTIONS, Study, read_study, study_names
-from suite.tracking.record import Record
 from trials.algorithm import Range
 from trials.common.errors import UserError
 from trials.settings import Settings
@@ -28,35 +28,24 @@ Spans = dict[str, tuple[float, float]]
 
 
 def remedy(
-    sweep: Record, facts: Sequence[tuple[str, Audit]], ranges: Searched, options: list[str]
+    sweep: Facts, facts: Sequence[tuple[str, Audit]], ranges: Searched, options: Sequence[str]
 ) -> Mend:
-    """The commands for a sweep whose rows have these facts, each beside its algorithm: one that doubles
+    """Return the commands for a sweep whose rows have these facts, each beside its algorithm: one that doubles
     the trials or gives the largest space enough, one that moves out every end that a winner is at.
     """
-    study, name = sweep.tags.study, sweep.tags.sweep
-    begin = ["suite", "sweep", sweep.tags.study_file or _named(study)]
+    begin = ["suite", "sweep", sweep.study_file or _named(sweep.study_name)]
     audits = [audit for _, audit in facts]
     trials = max(
-        2 * sweep.tags.study_json["trials"],
+        2 * sweep.study["trials"],
         *(PER_HYPERPARAMETER * (audit.hyperparameters or 0) for audit in audits),
     )
     changed, spans = _changed(sweep)
-    more = [*begin, *_continued(sweep), "--trials", str(trials), *options]
-    apart = [*begin, "--name", f"{name}-wider", *changed]
-    own = sweep.tags.study_json.get("search", {}).keys()
+    own_name = ["--name", sweep.name] if sweep.name != sweep.study_name else []
+    more = [*begin, *own_name, "--resume", "--trials", str(trials), *options]
+    apart = [*begin, "--name", f"{sweep.name}-wider", *changed]
+    own = sweep.study.get("search", {}).keys()
     wide = [*apart, *_options(spans | _wider(facts, ranges, own)), *options]
     return Mend(shlex.join(more), shlex.join(wide))
-
-
-def resumed(sweep: Record, options: list[str]) -> str:
-    """The command that continues a sweep as it is."""
-    begin = ["suite", "sweep", sweep.tags.study_file or _named(sweep.tags.study)]
-    return shlex.join([*begin, *_continued(sweep), *options])
-
-
-def _continued(sweep: Record) -> list[str]:
-    name = sweep.tags.sweep
-    return [*(["--name", name] if name != sweep.tags.study else []), "--resume"]
 
 
 def _named(study: str) -> str:
@@ -87,15 +76,15 @@ def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched, own: Collection
     return found
 
 
-def _changed(sweep: Record) -> tuple[list[str], Spans]:
+def _changed(sweep: Facts) -> tuple[list[str], Spans]:
     """The options and ranges by which a sweep was not as its shipped study; of a study that is not shipped
     none is known, since its file may have said so.
     """
-    content: dict[str, Any] = dict(sweep.tags.study_json)
-    if sweep.tags.study_file is not None:  # whatever its name is
+    content: dict[str, Any] = dict(sweep.study)
+    if sweep.study_file is not None:  # whatever its name is
         return [], {}
     with suppress(UserError):
-        shipped = read_study(sweep.tags.study, {})[1].model_dump(mode="json")
+        shipped = read_study(sweep.study_name, {})[1].model_dump(mode="json")
         options = []
         for key, usual in PLAIN.items():  # of what is not written
             mine, there = (

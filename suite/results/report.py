@@ -1,27 +1,27 @@
-"""`suite report`: what a report shows, read from the store, written, and attached to the sweeps' runs."""
+"""`suite report`: what a report shows, read from tables, and written."""
 
-import math
+import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.charts.drawing import SIGN
-from reports.leaderboard.board import Contest, Leaderboard, Row
-from suite.results.leaderboards import board_of, searched
-from suite.results.missing import without_finals
-from suite.results.query import Held, Query
-from suite.results.searched import Searched
-from suite.tracking.reader import Reader
-from suite.tracking.record import Record
-from suite.tracking.schema.tags import RunKind, Tags
-from suite.tracking.store import Store
+from reports.charts.tuning import importance
+from reports.leaderboard.board import Leaderboard, Row
+from suite.results.final_runs import is_lost, number, run_id
+from suite.results.leaderboards import board_of, entries_of, searched, without_finals
+from suite.results.query import Query
+from suite.results.table import Facts
+from suite.results.tables import SEARCHES, Key, Tables, records
+from suite.tracking.schema.leaderboard_view import run_page
 from suite.yaml_files import dump, write_files
 from trials.engine import schedule
-from trials.run.outcome import Status, reason
-from trials.scoring.metrics import COSTS, cost_until
+from trials.run.outcome import reason
+from trials.scoring.metrics import COSTS, TASKS, cost_until
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 SHARED = ("rounds", "clients", "participation")
@@ -45,165 +45,190 @@ class WrittenReport:
 
 
 def write(
-    store: Store,
+    tables: Tables,
     query: Query,
     folder: Path,
     server: str,
     forms: Iterable[str] = (),
     aliases: Mapping[str, str] | None = None,
+    attach: Callable[[str, Path], object] | None = None,
 ) -> WrittenReport:
-    """Read, write `report.html` below a folder, and `figures/` in the forms that are wanted, and attach
-    the page to the runs of the sweeps it is about; data sets have `aliases`. Raises `UserError` where one of the
-    files is someone else's.
+    """Write `report.html` below a folder, and `figures/` in the forms that are wanted; `attach` keeps the page with the runs of the
+    sweeps it is about. Data sets have `aliases`. Raises `UserError` where one of the files is someone else's.
     """
     from reports.leaderboard.names import aliased
     from reports.page.page import build
 
-    held = Held.of(store, query)
-    data = data_of(store, query, held, server)
+    tables = tables.of(query.sweep, query.studies)
+    data = data_of(tables, query, server)
     data = aliased(data, data.board, aliases or {})
     page, drawn = build(data, forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)
-    for run in _sweeps(held, data.board):
-        store.attach(run.run_id, folder / PAGE, "report")
+    for facts in _shown(tables, data.board):
+        if attach is not None and facts.run_id:
+            attach(facts.run_id, folder / PAGE)
     return WrittenReport(folder / PAGE, tuple(figures), data)
 
 
-def read(store: Reader, query: Query, server: str) -> ReportData:
-    """The data of a report: everything it shows."""
-    return data_of(store, query, Held.of(store, query), server)
+def read(tables: Tables, query: Query, server: str) -> ReportData:
+    """Return the data of a report: everything it shows."""
+    return data_of(tables.of(query.sweep, query.studies), query, server)
 
 
-def data_of(store: Reader, query: Query, held: Held, server: str) -> ReportData:
-    """The data of a report of runs that are read."""
-    board = board_of(store, query, held)
+def data_of(tables: Tables, query: Query, server: str) -> ReportData:
+    """Return the data of a report of all of these tables."""
+    board = board_of(tables, query)
     rows = {(row.sweep, row.entry_id): row for row in board.rows}
-    shown = rows.keys() | {(one.sweep, one.entry_id) for one in board.interim}
-    shown |= {_scenario(entry) for entry in without_finals(query, held)}
-    finals = {run.run_id: run for run in held.finals}
-    failed = [
-        run
-        for status in (Status.FAILED, Status.DIVERGED)
-        for run in query.find(store, RunKind.SEARCH, status=status, **query.scope)
-        if _scenario(run) in shown
-    ]
+    harvested = [(of.name, entry) for of, entry in entries_of(tables) if entry.tuned]
     return ReportData(
         board=board,
-        curves=_curves(store, board, finals),
+        curves=_curves(tables, board),
         trials=tuple(
-            _trial(one, rows[key])
-            for key in held.searches
+            _trial(trial, rows[key])
+            for key, trials in tables.searches.items()
             if key in rows
-            for one in held.searches[key]
-            if not one.confirm
+            for trial in trials[trials["kind"] == "search"].itertuples()
         ),
-        failures=tuple(map(_failure, [*failed, *filter(_has_no_score, finals.values())])),
-        sweeps=tuple(_sweep(run, held.finals) for run in _sweeps(held, board)),
-        tuned={place: run.tags.tuned for place, run in held.rows.items()},
-        importance={place: run.tags.importance for place, run in held.rows.items()},
+        failures=tuple(_failures(tables, query, board)),
+        sweeps=tuple(_sweep(tables, facts) for facts in _shown(tables, board)),
+        tuned={(sweep, entry.id): entry.tuned for sweep, entry in harvested},
+        importance={
+            (sweep, entry.id): _importance(tables, (sweep, entry.id), entry.metric)
+            for sweep, entry in harvested
+        },
         server=server,
     )
 
 
-def _sweeps(held: Held, board: Leaderboard) -> list[Record]:
-    """The runs of the sweeps that are shown."""
+def _shown(tables: Tables, board: Leaderboard) -> list[Facts]:
+    """Return what is said of the sweeps that a leaderboard shows."""
     named = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
-    return [run for run in held.sweeps if run.tags.sweep in named]
+    return [facts for name, facts in tables.facts.items() if name in named]
 
 
-def _lost(run: Record) -> bool:
-    return run.lost(f"test_{run.tags.metric}")
+def _importance(tables: Tables, key: Key, metric: str) -> dict[str, float]:
+    """Return how much each hyperparameter of an entry mattered in its search."""
+    trials = tables.searches[key]
+    done = trials[(trials["kind"] == "search") & (trials["status"] == "finished")]
+    points = [
+        (_last(json.loads(params)), value)
+        for params, value in zip(done["params"], done["val_score"], strict=True)
+        if value == value
+    ]
+    return importance(points, TASKS[metric].sign > 0)
 
 
-def _has_no_score(run: Record) -> bool:
-    return run.tags.status == Status.FAILED or _lost(run)
+def _curves(tables: Tables, board: Leaderboard) -> tuple[Curve, ...]:
+    """Return the courses of the rows' final runs, but for those that are lost."""
+    finals = {run_id(final): final for final in tables.final_rows}
+    costs = [f"{name}_curve" for name in COSTS["bytes"]]
+    courses = tables.courses(["test", *costs])
+    found = []
+    for row in board.rows:
+        for final in (finals[run] for run in row.runs):
+            name = f"test_{final['metric']}"
+            if is_lost(final, name):
+                continue
+            course = [e for e in courses[final["sweep"], final["trial_id"]] if name in e]
+            found.append(
+                Curve(
+                    row.group,
+                    final["algorithm"],
+                    final["seed"],
+                    tuple(int(entry["round"]) for entry in course),
+                    tuple(entry[name] for entry in course),
+                    tuple(cost_until(entry, "bytes") for entry in course),
+                    (final["split"], final["partition"], final["tuning"]),
+                )
+            )
+    return tuple(found)
 
 
-def _scenario(run: Record) -> tuple[str, str]:
-    return run.tags.sweep, run.tags.entry_id
-
-
-def _curves(store: Reader, board: Leaderboard, finals: Mapping[str, Record]) -> tuple[Curve, ...]:
-    """The courses of the rows' final runs, but for those that are lost."""
-    drawn = [(row.group, finals[run_id]) for row in board.rows for run_id in row.runs]
-    drawn = [(group, run) for group, run in drawn if not _lost(run)]
-    tasks = {f"test_{run.tags.metric}" for _, run in drawn}
-    curves = store.curves([run for _, run in drawn], [*sorted(tasks), *COSTS["bytes"]])
-    return tuple(
-        _curve(group, run, curve) for (group, run), curve in zip(drawn, curves, strict=True)
-    )
-
-
-def _curve(group: Contest, run: Record, curve: Sequence[Mapping[str, float]]) -> Curve:
-    task = f"test_{run.tags.metric}"
-    curve = [entry for entry in curve if task in entry]
-    return Curve(
-        group,
-        run.tags.algorithm,
-        run.tags.seed,
-        tuple(int(entry["round"]) for entry in curve),
-        tuple(entry[task] for entry in curve),
-        tuple(cost_until(entry, "bytes") for entry in curve),
-        (run.tags.split or 0, run.tags.partition or 0, run.tags.tuning or 0),
-    )
-
-
-def _trial(one: Searched, row: Row) -> TrialPoint:
+def _trial(trial: Any, row: Row) -> TrialPoint:
     return TrialPoint(
         row.group,
         row.algorithm,
-        one.number,
-        one.origin,
-        one.status,
-        one.value if one.value is not None and math.isfinite(one.value) else None,
-        {name: schedule.last(value) for name, value in one.params.items()},
-        one.replicate,
+        trial.number,
+        trial.origin,
+        trial.status,
+        number(trial.val_score),
+        _last(json.loads(trial.params)),
+        trial.replicate,
     )
 
 
-def _failure(run: Record) -> Failure:
-    number = f"seed {run.tags.seed}" if run.tags.kind == RunKind.FINAL else run.tags.trial_id
-    name = f"{run.tags.entry_name} · {number}"
-    why = reason(run.tags.error or "")
-    if not why and run.tags.not_finite:
-        why = "not finite: " + " ".join(run.tags.not_finite)
-    return Failure(name, run.tags.kind, run.tags.status, why, run.page)
+def _last(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return hyperparameters with the last value of each schedule."""
+    return {name: schedule.last(value) for name, value in params.items()}
 
 
-def _sweep(run: Record, finals: list[Record]) -> SweepFacts:
-    """The study file, versions, seeds and fingerprints behind a sweep's rows."""
-    mine = [r for r in finals if r.tags.sweep == run.tags.sweep]
+FAILED = ("sweep", "entry_id", "entry", "trial_id", "kind", "seed", "status", "metric")
+
+
+def _failures(tables: Tables, query: Query, board: Leaderboard) -> Iterable[Failure]:
+    """Yield the trials of what is shown that failed or diverged, and its final runs without a score of their own."""
+    shown = {(row.sweep, row.entry_id) for row in board.rows}
+    shown |= {(one.sweep, one.entry_id) for one in board.interim}
+    shown |= {(of.name, entry.id) for of, entry in without_finals(tables, query)}
+    trials = tables.frame((*FAILED, "not_finite", "error", "run_id"), SEARCHES)
+    trials = trials[trials["status"].isin(["failed", "diverged"])].sort_values(
+        "status", ascending=False, kind="stable"
+    )
+    searches = records(trials)
+    finals = records(query.rows(tables.finals))
+    found = [trial for trial in searches if (trial["sweep"], trial["entry_id"]) in shown]
+    for final in finals:
+        if final["status"] == "failed" or is_lost(final, f"test_{final['metric']}"):
+            found.append(final)
+    for trial in found:
+        final = trial["kind"] == "final"
+        why = reason(trial["error"] or "")
+        if not why and trial["not_finite"]:
+            why = f"not finite: {trial['not_finite']}"
+        experiment = tables.facts[trial["sweep"]].experiment
+        yield Failure(
+            f"{trial['entry']} · {'seed ' + str(trial['seed']) if final else trial['trial_id']}",
+            "final" if final else "search",
+            trial["status"],
+            why,
+            run_page(experiment, trial["run_id"]) if trial["run_id"] else "",
+        )
+
+
+def _sweep(tables: Tables, of: Facts) -> SweepFacts:
+    """Return the study, versions, seeds and fingerprints behind a sweep's rows."""
+    finals = tables.finals
+    mine = finals[finals["sweep"] == of.name]
     prints = defaultdict(set)
-    for final in mine:
-        place = f"{final.tags.dataset} · {final.tags.heterogeneity}"
-        prints[place].add(final.tags.partition_fingerprint)
-    facts = {name: run.tags[tag] for tag, name in FACTS.items() if tag in run.tags}
-    facts["search"] = searched(run)
-    facts["search seed"] = str(run.tags.study_json.get("seed", 0))
-    facts["final seeds"] = ", ".join(map(str, sorted({r.tags.seed for r in mine})))
+    for dataset, level, print_ in zip(
+        mine["dataset"], mine["heterogeneity"], mine["partition_fingerprint"], strict=True
+    ):
+        prints[f"{dataset} · {level}"].add(print_)
+    facts = {name: of.versions[key] for key, name in FACTS.items() if key in of.versions}
+    facts["search"] = searched(of)
+    facts["search seed"] = str(of.study.get("seed", 0))
+    facts["final seeds"] = ", ".join(map(str, sorted(set(mine["seed"]))))
     facts |= {f"fingerprint of {k}": ", ".join(sorted(v)) for k, v in prints.items()}
-    return SweepFacts(
-        run.tags.sweep, run.tags.study, _study_text(run.tags), facts, run.page, _setting(run)
-    )
+    page = run_page(of.experiment, of.run_id) if of.run_id else ""
+    return SweepFacts(of.name, of.study_name, _study_text(of.study), facts, page, _setting(of))
 
 
-def _study_text(tags: Tags) -> str:
-    """The study of a sweep as it was run, as a file: without what was left out."""
-    study = {key: value for key, value in tags.study_json.items() if value not in (None, {}, "")}
+def _study_text(whole: Mapping[str, Any]) -> str:
+    """Return a study as it was run, as a file: without what was left out."""
+    study = {key: value for key, value in whole.items() if value not in (None, {}, "")}
     study["settings"] = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     return dump(study)
 
 
-def _setting(run: Record) -> dict[str, str]:
-    """What all algorithms of a sweep had alike, when it began, how long it took, and its budget."""
-    study = run.tags.study_json
-    shared = study.get("settings", {})
+def _setting(of: Facts) -> dict[str, str]:
+    """Return what all algorithms of a sweep had alike, when it began, how long it took, and its budget."""
+    shared = of.study.get("settings", {})
     found = {name: f"{shared[name]}" for name in SHARED if shared.get(name) is not None}
-    found["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
-    found["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(run.began)) + " UTC"
-    if run.ended is not None:
-        found["duration"] = duration(run.ended - run.began)
+    found["budget"] = f"{of.study['trials']} trials an entry, {of.study['seeds']} final seeds"
+    found["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(of.began)) + " UTC"
+    if of.ended is not None:
+        found["duration"] = duration(of.ended - of.began)
     return found
 
 

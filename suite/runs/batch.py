@@ -15,8 +15,7 @@ from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.trial import TrialRequest
 from suite.tracking.recorder import Recorder
-from suite.tracking.schema.forms import dumps
-from suite.tracking.schema.tags import RunKind, run_tags, spec_params, spec_tags, written
+from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Record, Store
 from trials.datasets.base import Dataset
 from trials.run.outcome import Status, TrialKind
@@ -99,19 +98,15 @@ class Batch:
 
     def done(self) -> dict[str, Record]:
         """Finished runs of reproductions, by job id."""
-        return {r.tags.trial_id: r for r in self.store.sound(kind=RunKind.REPRODUCE) if r.finished}
+        found = self.store.find(status="FINISHED", kind=RunKind.REPRODUCE)
+        return {run.tags["trial_id"]: run for run in found}
 
     def record(self, job: Job, outcome: TrialResult) -> None:
         """Write an ended job: once, whatever an earlier attempt left behind."""
         for half_written in self.store.find(kind=RunKind.REPRODUCE, trial_id=job.id):
             self.store.delete(half_written.run_id)
-        metric = job.spec.task.metric
-        tags = {
-            **spec_tags(job.spec),
-            **run_tags(RunKind.REPRODUCE, job.spec, outcome),
-            **written(trial_id=job.id, metric=metric),
-            **job.tags,
-        }
+        own = run_tags(RunKind.REPRODUCE, job.spec, outcome)
+        tags = {**own, "trial_id": job.id, **job.tags}
         experiment = self.store.experiment(EXPERIMENT)
         run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
         self.store.log(run_id, spec_params(job.spec), outcome.history)

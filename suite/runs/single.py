@@ -1,7 +1,8 @@
 """Single runs outside a sweep: `suite run` and `suite replay`."""
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
 from suite.execution.stop_signal import HaltedError
+from suite.results.final_runs import spec_of
+from suite.results.table import CURVES, PLAIN
+from suite.results.tables import course, records
 from suite.runs.saving import save
 from suite.tracking import usual
-from suite.tracking.schema.tags import RunKind, run_tags, spec_params, spec_tags
+from suite.tracking.schema.tags import RunKind, run_tags, spec_params
 from trials.common import plugins
 from trials.common.device import look, name_of
 from trials.common.errors import UserError
@@ -32,13 +36,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from reports.page.notebook import Plot
-    from suite.tracking.reader import Reader
-    from suite.tracking.record import Record
+    from suite.results.tables import Tables
     from suite.tracking.store import Store
 
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
 """The MLflow experiment of runs that belong to no study."""
+TIMES = ("round_seconds", "evaluation_seconds")
 ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
 """What devices may differ by after training in each precision, where rounding has grown."""
 
@@ -224,7 +228,7 @@ class Recording:
 
         from suite.tracking.store import reason
 
-        tags = {**run_tags(RunKind.RUN, spec, run.result), **spec_tags(spec)}
+        tags = run_tags(RunKind.RUN, spec, run.result)
         name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
         try:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
@@ -253,12 +257,61 @@ class Replay(NamedTuple):
     exact: bool
 
 
-def replay(
-    store: "Reader",
-    run_id: str,
-    data_root: str | None,
-    on_evaluation: OnEvaluation,
-) -> Replay:
+class Recorded(NamedTuple):
+    """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.schema.tags.run_tags`), and
+    the evaluations of what is compared.
+    """
+
+    name: str
+    spec: TrialSpec
+    ran: Mapping[str, Any]
+    history: Sequence[Mapping[str, float]]
+
+    @classmethod
+    def run(cls, store: "Store", run_id: str) -> "Recorded":
+        """Read one of MLflow's; raises `UserError` for one that is none of a trial."""
+        record = store.get(run_id)
+        name = f"run {record.run_id}"
+        if "spec" not in record.tags:
+            kind = record.tags.get("kind", "foreign")
+            raise UserError(
+                f"{name} is a {kind} run: only search, final and run can be replayed. A specification that is too long "
+                "for MLflow is in the table of its sweep (docs/table.md)"
+            )
+        try:
+            spec = TrialSpec.model_validate_json(record.tags["spec"])
+            ran = json.loads(record.tags["ran"])
+        except (KeyError, ValueError):
+            raise UserError(f"{name}: its tag suite.spec or suite.ran cannot be read") from None
+        measured = record.metrics.keys() - {*TIMES, *DERIVED}
+        return cls(name, spec, ran, store.curve(record, measured))
+
+    @classmethod
+    def row(cls, row: Mapping[str, Any], code: Mapping[str, str]) -> "Recorded":
+        """Take a row of a table, with its curves; `code` are the SHA-256 of others' code by name."""
+        spec = spec_of(row)
+        ran = {name: row[name] for name in ("execution", "device") if row[name]}
+        ran["fingerprint"] = row["partition_fingerprint"]
+        if row["chunk"] == row["chunk"]:
+            ran["chunk"] = int(row["chunk"])
+        if row["halved"]:
+            ran["halved"] = json.loads(row["halved"])
+        ran["code"] = {name: code[name] for name in spec.code if name in code}
+        columns = [column.name for column in CURVES if column.name != "round"]
+        return cls(f"trial {row['trial_id']}", spec, ran, course(row, columns))
+
+
+def sample(tables: "Tables", count: int, seed: int | None = None) -> list[Recorded]:
+    """Return a random sample of the trials of tables that ran to their end."""
+    names = [*PLAIN, *(column.name for column in CURVES)]
+    rows = tables.frame(names)
+    rows = rows[rows["status"] == "finished"]
+    facts = tables.facts
+    drawn = rows.sample(min(count, len(rows)), random_state=seed)
+    return [Recorded.row(row, facts[row["sweep"]].code) for row in records(drawn)]
+
+
+def replay(recorded: Recorded, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
     """Run a recorded run again, on the device of the record; the metrics whose values differ in any bit
     (times aside). On another device, where that one is not at hand, those that differ by more than
     rounding: `ROUNDING` of the value, or of 1 where that is more.
@@ -266,19 +319,17 @@ def replay(
     A search trial that was stopped early is compared up to where it was. It is computed as it was
     then: with the recorded execution and chunk, whatever is the default here.
     """
-    recorded = store.get(run_id)
-    spec, tags = spec_of(recorded), recorded.tags
-    plugins.refuse_changed(tags.code or {}, f"run {run_id}")
-    how = {"execution": tags.execution, "chunk": tags.chunk}
-    how = {name: value for name, value in how.items() if value is not None}
+    spec, ran = recorded.spec, recorded.ran
+    plugins.refuse_changed(ran.get("code", {}), recorded.name)
+    how = {name: ran[name] for name in ("execution", "chunk") if name in ran}
     same = Settings.model_validate(spec.settings.model_dump() | how)
     again = spec.model_copy(update={"settings": same})
-    device, near = _device_for(tags.device or "cpu")
-    run = execute(again, data_root, device, on_evaluation, halved=tags.halved)
-    differences = _differences(store, recorded, run, 0.0)
+    device, near = _device_for(ran.get("device", "cpu"))
+    run = execute(again, data_root, device, on_evaluation, halved=ran.get("halved"))
+    differences = _differences(recorded, run, 0.0)
     exact = not differences
     if near and not exact:
-        differences = _differences(store, recorded, run, ROUNDING[same.dtype])
+        differences = _differences(recorded, run, ROUNDING[same.dtype])
     return Replay(run, differences, near, exact)
 
 
@@ -294,30 +345,18 @@ def _device_for(recorded: str) -> tuple[str, str]:
     return here, f"computed on {recorded}, repeated on {name}: other devices agree only to rounding"
 
 
-def _differences(store: "Reader", recorded: "Record", run: Finished, tolerance: float) -> list[str]:
+def _differences(recorded: Recorded, run: Finished, tolerance: float) -> list[str]:
     found = []
-    if recorded.tags.partition_fingerprint != run.data.fingerprint:
+    if recorded.ran.get("fingerprint") != run.data.fingerprint:
         found.append("partition_fingerprint: the data or their partition are not the same")
     rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.history}
-    for metric in sorted(recorded.metrics):
-        if metric in ("round_seconds", "evaluation_seconds", *DERIVED):
-            continue
-        for at, value in store.history(recorded.run_id, metric):
-            now = rounds.get(at, {}).get(metric)
+    for entry in recorded.history:
+        for metric in sorted(entry.keys() - {"round"}):
+            value, now = entry[metric], rounds.get(int(entry["round"]), {}).get(metric)
             if now != value and not _near(now, value, tolerance):
-                found.append(f"{metric} at round {at}: recorded {value!r}, now {now!r}")
+                found.append(f"{metric} at round {entry['round']}: recorded {value!r}, now {now!r}")
     return found
 
 
 def _near(now: float | None, value: float, tolerance: float) -> bool:
     return now is not None and abs(now - value) <= tolerance * max(1.0, abs(value))
-
-
-def spec_of(record: "Record") -> TrialSpec:
-    """The trial that a recorded run ran; raises `UserError` for a run that is none."""
-    if "spec" not in record.tags:
-        kind = record.tags.get("kind", "foreign")
-        raise UserError(
-            f"run {record.run_id} is a {kind} run: only search, final and run can be replayed"
-        )
-    return record.tags.spec

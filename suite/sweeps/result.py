@@ -9,7 +9,7 @@ from reports.frames import frame
 from reports.leaderboard.board import Leaderboard
 from suite.configurations.library import TunedList, select_tuned, tuned_in
 from suite.results.query import Query
-from suite.tracking.store import Store
+from suite.results.tables import Tables
 from trials.run.outcome import Status
 from trials.run.result import TrialResult
 
@@ -61,7 +61,7 @@ class Result:
     summary: Summary
     leaderboard: Leaderboard | None
     ending: str
-    store: Store
+    tables: Tables
 
     def __repr__(self) -> str:
         did = self.summary
@@ -81,12 +81,12 @@ class Result:
         from reports.page.notebook import board_plot
         from suite.results.report import read
 
-        return board_plot(read(self.store, Query(self.summary.name), ""), kinds)
+        return board_plot(read(self.tables, Query(self.summary.name), ""), kinds)
 
     @property
     def tuned(self) -> TunedList:
         """The best configuration of each entry, ordered as `select_tuned` does."""
-        return select_tuned(tuned_in(self.store, Query(self.summary.name)))
+        return select_tuned(tuned_in(self.tables.of(self.summary.name).tables))
 
     def to_pandas(self) -> "pd.DataFrame":
         """The leaderboard's rows; none where the sweep did not end."""

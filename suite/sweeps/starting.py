@@ -31,7 +31,7 @@ def open_store(paths: SweepPaths) -> Store:
 
 
 def starts(
-    where: str | None, entries: Sequence[Entry], paths: SweepPaths, state: SweepState, store: Store
+    where: str | None, entries: Sequence[Entry], paths: SweepPaths, state: SweepState
 ) -> dict[str, list[InitialConfiguration]]:
     """What the entries start from: as journaled, and looked up `where` a study says for those that are
     new. Raises `UserError` where nothing there is of these algorithms.
@@ -41,7 +41,7 @@ def starts(
     if where is None or not new:
         return warm
     if where == NEAREST:
-        found = list_tuned(store, paths.storage)
+        found = list_tuned(paths.storage, paths.tracking_uri)
         found = [t for t in found if t.provenance.get("sweep") != paths.name]
     else:
         found = tuned_files(Path(where))

@@ -15,6 +15,7 @@ from reports.snapshot import Snapshot
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
+from suite.results.table import FILE
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
@@ -28,12 +29,14 @@ from suite.sweeps.progress import Progress
 from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.live import LiveRuns
 from suite.sweeps.recording.runs import SweepRecording
+from suite.sweeps.recording.sweep_table import SweepTable
 from suite.sweeps.recording.writer import Records
 from suite.sweeps.result import Result, Summary, counts
 from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
 from suite.sweeps.starting import open_store, starts
-from suite.tracking.schema.tags import versions, written
+from suite.sweeps.tables import earlier, open_tables
+from suite.tracking.schema.tags import versions
 from suite.tracking.store import UnreadableError
 from suite.yaml_files import writable
 from trials.common.errors import UserError
@@ -85,7 +88,7 @@ class Sweep:
         self.brief = "rounds_to_target" not in study.constraints
         self.state = paths.state(self.brief)
         self._check_entries()
-        self.warm = starts(study.warm_start, self.entries, paths, self.state, self.store)
+        self.warm = starts(study.warm_start, self.entries, paths, self.state)
         with writable(paths.folder):
             paths.mark()
             self.journal = Journal(paths.journal)
@@ -109,6 +112,7 @@ class Sweep:
             self.id,
             study_file,
         )
+        self.table = SweepTable(paths, self.recording, earlier(paths), self.state.ended)
         own = {"study_name": study_name, "id": self.id, "warm": self.warm, "versions": versions()}
         self._note(events.Begun.of(study, self.search, **own))
 
@@ -158,7 +162,7 @@ class Sweep:
             self.paths.clear_checkpoints(self.search.requests)
         ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
-        return Result(summary, self.board, ending, self.store)
+        return Result(summary, self.board, ending, open_tables(self.paths.storage))
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
@@ -166,9 +170,13 @@ class Sweep:
         self.running.experiment = self.recording.experiment
         records = self.records = Records(self.store.uri, self.control, self.progress)
         self.live = LiveRuns(self.recording, records.put)
-        missing = self.recording.missing(self.state.ended)
-        if missing and self.brief:
-            self.state.ended |= events.outcomes(self.paths.journal, set(missing))
+        missing = self.recording.missing(self.state.ended, self.table.former_runs)
+        lacking = self.state.ended.keys() - self.table.rows.there
+        if (missing or lacking) and self.brief:
+            self.state.ended |= events.outcomes(self.paths.journal, {*missing, *lacking})
+        for trial_id in lacking:
+            self.table.add(self.search.requests[trial_id], self.state.ended[trial_id])
+        records.put(self._write_table)
         for trial_id in missing:
             records.put(partial(self._record, trial_id))
         complete = False
@@ -214,6 +222,7 @@ class Sweep:
     def _forget(self) -> None:
         """Leave nothing of a sweep that was refused before its first trial."""
         self.recording.delete()
+        (self.paths.folder / FILE).unlink(missing_ok=True)
         self.paths.forget()
 
     def _drive(self, resources: "Resources") -> None:
@@ -333,17 +342,37 @@ class Sweep:
 
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
-        run_id = self.recording.record(request, outcome)
-        self._note(events.Recorded(trial_id=trial_id, run_id=run_id))
+        self.recording.record(
+            request,
+            outcome,
+            lambda run_id: self._note(events.Recorded(trial_id=trial_id, run_id=run_id)),
+        )
+        self.table.add(request, outcome)
+        if self.table.due or self._ends_entry(request):
+            self.records.put(self._write_table)
         if request.counted and self.brief:  # the journal has the rest, and memory need not
             self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 
+    def _ends_entry(self, request: TrialRequest) -> bool:
+        """Return whether a trial is the last final run of its search."""
+        with self._looking:
+            group = self.state.finals.get(request.search, [])
+            there = sum(final.trial_id in self.state.recorded for final in group)
+        return request.kind == TrialKind.FINAL and there == self.study.seeds
+
+    def _write_table(self) -> None:
+        with self._looking:
+            groups = self.state.finals.values()
+            finals = {request.trial_id for group in groups for request in group}
+        self.table.write(finals)
+
     def _finish(self) -> None:
+        self.table.cut = self.cut
         if self.cut:
-            self.store.log(self.recording.sweep_run, tags=written(cut=self.cut))
+            self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
         current = self.search.current_finals
         finish = Finish(self.recording, self.paths.folder / "tuned")
-        self.board = finish.bring_in(self.state.ended, self.state.test_scores, current)
+        self.board = finish.bring_in(self.table, current)
         if self.study.save == "best":
             from suite.sweeps.recording.models import keep_best  # loads torch
 

@@ -13,9 +13,8 @@ from mlflow import pyfunc
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
 
-from suite.tracking.record import Record
 from suite.tracking.schema.tags import PREFIX, versions
-from suite.tracking.store import Store
+from suite.tracking.store import Record, Store
 
 if TYPE_CHECKING:
     from trials.models.torch_module import TrainedModel
@@ -27,7 +26,7 @@ def log_model(store: Store, run_id: str, folder: Path, step: int, params: Mappin
     """Keep the model saved in a folder with a run, as its output at a round, unless the run has one;
     MLflow's id of it.
     """
-    client, experiment = store.client, store.get(run_id).tags.experiment_id
+    client, experiment = store.client, store.get(run_id).experiment
     there = client.search_logged_models([experiment], f"source_run_id = '{run_id}'")
     if ready := [model.model_id for model in there if model.status == LoggedModelStatus.READY]:
         return str(ready[0])
@@ -53,9 +52,7 @@ def log_model(store: Store, run_id: str, folder: Path, step: int, params: Mappin
 
 def delete_models(store: Store, run: Record) -> None:
     """Remove the models that are kept with a run: MLflow would list them when the run is gone."""
-    found = store.client.search_logged_models(
-        [run.tags.experiment_id], f"source_run_id = '{run.run_id}'"
-    )
+    found = store.client.search_logged_models([run.experiment], f"source_run_id = '{run.run_id}'")
     for model in found:
         store.client.delete_logged_model(model.model_id)
 

@@ -26,6 +26,7 @@ from suite.sweeps.journal.events import outcomes
 from suite.sweeps.request import flat
 from suite.sweeps.snapshot import trials
 from suite.sweeps.status import Followed, sweeps
+from suite.sweeps.tables import open_tables
 from suite.tracking.schema.leaderboard_view import (
     curves_page,
     leaderboard_page,
@@ -117,7 +118,7 @@ class Views:
         return Compared(live, flat(Study.model_validate(begun.study)))
 
     def report(self, name: str) -> str:
-        """The page of `suite report`, as the store is now."""
+        """The page of `suite report`, as the sweep is now."""
         with self._lock:
             seen = self._follow(name).refresh()
             told = seen.sessions, seen.active, seen.recorded
@@ -129,8 +130,8 @@ class Views:
     def _report(self, name: str) -> str:
         from suite.results.report import read
 
-        store = open_existing(self.tracking_uri, self.storage)
-        return build(read(store, Query(name), self.server), (), still=False)[0]
+        tables = open_tables(self.storage)
+        return build(read(tables, Query(name), self.server), (), still=False)[0]
 
     def mlflow(self) -> "ASGIApp":
         """MLflow's server of the store. Raises `UserError` where there is no store yet."""
@@ -174,7 +175,7 @@ class Views:
 
     def _board(self, name: str | None, told: object, running: bool) -> Leaderboard | None:
         """The leaderboard of a sweep, or of all. Where other scenarios are whole by now, or a session has begun or
-        ended, it is read anew, in a thread of its own, since MLflow takes seconds: while sweeps run nobody waits
+        ended, it is read anew, in a thread of its own, since it takes seconds of large sweeps: while sweeps run nobody waits
         for that, and what was read last is shown; when none does, it is the last reading, and waited for.
         """
         known, board = self._boards.get(name, (None, None))
@@ -197,10 +198,11 @@ class Views:
     def _read(self, name: str | None, told: object) -> None:
         began = time.thread_time()
         self._retry = time.monotonic() + STORE_SECONDS
-        with suppress(UserError):  # the records come after the journal
-            store = open_existing(self.tracking_uri, self.storage)
-            self._experiments = store.experiments()  # first: who sees the board sees its link
-            self._boards[name] = told, read_leaderboard(store, Query(name))
+        with suppress(UserError):  # a scenario may be whole before any of another is
+            tables = open_tables(self.storage).of(name)
+            for facts in tables.facts.values():
+                self._experiments[facts.study_name] = facts.experiment
+            self._boards[name] = told, read_leaderboard(tables, Query(name))
             self._retry = 0.0
         took = time.thread_time() - began
         self._rested = time.monotonic() + max(STORE_SECONDS, REST * took)

@@ -20,7 +20,8 @@ from filelock import FileLock
 
 from suite.cli.app import main
 from suite.execution import cluster
-from suite.tracking.store import Record, Store
+from suite.results.table import FILE, PLAIN, read
+from suite.tracking.store import Store
 
 SUITE = str(Path(sys.executable).with_name("suite"))
 SINGLY = ("--set", "max_concurrent=1")
@@ -131,27 +132,56 @@ def once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], No
     return folder
 
 
-def records(folder: Path, **tags: str) -> list[Record]:
-    """What a sweep under `folder` has in its MLflow store."""
-    return Store(None, folder / "runs").find(**tags)
+@dataclass(frozen=True)
+class Run:
+    """A run in MLflow; a trial's `tags` also have what its row in the table says."""
+
+    run_id: str
+    status: str
+    tags: dict[str, Any]
+    params: dict[str, str]
+    metrics: dict[str, float]
+
+
+def records(folder: Path, **tags: str) -> list[Run]:
+    """What a sweep under `folder` has in its MLflow store, and in its table."""
+    store, rows = Store(None, folder / "runs"), {}
+    for path in (folder / "runs").glob(f"*/{FILE}"):
+        frame = read(path).columns(PLAIN).dropna(axis="columns", how="all")
+        rows |= {row["run_id"]: row for row in frame.to_dict("records")}
+    found = []
+    for run in store.find():
+        row = {key: value for key, value in rows.get(run.run_id, {}).items() if value is not None}
+        params = store.client.get_run(run.run_id).data.params
+        own = {**row, **run.tags}
+        if all(str(own.get(key)) == value for key, value in tags.items()):
+            found.append(Run(run.run_id, run.status, own, params, dict(run.metrics)))
+    return found
+
+
+def course(folder: Path, run: Run, metric: str) -> list[tuple[int, float]]:
+    """(round, value) of a metric that a run recorded."""
+    store = Store(None, folder / "runs")
+    entries = store.curve(store.get(run.run_id), [metric])
+    return [(int(entry["round"]), entry[metric]) for entry in entries]
 
 
 def histories(folder: Path) -> dict[str, Any]:
     """Every trial's params and recorded metrics, with times left out, by trial id."""
     store = Store(None, folder / "runs")
     found = {}
-    for kind in ("search", "final"):
-        for run in store.find(kind=kind):
-            metrics = {
-                m: store.history(run.run_id, m) for m in run.metrics if not m.endswith("_seconds")
-            }
-            found[run.tags["trial_id"]] = (kind, run.tags["origin"], run.params, metrics)
+    for run in records(folder):
+        if run.tags["kind"] in ("search", "final"):
+            names = [name for name in run.metrics if not name.endswith("_seconds")]
+            curve = store.curve(store.get(run.run_id), names)
+            found[run.tags["trial_id"]] = (run.tags["kind"], run.tags["origin"], run.params, curve)
     return found
 
 
 def counts(folder: Path) -> Counter[tuple[str, str]]:
     """Number of runs by (kind, MLflow status)."""
-    return Counter((r.tags["kind"], r.tags["run_status"]) for r in records(folder))
+    runs = Store(None, folder / "runs").find()
+    return Counter((run.tags["kind"], run.status) for run in runs)
 
 
 STALLED = 600.0

@@ -1,32 +1,30 @@
-"""What of a sweep is in its tracking store: runs of the sweep, its entries, its trials, its leaderboard."""
+"""What people see of a sweep in MLflow: a run of the sweep, one of each of its trials, and one of each row of its leaderboard."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
+from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.entry import Entry
 from suite.studies.study import Study
-from suite.sweeps.recording import brief
-from suite.tracking.record import Record
-from suite.tracking.schema.forms import dumps
-from suite.tracking.schema.inherited import OF_TRIALS, shared_by
-from suite.tracking.schema.inherited import common as common_tags
-from suite.tracking.schema.inherited import own as own_tags
-from suite.tracking.schema.tags import RunKind, run_tags, spec_params, versions, written
-from suite.tracking.store import Store
+from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
+from suite.tracking.store import Record, Store
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
-from trials.scoring.metrics import reach
+from trials.scoring.metrics import COUNTED, reach
+
+History = Iterable[Mapping[str, float]]
+LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
+"""What is recorded of a search trial as it was at the end: losses, and counters that are not 0."""
 
 
 class SweepRecording:
-    """Writes the runs of one sweep, each once; what it says of a trial is enough to replay it.
+    """Writes the runs of one sweep, each once.
 
-    `recorded` maps trials to the runs that hold them, as far as it is known; `warm` are the
+    `recorded` maps trials to the runs that hold them, as the journal has it; `warm` are the
     configurations that entries started from; `sweep_id` is in the journal, and tells the sweep from others
     of its name; `study_file` is the path that was given of the study, if it has one.
     """
@@ -48,277 +46,173 @@ class SweepRecording:
         self.sweep_id, self.study_file = sweep_id, study_file
         self.entries = {of.entry.id: of.entry for of in search.firsts}
         self.recorded = dict(recorded)
-        # A write of this session that failed may have left a half-written run of these in the store, and an
-        # earlier session a run of those, whether the journal knows of it or not.
-        self._tried = set[str]()
-        self._before = set(search.requests)
-        self._apart = set[str]()
+        # Of these a run may be in the store that nobody knows of: written, and the answer or the journal's line was lost.
+        self._doubtful = set(search.requests) - set(recorded)
+        self._anew = False
         self.settled = False
         """Whether the store has all that came of this sweep, as it was before this session."""
         self._shown: dict[str, tuple[str, int]] = {}
-        self.entry_runs: dict[str, str] = {}
-        self._shared: dict[str, Mapping[str, str]] = {}
 
     def open(self) -> None:
-        """Find or make the runs of the sweep and its entries, which are the parents of the trials'."""
+        """Find or make the run of the sweep, which is the parent of all others."""
         store, name = self.store, self.name
         self.experiment = store.experiment(self.study_name)
         store.share(self.experiment, name)
-        common = {**written(study=self.study_name, sweep=name), **versions()}
-        study = written(
-            kind=RunKind.SWEEP,
-            study_json=self.study.model_dump(mode="json"),
-            sweep_id=self.sweep_id,
-            study_file=self.study_file,
-            code=plugins.hashes(self.study.sampler, *sorted(self.search.code)) or None,
-        )
-        self.sweep_run = self._own(self._sweeps()) or store.create(
-            self.experiment, name, {**common, **study}
-        )
+        code = plugins.hashes(self.study.sampler, *sorted(self.search.code))
+        tags = {
+            "kind": RunKind.SWEEP,
+            "study": self.study_name,
+            "sweep": name,
+            "sweep_id": self.sweep_id,
+            **({"code": dumps(code)} if code else {}),
+            **versions(),
+        }
+        before = self._own()
+        self._anew = before is None
+        self.sweep_run = before.run_id if before else store.create(self.experiment, name, tags)
         try:
-            self._own(self._sweeps())
+            self._own()
         except UserError:
             store.delete(self.sweep_run)
             raise
-        before = store.get(self.sweep_run)
-        plugins.refuse_changed(before.tags.code or {}, f"sweep {name}", "choose another --name")
-        alike = {**study, "version": common["version"]}.items()
-        same = all(before.tags.get(name) == text for name, text in alike)
-        self.settled = before.finished and same and self.search.exhausted
-        if before.tags.cut:
-            study["cut"] = ""
+        if before is not None:
+            known = json.loads(before.tags.get("code", "{}"))
+            plugins.refuse_changed(known, f"sweep {name}", "choose another --name")
+            same = before.tags.get("version") == versions()["version"]
+            self.settled = before.status == "FINISHED" and same and self.search.exhausted
         if not self.settled:
-            store.log(self.sweep_run, tags=study)
-        entries = {run.tags.entry_id: run for run in store.sound(sweep=name, kind=RunKind.ENTRY)}
-        for entry in self.entries.values():
-            own = written(kind=RunKind.ENTRY, space=entry.space.searched)
-            shared = common_tags({**common, **identity(entry), **self._alike(entry)})
-            if entry.id not in entries:
-                tags = {**common, **identity(entry), **own, OF_TRIALS: dumps(shared)}
-                run_id = store.create(self.experiment, entry.name, tags, self.sweep_run)
-            else:
-                run_id, known = entries[entry.id].run_id, entries[entry.id].tags
-                if OF_TRIALS in known:  # recorded trials go by what it says
-                    shared = shared_by(known[OF_TRIALS])
-                if not self.settled:
-                    store.log(run_id, tags={**own, OF_TRIALS: dumps(shared)})
-            self.entry_runs[entry.id], self._shared[entry.id] = run_id, shared
-        for record in store.find(sweep=name, kind=RunKind.RUNNING):  # of a session that was killed
-            store.delete(record.run_id)
-        if not self.settled:
-            self.close("RUNNING")
+            store.log(self.sweep_run, tags=tags)
+            store.set_status(self.sweep_run, "RUNNING")
 
-    def _sweeps(self) -> list[Record]:
-        """The runs of sweeps of this name, those that began first at the head."""
-        found = self.store.find(sweep=self.name, kind=RunKind.SWEEP)
-        return sorted(found, key=lambda run: (run.began, run.run_id))
-
-    def _own(self, sweeps: Sequence[Record]) -> str:
-        """The run of this sweep, "" where it has none yet. Raises `UserError` where another one of its name,
+    def _own(self) -> Record | None:
+        """Return the run of this sweep, None where it has none yet. Raises `UserError` where another one of its name,
         which some other storage has, was there first.
         """
-        for run in sweeps:
-            if run.tags.sweep_id != self.sweep_id:
-                raise UserError(
-                    f"{self.store.uri} holds another sweep {self.name!r}, which another storage has: "
-                    "choose another --name, or its --storage"
-                )
-            return run.run_id
-        return ""
+        found = self.store.find(sweep=self.name, kind=RunKind.SWEEP)
+        if found and found[0].tags.get("sweep_id") != self.sweep_id:
+            raise UserError(
+                f"{self.store.uri} holds another sweep {self.name!r}, which another storage has: "
+                "choose another --name, or its --storage"
+            )
+        return found[0] if found else None
 
     def close(self, status: str) -> None:
-        """Set the status of the runs of the sweep and its entries; trials that still run are shown no more."""
+        """Set the status of the sweep's run; trials that still run are shown no more."""
         for run_id, _ in self._shown.values():
             self.store.delete(run_id)
         self._shown.clear()
-        for run_id in [*self.entry_runs.values(), self.sweep_run]:
-            self.store.set_status(run_id, status)
+        self.store.set_status(self.sweep_run, status)
 
     def delete(self) -> None:
-        """Remove the runs of the sweep and its entries."""
-        for run_id in [*self.entry_runs.values(), self.sweep_run]:
-            self.store.delete(run_id)
+        """Remove the run of the sweep."""
+        self.store.delete(self.sweep_run)
 
-    def missing(self, trial_ids: Iterable[str]) -> list[str]:
-        """Which of these trials have no run in the store that counts; all, when the store was lost."""
-        there = self.store.trials(self.name)
-        self._before |= set(there.values())
-        finals = self.store.find(sweep=self.name, kind=RunKind.FINAL)
-        sound = self.store.sound(sweep=self.name, kind=RunKind.FINAL)
-        self._apart = {run.run_id for run in finals} - {run.run_id for run in sound}
-        counts = there.keys() - self._apart
-        return [trial_id for trial_id in trial_ids if self.recorded.get(trial_id) not in counts]
+    def missing(self, ended: Iterable[str], before: Iterable[str] = ()) -> list[str]:
+        """Return which of the trials that have ended lack a run that is whole; all, where the store was lost. What a session that was
+        killed left half-written is removed, and those of the runs `before` that the journal does not know any more.
+        """
+        half = set()
+        for run_id in set(before) - set(self.recorded.values()):
+            for run in self.store.beginning_with(run_id) if not self._anew else ():
+                self._remove(run)
+        for run in self.store.find(status="RUNNING", sweep=self.name):
+            if run.run_id != self.sweep_run:
+                half.add(run.run_id)
+                self.store.delete(run.run_id)
+        if self._anew:
+            self.recorded.clear()
+        return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
 
-    def record(self, request: TrialRequest, outcome: TrialResult) -> str:
-        """Write one ended trial: once, whatever an earlier attempt left behind. Its run."""
+    def record(
+        self, request: TrialRequest, outcome: TrialResult, note: Callable[[str], None]
+    ) -> None:
+        """Write one ended trial. `note` journals its run once it is begun: one that stays RUNNING is written anew."""
         store, trial_id, self.settled = self.store, request.trial_id, False
         entry, spec = self.entries[request.entry_id], self.search.spec(request)
-        target = None if request.counted else self.study.target
-        reached: Mapping[str, float] = {}
-        if target is not None and not outcome.lost(f"test_{entry.task.metric}"):
-            reached = reach(outcome.history, entry.task.metric, target)
-        tags = self._tags(request, outcome, bool(reached))
-        scores = _scores(request, outcome, entry)
-        if scores and "rounds_to_target" in self.study.constraints:
-            cost = self.search.entries[request.search].candidates.cost(
-                ValidationResult.of(outcome), "rounds_to_target"
-            )
-            scores[0]["rounds_to_target"] = cost
-        if scores:
-            scores[0] |= reached
-        curve = self._curve(request, outcome.history)
-        ends = brief.end(outcome.history, self.study.constraints) if request.counted else []
-        # Of a write that fails nothing is shown any more: the next one begins anew.
         run_id, seen = self._shown.pop(trial_id, ("", -1))
-        shown = bool(run_id)
-        looks = trial_id in self._before or (trial_id in self._tried and not shown)
-        if looks and (there := self._there(request, tags, [*curve, *ends, *scores], run_id)):
-            self.recorded[trial_id] = there
-            return there
-        self._tried.add(trial_id)
-        own = self._recorded_tags(request, tags)
-        if not shown:
-            parent = self.entry_runs[entry.id]
-            run_id = store.create(
-                self.experiment, _name(entry, request), own, parent, outcome.seconds
-            )
-        news = [one for one in curve if one["round"] > seen]
-        params = spec_params(spec)
-        if request.counted:  # the settings are its entry's, but for those that were searched
-            params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
-        store.log(run_id, params, [*news, *ends, *scores], own if shown else None)
-        store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
+        if trial_id in self._doubtful and not run_id:
+            for run in self.store.find(sweep=self.name, trial_id=trial_id):
+                self._remove(run)
+        self._doubtful.add(trial_id)
+        tags = run_tags(recorded_as(request), spec, outcome) | self._names(request)
+        if not run_id:
+            name, parent = _name(entry, request), self.sweep_run
+            run_id = store.create(self.experiment, name, tags, parent, outcome.seconds)
+        note(run_id)
         self.recorded[trial_id] = run_id
-        return run_id
+        params = spec_params(spec)
+        if request.counted:  # the settings are its study's, but for those that were searched
+            params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
+        news = [one for one in self._curve(request, outcome.history) if one["round"] > seen]
+        store.log(run_id, params, [*news, *self._ends(request, outcome)], tags)
+        store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
+        self._doubtful.discard(trial_id)
 
-    def _there(
-        self,
-        request: TrialRequest,
-        tags: Mapping[str, str],
-        said: Sequence[Mapping[str, float]],
-        shown: str,
-    ) -> str:
-        """The run that has a trial already as it is to be recorded, "" where there is none: one that ran
-        again, since the journal had lost its end, came to the same. All others of it are removed, but for
-        the one that is `shown`, where it is needed.
-        """
-        runs = self.store.find(sweep=self.name, trial_id=request.trial_id)
-        sound = (run for run in runs if run.run_id not in self._apart)
-        same = next((run.run_id for run in sound if _says(run, tags, said)), "")
-        for run in runs:
-            if run.run_id != (same or shown):
-                if self.study.save == "best" and request.kind == TrialKind.FINAL:
-                    from suite.tracking.models import delete_models  # MLflow's models take time
+    def _remove(self, run: Record) -> None:
+        """Remove a trial's run, and the model that was kept with it."""
+        if self.study.save == "best":
+            from suite.tracking.models import delete_models  # MLflow's models take time
 
-                    delete_models(self.store, run)
-                self.store.delete(run.run_id)
-        return same
-
-    def _tags(self, request: TrialRequest, outcome: TrialResult, reached: bool) -> dict[str, str]:
-        """The tags of a trial's run."""
-        entry, target = self.entries[request.entry_id], self.study.target
-        return {
-            **self._alike(entry),
-            **identity(entry, request.params),
-            **run_tags(recorded_as(request), self.search.spec(request), outcome),
-            **written(
-                confirm=True if request.kind == TrialKind.CONFIRM else None,
-                study=self.study_name,
-                sweep=self.name,
-                trial_id=request.trial_id,
-                source=request.source,
-                origin=request.origin,
-                reached=None if request.counted or target is None else reached,
-                params=request.params,
-            ),
-            **self._circumstances(request, outcome),
-        }
+            delete_models(self.store, run)
+        self.store.delete(run.run_id)
 
     def show(self, request: TrialRequest, history: list[dict[str, float]]) -> None:
-        """Write what a running trial reported and is not there yet, in a run that no reader of results
-        counts before it is recorded.
-        """
+        """Write what a running trial reported and is not there yet, in a run that becomes its record."""
         trial_id, entry = request.trial_id, self.entries[request.entry_id]
         run_id, seen = self._shown.get(trial_id, ("", -1))
         if not run_id:
-            whole = {
-                **self._alike(entry),
-                **identity(entry, request.params),
-                **written(
-                    kind=RunKind.RUNNING,
-                    study=self.study_name,
-                    sweep=self.name,
-                    trial_id=trial_id,
-                    origin=request.origin,
-                    seed=request.seed,
-                    params=request.params,
-                    spec=self.search.spec(request),
-                ),
-                **versions(),
+            tags = self._names(request) | {
+                "kind": RunKind.RUNNING,
+                "algorithm": entry.algorithm,
+                **entry.scenario.names(),
             }
-            tags = self._recorded_tags(request, whole)
-            parent = self.entry_runs[entry.id]
-            run_id = self.store.create(self.experiment, _name(entry, request), tags, parent)
-            self._tried.add(trial_id)
+            name = _name(entry, request)
+            run_id = self.store.create(self.experiment, name, tags, self.sweep_run)
+            self._doubtful.add(trial_id)
             self._shown[trial_id] = run_id, seen
         news = [one for one in self._curve(request, history) if one["round"] > seen]
         self.store.log(run_id, history=news)
         if news:
             self._shown[trial_id] = run_id, int(news[-1]["round"])
 
+    def _names(self, request: TrialRequest) -> dict[str, str]:
+        """Return the tags that say which trial a run is of."""
+        found = {
+            "study": self.study_name,
+            "sweep": self.name,
+            "trial_id": request.trial_id,
+            "entry_id": request.entry_id,
+            "replicate": request.replicate,
+            "origin": request.origin,
+            "source": request.source or "",
+        }
+        return {name: text for name, text in found.items() if text}
+
     def _curve(
         self, request: TrialRequest, history: list[dict[str, float]]
     ) -> list[dict[str, float]]:
-        """What is recorded of a history: of a search trial the ranked metric alone."""
+        """Return what is recorded of a history: of a search trial the ranked metric alone."""
+        if not request.counted:
+            return history
         metric = self.entries[request.entry_id].task.metric
-        return brief.curve(history, metric) if request.counted else history
+        named = ("round", f"val_{metric}", f"test_{metric}")
+        return [{name: entry[name] for name in named if name in entry} for entry in history]
 
-    def _recorded_tags(self, request: TrialRequest, tags: Mapping[str, str]) -> Mapping[str, str]:
-        """What of its tags a trial records itself."""
-        return own_tags(tags, self._shared[request.entry_id]) if request.counted else tags
-
-    def _alike(self, entry: Entry) -> dict[str, str]:
-        """Tags that are the same in all trials of an entry; of `spec` most fields are."""
-        study = self.study
-        warm = [known.source for known in self.warm.get(entry.id, [])]
-        return written(
-            seed=study.seed,
-            metric=entry.task.metric,
-            target=study.target,
-            sampler=study.sampler,
-            scheduler=study.scheduler,
-            warm_start="; ".join(dict.fromkeys(filter(None, warm))) or None,
-            spec=entry.spec({}, study.seed, entry.settings.partition_seed),
-        )
-
-    def _circumstances(self, request: TrialRequest, outcome: TrialResult) -> dict[str, str]:
-        """Tags of what is not so in every sweep."""
-        search = self.search.entries[request.search]
-        candidates, entry, of = search.candidates, search.entry, search.replicate
-        return written(
-            tuning=of.tuning or None,
-            partition=of.partition or None,
-            split=of.split or None,
-            feasible=candidates.feasible(ValidationResult.of(outcome))
-            if entry.constraints
-            else None,
-        )
-
-
-def identity(entry: Entry, params: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """The tags that say which question a run belongs to, and how a configuration (by default the
-    default configuration) is ranked there.
-    """
-    return written(
-        entry_id=entry.id,
-        entry_name=entry.name,
-        algorithm=entry.algorithm,
-        paper=entry.paper,
-        reference=entry.reference(params),
-        outside=entry.outside(params) or None,
-        away=entry.away or None,
-        **entry.scenario.names(),
-    )
+    def _ends(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, float]]:
+        """Return the scores that are compared, means of the last three evaluations; of a search trial also what is recorded once, of a
+        final run what it took to its study's target.
+        """
+        if not outcome.history:
+            return []
+        last, metric = outcome.history[-1], self.entries[request.entry_id].task.metric
+        found = {"round": last["round"]}
+        scores = {"val_score": outcome.value, "test_score": outcome.tested(metric)}
+        found |= {name: score for name, score in scores.items() if score is not None}
+        if request.counted:
+            found |= {name: last[name] for name in LAST_ONLY if last.get(name)}
+        elif self.study.target is not None and not outcome.lost(f"test_{metric}"):
+            found |= reach(outcome.history, metric, self.study.target)
+        return [found]
 
 
 def _name(entry: Entry, request: TrialRequest) -> str:
@@ -329,31 +223,12 @@ def _name(entry: Entry, request: TrialRequest) -> str:
 
 
 def recorded_as(request: TrialRequest) -> RunKind:
-    """What the run of a trial is."""
+    """Return what the run of a trial is."""
     return RunKind.SEARCH if request.counted else RunKind(request.kind)
 
 
-def _scores(request: TrialRequest, outcome: TrialResult, entry: Entry) -> list[dict[str, float]]:
-    """The scores that are compared, as one more history entry: means of the last three evaluations.
-
-    On test data a run that is lost counts as the untrained model.
-    """
-    if not outcome.history:
-        return []
-    last = {"round": outcome.history[-1]["round"]}
-    if outcome.value is not None:
-        last["val_score"] = outcome.value
-    if (tested := outcome.tested(entry.task.metric)) is not None:
-        last["test_score"] = tested
-    return [last]
-
-
-def _says(run: Record, tags: Mapping[str, str], said: Sequence[Mapping[str, float]]) -> bool:
-    """Whether a run is whole, with these tags and the last of these metrics, but for the time it took."""
-    last = {key: value for entry in said for key, value in entry.items() if math.isfinite(value)}
-    timeless = (key for key in last if key != "round" and not key.endswith("_seconds"))
-    return (
-        run.over
-        and all(run.tags.get(name) == text for name, text in tags.items())
-        and all(run.metrics.get(key) == last[key] for key in timeless)
-    )
+def row_tags(entry: Entry, params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags that say what a leaderboard's row is of."""
+    outside = entry.outside(params)
+    found = {"entry_id": entry.id, "algorithm": entry.algorithm, "paper": entry.paper}
+    return found | entry.scenario.names() | ({"outside": outside} if outside else {})

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
-from suite.configurations.library import tuned_in
+from suite.configurations.library import list_tuned
 from suite.runs.request import Request
-from suite.tracking.store import Store
 from suite.yaml_files import assignments
 from tests.support.foreign import swept
 from trials.common.errors import UserError
@@ -251,7 +250,7 @@ def test_text_is_plain_yaml():
 def test_a_tuned_file_tells_the_confirming_runs_of_one_search(tmp_path: Path):
     """Of two splits each has its own: two search trials, of which both are confirmed once."""
     place = swept(tmp_path, splits=2, confirm={"best": 2, "seeds": 1})
-    (found,) = tuned_in(Store(None, place.storage))
+    (found,) = list_tuned(place.storage)
     assert (found.budget["trials"], found.budget["confirming"]) == (4, 2)
 
 

@@ -1,24 +1,26 @@
-"""A leaderboard does not depend on the order in which trials happened to be recorded."""
+"""A leaderboard does not depend on the order in which trials happened to end."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Held, Query
-from suite.tracking.store import open_existing
+from suite.results.query import Query
+from suite.results.table import FILE, Table, read, write
+from suite.sweeps.tables import open_tables
 from tests.support.stores import recorded
 
 
-def test_a_board_is_the_same_in_whatever_order_its_search_trials_were_recorded(
-    tmp_path_factory, monkeypatch: pytest.MonkeyPatch
+def test_a_board_is_the_same_in_whatever_order_its_search_trials_are(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path
 ):
-    store = open_existing(None, recorded(tmp_path_factory) / "runs")
-    query = Query("s")
-    board = json.dumps(read_leaderboard(store, query).as_dict())
-    held = Held.of(store, query)
-    assert len(held.searches) > 1
-    back = {key: trials[::-1] for key, trials in reversed(list(held.searches.items()))}
-    monkeypatch.setattr(Held, "of", lambda store, query: replace(held, searches=back))
-    assert json.dumps(read_leaderboard(store, query).as_dict()) == board
+    storage = recorded(tmp_path_factory) / "runs"
+    board = json.dumps(read_leaderboard(open_tables(storage), Query("s")).as_dict())
+    table = read(storage / "s" / FILE)
+    rows = table.whole()
+    back = Table(table.facts, rows.take(list(range(len(rows)))[::-1]))
+    write(tmp_path / "back.parquet", back)
+    again = read_leaderboard(open_tables(storage, files=[tmp_path / "back.parquet"]))
+    assert json.dumps(again.as_dict()).replace(" --storage", "") == board.replace(
+        f" --storage {storage}", ""
+    )

@@ -26,9 +26,9 @@ BEGIN = "suite sweep smoke --name mine-wider"
 def test_a_new_sweep_is_changed_as_the_one_before(changes: dict[str, Any], options: str) -> None:
     """What a study of one tuning, partition and split does not write down is no change."""
     content = read_study("smoke", changes)[1].model_dump(mode="json")
-    tags = SimpleNamespace(study="smoke", sweep="mine", study_json=content, study_file=None)
+    asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": None}
     audit = SimpleNamespace(hyperparameters=1, edges=())
-    sweep: Any = SimpleNamespace(tags=tags)
+    sweep: Any = SimpleNamespace(**asked)
     found: Any = [("fedavg", audit)]
     assert remedy(sweep, found, {}, []).wider == BEGIN + options
 
@@ -37,8 +37,8 @@ def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
     """That of all would not reach a method of which the study says its own."""
     changes = {"search.folb.lr": {"high": 3.0}}
     content = read_study("smoke", changes)[1].model_dump(mode="json")
-    tags = SimpleNamespace(study="smoke", sweep="mine", study_json=content, study_file=None)
-    sweep: Any = SimpleNamespace(tags=tags)
+    asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": None}
+    sweep: Any = SimpleNamespace(**asked)
     spans = {"fedavg": Range("float", 0.1, 1.0, log=True), "folb": Range("float", 0.1, 3, log=True)}
     facts: Any = [
         (name, SimpleNamespace(hyperparameters=1, edges=edges({"lr": span.high}, {"lr": span})))
@@ -52,8 +52,8 @@ def test_a_study_s_file_is_named_as_it_was_given() -> None:
     """Even one that is called as a shipped study is, of which it is no change."""
     content = read_study("smoke", {"trials": 5})[1].model_dump(mode="json")
     file = "my studies/smoke.yaml"
-    tags = SimpleNamespace(study="smoke", sweep="mine", study_json=content, study_file=file)
-    sweep: Any = SimpleNamespace(tags=tags)
+    asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": file}
+    sweep: Any = SimpleNamespace(**asked)
     found: Any = [("fedavg", SimpleNamespace(hyperparameters=1, edges=()))]
     begin = "suite sweep 'my studies/smoke.yaml' --name"
     assert remedy(sweep, found, {}, []) == (

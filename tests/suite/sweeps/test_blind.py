@@ -20,7 +20,7 @@ from suite.studies.entries import load_data
 from suite.sweeps import sweep
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Result, Sweep
-from suite.tracking.store import Store
+from suite.sweeps.tables import open_tables
 from tests.support.searches import a_study
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
@@ -148,9 +148,9 @@ def test_a_warm_start_from_a_regression_and_its_lost_tests(
     as_is, _ = both(tmp_path, monkeypatch, first, warm)
     assert as_is.rows[0].failed_seeds == 0
     assert as_is.rows[0].mean < 10
-    store = Store(None, tmp_path / "spoiled")
+    tables = open_tables(tmp_path / "spoiled")
     for metric, at in [("score", "rounds"), ("best", "rounds"), ("loss", "steps")]:
-        (row,) = read_leaderboard(store, Query("0", metric=metric, at=at)).rows
+        (row,) = read_leaderboard(tables, Query("0", metric=metric, at=at)).rows
         assert (row.failed_seeds, row.mean) == (2, REGRESSION.worst), metric
 
 

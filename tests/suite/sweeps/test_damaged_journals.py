@@ -160,9 +160,9 @@ def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
     """The recorded metrics of each trial, times left out."""
     runs = Store(None, place.storage).find(sweep="s")
     trials = [run for run in runs if "trial_id" in run.tags]
-    assert len(trials) == len({run.tags.trial_id for run in trials})
+    assert len(trials) == len({run.tags["trial_id"] for run in trials})
     return {
-        run.tags.trial_id: {k: v for k, v in run.metrics.items() if not k.endswith("_seconds")}
+        run.tags["trial_id"]: {k: v for k, v in run.metrics.items() if not k.endswith("_seconds")}
         for run in trials
     }
 

@@ -14,7 +14,7 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
-from suite.tracking.store import Store
+from suite.sweeps.tables import open_tables
 from tests.support.foreign import little, play
 from tests.support.searches import Player, finished, sweep_of
 from trials.run.outcome import Status
@@ -103,12 +103,12 @@ def test_a_cut_is_said_below_the_leaderboard_until_the_sweep_is_resumed_without_
     said = "s was cut by --minutes 10: 2 of 6 search trials of each entry."
     assert [row.trials for row in first.leaderboard.rows] == [2, 2]
     assert said in first.leaderboard.notes
-    assert said in read_leaderboard(Store(None, tmp_path / "runs"), Query("s")).notes
+    assert said in read_leaderboard(open_tables(tmp_path / "runs"), Query("s")).notes
     again = play(Sweep("s", study, paths, resume=True))
     assert [row.trials for row in again.leaderboard.rows] == [6, 6]
     assert again.leaderboard.notes == ()
     play(Sweep("t", study, SweepPaths(tmp_path / "runs", "t"), resume=False))
-    at_once = read_leaderboard(Store(None, tmp_path / "runs"), Query("t"))
+    at_once = read_leaderboard(open_tables(tmp_path / "runs"), Query("t"))
     assert [row.mean for row in again.leaderboard.rows] == [row.mean for row in at_once.rows]
 
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from suite.results.table import FILE, Table, read, write
 from suite.sweeps.journal.paths import MARKER, SweepPaths
 from suite.sweeps.recording.finish import Finish
+from suite.sweeps.recording.sweep_table import SweepTable
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support.commands import SINGLY, document, fault, records, study_file, suite_here
@@ -259,22 +261,22 @@ class CutError(BaseException):
 
 @pytest.fixture
 def two_entries(tmp_path: Path) -> SweepPaths:
-    """A finished sweep whose rows in the store are told from later ones by their date."""
+    """A finished sweep whose tuned configurations are told from later ones by their date."""
     place = swept(tmp_path, heterogeneity=["iid", "labels(2)"])
-    store = Store(None, place.storage)
-    for row in store.find(kind="leaderboard"):
-        former = row.tags["tuned"].replace("date: '", "date: 'former ")
-        store.log(row.run_id, tags={"tuned": former})
+    table = read(place.folder / FILE)
+    entries = [
+        entry.model_copy(update={"tuned": entry.tuned.replace("date: '", "date: 'former ")})
+        for entry in table.facts.entries
+    ]
+    facts = table.facts.model_copy(update={"entries": entries})
+    write(place.folder / FILE, Table(facts, table.whole()))
     return place
 
 
 @pytest.mark.parametrize(
-    ("where", "dates"),
-    [((Finish, "_publish"), (2, 0)), ((Store, "delete"), (0, 2)), ((Store, "set_status"), (1, 1))],
+    "where", [(Finish, "_publish"), (Store, "delete"), (Store, "set_status"), (SweepTable, "write")]
 )
-def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
-    two_entries: SweepPaths, where: Any, dates: tuple[int, int]
-) -> None:
+def test_a_harvest_cut_off_leaves_the_former_one_whole(two_entries: SweepPaths, where: Any) -> None:
     def tuned() -> list[bool]:
         done = suite_here("tuned", "list", "--json", cwd=two_entries.storage.parent)
         return sorted(t["provenance"]["date"].startswith("former") for t in document(done))
@@ -287,8 +289,7 @@ def test_a_harvest_cut_off_leaves_a_row_for_every_cell(
     with patch.object(*where, cut), pytest.raises(CutError):
         sweep._finish()
     sweep.journal.close()
-    former, new = dates
-    assert tuned() == [False] * new + [True] * former
+    assert tuned() == [True] * 2
     board = suite_here("leaderboard", "--json", cwd=two_entries.storage.parent)
     assert len(document(board)["rows"]) == 2
     play(Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True))

@@ -54,6 +54,18 @@ def running(store: Store, sweep: SimpleNamespace) -> list:
     return store.find(sweep=sweep.name, kind="running")
 
 
+def course(store: Store, run_id: str) -> list[tuple[int, float]]:
+    entries = store.curve(store.get(run_id), ["val_accuracy"])
+    return [(int(one["round"]), one["val_accuracy"]) for one in entries]
+
+
+def recorded(sweep: SimpleNamespace, request, outcome: TrialResult) -> str:
+    """The run that the journal is told of."""
+    told: list[str] = []
+    sweep.recording.record(request, outcome, told.append)
+    return told[-1]
+
+
 def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
     ask, outcome = sweep.requests[0], going(0, 5)
     sweep.live.reported(ask, outcome)
@@ -62,25 +74,25 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
     sweep.live.reported(ask, outcome)
     sweep.writes.pop()()
     (run,) = running(store, sweep)
-    assert (run.tags.run_status, run.tags.trial_id) == ("RUNNING", ask.trial_id)
-    assert run.tags.params == ask.params
-    assert store.history(run.run_id, "val_accuracy") == [(0, 0.0), (5, 0.25)]
+    assert (run.status, run.tags["trial_id"]) == ("RUNNING", ask.trial_id)
+    assert course(store, run.run_id) == [(0, 0.0), (5, 0.25)]
     outcome.history.append(entry(10))
     sweep.clock[0] = 2.0
     sweep.live.reported(ask, outcome)
     sweep.writes.pop()()
-    assert store.history(run.run_id, "val_accuracy") == [(0, 0.0), (5, 0.25), (10, 0.5)]
+    assert course(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5)]
     assert store.find(sweep=sweep.name, kind="search") == []
 
     sweep.live.over(ask)
     ended = TrialResult(Status.FINISHED, [entry(at) for at in (0, 5, 10, 20)], {20: 0.9}, "abc")
-    assert sweep.recording.record(ask, ended) == run.run_id
+    assert recorded(sweep, ask, ended) == run.run_id
     assert running(store, sweep) == []
     (found,) = store.find(sweep=sweep.name, kind="search")
-    assert (found.run_id, found.tags.run_status) == (run.run_id, "FINISHED")
-    assert (found.tags.status, found.metrics["val_score"]) == ("finished", 0.9)
-    assert [at for at, _ in store.history(run.run_id, "val_accuracy")] == [0, 5, 10, 20]
-    assert found.params["lr"] == str(ask.params["lr"])
+    assert (found.run_id, found.status) == (run.run_id, "FINISHED")
+    assert (found.tags["status"], found.metrics["val_score"]) == ("finished", 0.9)
+    assert [at for at, _ in course(store, run.run_id)] == [0, 5, 10, 20]
+    params = store.client.get_run(found.run_id).data.params
+    assert params["lr"] == str(ask.params["lr"])
 
 
 def test_it_is_recorded_as_if_nobody_had_looked(store, sweep):
@@ -90,10 +102,11 @@ def test_it_is_recorded_as_if_nobody_had_looked(store, sweep):
     )
     seen, unseen = sweep.requests
     sweep.recording.show(seen, [entry(0)])
-    records = [store.get(sweep.recording.record(ask, ended)) for ask in (seen, unseen)]
+    records = [store.get(recorded(sweep, ask, ended)) for ask in (seen, unseen)]
     assert [run.metrics for run in records] == [records[0].metrics] * 2
     assert {*records[0].tags} == {*records[1].tags}
-    assert {*records[0].params} == {*records[1].params}
+    params = [store.client.get_run(run.run_id).data.params for run in records]
+    assert {*params[0]} == {*params[1]}
 
 
 def test_one_write_a_second_of_who_waited_longest(sweep, monkeypatch):
@@ -116,7 +129,7 @@ def test_an_attempt_that_starts_again_adds_only_what_is_new(store, sweep):
     sweep.recording.show(ask, [entry(0), entry(5)])
     sweep.recording.show(ask, [entry(0), entry(5), entry(10)])
     (run,) = running(store, sweep)
-    points = store.client.get_metric_history(run.run_id, "val/accuracy")
+    points = store.client.get_metric_history(run.run_id, "val_accuracy")
     assert [point.step for point in points] == [0, 5, 10]
 
 
@@ -133,9 +146,11 @@ def test_a_session_that_ends_or_was_killed_leaves_no_running_trial(store, sweep)
     sweep.recording.close("KILLED")
     assert running(store, sweep) == []
     sweep.recording.show(ask, [entry(0)])
-    SweepRecording(
+    again = SweepRecording(
         store, sweep.name, "live", a_study(**STUDY), sweep.recording.search, {}, {}, "id", None
-    ).open()
+    )
+    again.open()
+    assert again.missing([]) == []
     assert running(store, sweep) == []
 
 
@@ -151,9 +166,9 @@ def test_a_record_that_fails_halfway_is_written_anew_and_once(store, sweep, monk
 
     monkeypatch.setattr(store, "log", fail)
     with pytest.raises(OSError, match="lost"):
-        sweep.recording.record(ask, ended)
+        recorded(sweep, ask, ended)
     monkeypatch.undo()
-    run_id = sweep.recording.record(ask, ended)
+    run_id = recorded(sweep, ask, ended)
     (found,) = store.find(sweep=sweep.name, trial_id=ask.trial_id)
     assert found.run_id == run_id
-    assert [at for at, _ in store.history(run_id, "val_accuracy")] == [0, 20]
+    assert [at for at, _ in course(store, run_id)] == [0, 20]

@@ -13,6 +13,7 @@ from suite.studies.study import read_study
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
+from suite.sweeps.tables import open_tables
 from suite.tracking.store import Store
 from tests.support.boards import shown
 from tests.support.commands import document, fault, suite_here
@@ -52,7 +53,7 @@ def sweep(storage: Path, study: Any = STUDY, stop_after: int | None = None, **mo
 def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_path):
     storage = tmp_path / "runs"
     sweep(storage, stop_after=7)  # all of the search, and one final run
-    board = read_leaderboard(Store(None, storage), Query("small"))
+    board = read_leaderboard(open_tables(storage), Query("small"))
     assert (board.rows, board.study, board.metric) == ((), "small", "test_accuracy")
     standing = board.interim
     assert [one.rank for one in standing] in ([1, 2], [1, 1])
@@ -70,7 +71,7 @@ def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_pat
     assert not any("Audit" in line for line in lines)
 
     sweep(storage, resume=True)
-    board = read_leaderboard(Store(None, storage), Query("small"))
+    board = read_leaderboard(open_tables(storage), Query("small"))
     assert board.interim == ()
     assert {(row.algorithm, row.seeds) for row in board.rows} == {("fedavg", 2), ("fedprox", 2)}
 
@@ -80,13 +81,13 @@ def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_
     lr = {"search": {"lr": {"default": 0.001, "low": 0.001, "high": 10}}, "seeds": 3}
     place = swept(tmp_path, trials=1, **lr)
     play(Sweep("s", little(trials=4, **lr), place, resume=True), most=4)
-    board = read_leaderboard(Store(None, place.storage), Query("s"))
+    board = read_leaderboard(open_tables(place.storage), Query("s"))
     assert board.rows == ()
     assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)]
     done = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
     assert done.startswith("s: 5/7 trials (5 finished), 8 recorded; ")
     play(Sweep("s", little(trials=4, **lr), place, resume=True))
-    (row,) = read_leaderboard(Store(None, place.storage), Query("s")).rows
+    (row,) = read_leaderboard(open_tables(place.storage), Query("s")).rows
     assert row.seeds == 3
     done = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
     assert done.startswith("s: 7/7 trials (7 finished), 10 recorded; ")
@@ -121,7 +122,7 @@ def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path):
     storage = tmp_path / "runs"
     study = {**STUDY, "trials": 1, "search": {"lr": {"low": 0.01, "high": 0.1}}}
     sweep(storage, study)  # one trial, the default configuration: its lr is 0.1
-    board = read_leaderboard(Store(None, storage), Query("small"))
+    board = read_leaderboard(open_tables(storage), Query("small"))
     prox, avg = (
         next(r.audit for r in board.rows if r.algorithm == n) for n in ("fedprox", "fedavg")
     )

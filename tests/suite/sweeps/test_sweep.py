@@ -12,7 +12,8 @@ from suite.configurations.configuration import read
 from suite.configurations.library import known, tuned_of
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
-from suite.results.searched import by_entry
+from suite.results.table import FILE
+from suite.sweeps.tables import open_tables
 from suite.tracking.store import Store
 from tests.support.commands import (
     SINGLY,
@@ -60,7 +61,6 @@ def test_summary_agrees_with_the_store(done: Path) -> None:
     assert sum(searched) == ENTRIES * TRIALS
     assert counts(done) == {
         ("sweep", "FINISHED"): 1,
-        ("entry", "FINISHED"): ENTRIES,
         ("search", "FINISHED"): ENTRIES * TRIALS,
         ("final", "FINISHED"): ENTRIES * SEEDS,
         ("leaderboard", "FINISHED"): ENTRIES,
@@ -73,10 +73,10 @@ def test_records_carry_the_contract(done: Path) -> None:
         assert set(run.tags) >= {*TAGS.split()}
         wanted = {"test_accuracy", "test_loss", "val_accuracy", "train_loss", "uploaded_bytes"}
         wanted |= {"downloaded_bytes", "client_steps"}
-        if run.tags.kind == "final":
+        if run.tags["kind"] == "final":
             assert {"lr", "rounds", "batch_size", "participation"} <= set(run.params)
             wanted |= {"gradient_passes", "test_top5_accuracy"}
-        else:  # of the rest its entry's run has what is common, and the journal what it reported
+        else:  # the table and the journal have the rest
             assert "lr" in run.params
             assert "rounds" not in run.params
         assert set(run.metrics) >= wanted
@@ -87,11 +87,11 @@ def test_records_carry_the_contract(done: Path) -> None:
     assert {r.tags["origin"] for r in first} == {"default"}
 
 
-def test_the_store_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
+def test_the_table_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
     before = document(suite_here("leaderboard", "--name", "small", "--json", cwd=done))
-    (tmp_path / "runs").mkdir()
-    shutil.copy(done / "runs" / "mlflow.db", tmp_path / "runs")
-    after = document(suite_here("leaderboard", "--name", "small", "--json", cwd=tmp_path))
+    (tmp_path / "runs" / "small").mkdir(parents=True)
+    shutil.copy(done / "runs" / "small" / FILE, tmp_path / "runs" / "small")
+    after = document(suite_here("leaderboard", f"runs/small/{FILE}", "--json", cwd=tmp_path))
     assert after == before
     assert all(set(row) >= FIELDS for row in after["rows"])
     assert len(after["rows"]) == ENTRIES
@@ -111,9 +111,10 @@ def test_a_tuned_file_repeats_its_final_run_to_the_bit(done: Path) -> None:
         suite_here("run", "--tuned", path, "--seed", seed, "--json", "--no-record", cwd=done)
     )
     recorded = histories(done)[final.tags["trial_id"]][3]
-    for metric, values in recorded.items():
-        if metric not in DERIVED:
-            assert [(e["round"], e[metric]) for e in run["history"] if metric in e] == values
+    again = {entry["round"]: entry for entry in run["history"]}
+    for entry in recorded:
+        for metric in entry.keys() - set(DERIVED):
+            assert again[entry["round"]][metric] == entry[metric]
     best = document(
         suite(
             *(
@@ -143,7 +144,7 @@ def test_replay_is_identical_and_says_when_it_is_not(done: Path) -> None:
     for run_id, said in (
         (
             sweep.run_id,
-            f"run {sweep.run_id} is a sweep run: only search, final and run can be replayed",
+            f"run {sweep.run_id} is a sweep run: only search, final and run can be replayed. A specification that is too long for MLflow is in the table of its sweep (docs/table.md)",
         ),
         ("nope", f"there is no run 'nope' in sqlite:///{done.resolve()}/runs/mlflow.db"),
     ):
@@ -161,7 +162,7 @@ def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: P
     cut = partial(cut_short, cwd=tmp_path, journal=journal)
     assert cut(*command, ends=6, signal=signal.SIGINT) == 130
     assert "--resume" in (tmp_path / "log").read_text()
-    assert not [run for run in records(tmp_path) if run.tags["run_status"] == "RUNNING"]
+    assert not [run for run in records(tmp_path) if run.status == "RUNNING"]
     assert fault(suite_here(*command, cwd=tmp_path, code=2)) == (
         "sweep 'small' exists in runs: continue it with --resume, or choose another --name"
     )
@@ -255,17 +256,15 @@ def test_a_crashing_algorithm_fails_its_trials_and_nothing_else(tmp_path: Path) 
 
 def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> None:
     """A target that differs by less than any score is looked up in the curves."""
-    store = Store(None, done / "runs")
+    tables = open_tables(done / "runs")
     finals = records(done, kind="final")
-    (target,) = {float(run.tags["target"]) for run in finals}
-    assert {run.tags["reached"] for run in finals} == {"true", "false"}
+    target = 0.5
+    assert {run.tags["reached"] for run in finals} == {True, False}
     for run in finals:
-        assert run.metrics.keys() & set(REACHED) == (
-            set(REACHED) if run.tags["reached"] == "true" else set()
-        )
+        assert run.metrics.keys() & set(REACHED) == (set(REACHED) if run.tags["reached"] else set())
 
     def rows(target: float) -> list[tuple[float | None, ...]]:
-        found = read_leaderboard(store, Query("small", target=target)).rows
+        found = read_leaderboard(tables, Query("small", target=target)).rows
         return [
             (r.rounds_to_target, r.reached_share, r.client_steps_to_target, r.bytes_to_target)
             for r in found
@@ -275,14 +274,10 @@ def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> No
 
 
 def test_tuned_of_needs_no_files(done: Path) -> None:
-    store = Store(None, done / "runs")
-    board = read_leaderboard(store, Query("small"))
+    tables = open_tables(done / "runs").of("small")
+    board = read_leaderboard(tables, Query("small"))
     for row in board.rows:
-        searches = by_entry(store.sound(entry_id=row.entry_id, kind="search"))[
-            row.sweep, row.entry_id
-        ]
-        finals = store.sound(entry_id=row.entry_id, kind="final")
-        tuned = tuned_of(finals, searches, row, board.rows)
+        tuned = tuned_of(tables, row, board.rows)
         assert tuned.params == row.params
         ranked = [one.rank for one in board.rows if one.group == row.group]
         standing = tuned.provenance["board"]

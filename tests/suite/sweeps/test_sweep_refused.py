@@ -120,13 +120,13 @@ def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
     uri = f"sqlite:///{tmp_path}/shared.db"
     places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
     first, second = (Sweep("s", a_study(), place, False) for place in places)
-    looks, sweeps = [[]], SweepRecording._sweeps
+    looks, own = [None], SweepRecording._own
     monkeypatch.setattr(
-        SweepRecording, "_sweeps", lambda recording: looks.pop() if looks else sweeps(recording)
+        SweepRecording, "_own", lambda recording: looks.pop() if looks else own(recording)
     )
     first.recording.open()
     time.sleep(0.01)  # stores count milliseconds
-    looks.append([])
+    looks.append(None)
     with pytest.raises(UserError, match="holds another sweep 's'"):
         second.recording.open()
     assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]

@@ -17,7 +17,7 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.status import Followed, status
 from suite.sweeps.sweep import Sweep
-from suite.tracking.store import open_existing
+from suite.sweeps.tables import open_tables
 from suite.watch.views import Views
 from tests.support import foreign
 from tests.support.foreign import little, play
@@ -79,9 +79,9 @@ def interim(sweep: Sweep) -> dict[str, tuple[float | None, int, int]]:
     """Best score, search trials and final runs of each entry whose scenario is not over, as the leaderboard
     tells them.
     """
-    store = open_existing(None, sweep.paths.storage)
+    tables = open_tables(sweep.paths.storage)
     try:
-        board = read_leaderboard(store, Query(sweep.paths.name))
+        board = read_leaderboard(tables, Query(sweep.paths.name))
     except UserError:  # there is nothing yet
         return {}
     return {one.entry_id: (one.best, one.trials, one.finals) for one in board.interim}

@@ -1,4 +1,4 @@
-"""Names of metrics in the store: grouped there, plain everywhere else, old ones read as ever."""
+"""A leaderboard in MLflow: its rows' names and numbers, and the views that show it."""
 
 import json
 import math
@@ -7,46 +7,8 @@ import pytest
 
 from suite.sweeps.recording.row_title import rounded, title
 from suite.tracking.schema.leaderboard_view import curves_page, leaderboard_page
-from suite.tracking.schema.names import grouped, plain
 from suite.tracking.store import Store
 from tests.support.boards import A, B, board_of, runs
-from trials.scoring.metrics import COUNTED, DERIVED
-
-NAMES = {
-    "test_accuracy": "test/accuracy",
-    "val_top5_accuracy": "val/top5_accuracy",
-    "train_loss": "train/loss",
-    "test_accuracy_worst10": "test/accuracy_worst10",
-    "val_score": "val/score",
-    "average_test_accuracy": "average/test_accuracy",
-    "uploaded_bytes": "cost/uploaded_bytes",
-    "sample_gradients": "cost/sample_gradients",
-    "clients_uploaded": "cost/clients_uploaded",
-    "round_seconds": "time/round_seconds",
-    "reached_bytes": "target/reached_bytes",
-    "rounds_to_target": "target/rounds_to_target",
-    "consensus_error": "consensus_error",
-    "rank": "rank",
-    "mean": "mean",
-}
-
-
-@pytest.mark.parametrize(("name", "recorded"), NAMES.items())
-def test_a_name_in_its_group(name, recorded):
-    assert grouped(name) == recorded
-    assert plain(recorded) == name
-
-
-@pytest.mark.parametrize("name", [*COUNTED, *DERIVED])
-def test_every_counter_and_every_derived_score_has_a_group(name):
-    assert "/" in grouped(name)
-    assert plain(grouped(name)) == name
-
-
-@pytest.mark.parametrize("name", ["mine/own", "a/b/c", "loss/test", "test/", "/x", "cost/rank"])
-def test_what_a_third_party_calls_its_own_is_left_alone(name):
-    assert grouped(name) == name
-    assert plain(name) == name
 
 
 @pytest.mark.parametrize(

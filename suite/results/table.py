@@ -1,0 +1,336 @@
+"""The table of a sweep: a row a trial, what each column holds, and how the file is written and read.
+
+    runs/NAME/trials.parquet
+
+Any reader of Parquet opens it. What is one for the whole sweep (`Facts`) is in the metadata of its schema, under `suite`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_serializer
+
+from suite.formats import FORMAT, check_format
+from suite.yaml_files import writable
+from trials.algorithm import Range
+from trials.common.errors import UserError
+from trials.common.lazy import Lazy
+from trials.run.scenario import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+pa: Any = Lazy("pyarrow")
+parquet: Any = Lazy("pyarrow.parquet")
+
+FILE = "trials.parquet"
+"""Its name in a sweep's folder."""
+KEY = b"suite"
+"""What of the schema's metadata holds the facts."""
+
+
+class Column(NamedTuple):
+    """A column: its Arrow type (`list<...>`: a curve, one value an evaluation), its unit, and its meaning."""
+
+    name: str
+    type: str
+    unit: str
+    meaning: str
+
+
+TEXT, WHOLE, NUMBER, YES = "string", "int64", "float64", "bool_"
+COLUMNS = (
+    Column("sweep", TEXT, "", "the sweep's name"),
+    Column("study", TEXT, "", "the study's name"),
+    Column("trial_id", TEXT, "", "the trial's id within its sweep"),
+    Column(
+        "kind",
+        TEXT,
+        "",
+        "`search`, `confirm` (repeats one of the best with a further seed), `final`, or `superseded`: a final run of a former best",
+    ),
+    Column("entry_id", TEXT, "", "the entry's id: a hash of what is asked"),
+    Column("entry", TEXT, "", "the entry's readable name"),
+    Column("algorithm", TEXT, "", "the algorithm"),
+    Column("paper", TEXT, "", "where the algorithm is from"),
+    Column("dataset", TEXT, "", "the data set"),
+    Column("model", TEXT, "", "the model"),
+    Column("heterogeneity", TEXT, "", "the heterogeneity level"),
+    Column("metric", TEXT, "", "what the entry is ranked by: `accuracy`, `mse`, ..."),
+    Column("reference", YES, "", "whether it is shown without a rank"),
+    Column("outside", TEXT, "", "how its settings are not those that its paper assumes"),
+    Column("away", TEXT, "", "what its scenario lacks of its paper's own experiments"),
+    Column("replicate", TEXT, "", "the replicate of its entry: empty for the first, else `t2`, `d1`, `v1d1t2`"),
+    Column("split", WHOLE, "", "the split of that replicate, counted from 0"),
+    Column("partition", WHOLE, "", "the partition of that replicate, counted from 0"),
+    Column("tuning", WHOLE, "", "the tuning of that replicate, counted from 0"),
+    Column("number", WHOLE, "", "the number of the search trial that it is, or repeats"),
+    Column("origin", TEXT, "", "where its configuration is from: `default`, `published`, `warm`, `sampled`"),
+    Column("source", TEXT, "", "the search trial that it repeats; of a warm start, its source"),
+    Column("warm_start", TEXT, "", "the sources of the configurations that its entry started from"),
+    Column("params", TEXT, "JSON", "the configuration as the search chose it"),
+    Column("settings", TEXT, "JSON", "all settings that it ran under"),
+    Column("seed", WHOLE, "", "its run seed"),
+    Column("status", TEXT, "", "`finished`, `pruned`, `diverged`, `failed`"),
+    Column("feasible", YES, "", "whether it keeps the study's constraints; null without any"),
+    Column("not_finite", TEXT, "", "metrics without a mean, since they were not finite, between spaces"),
+    Column("error", TEXT, "", "the end of the traceback of a trial that failed"),
+    Column("last_round", WHOLE, "rounds", "the round of its last evaluation"),
+    Column("val_score", NUMBER, "metric", "the mean of its last three evaluations on validation data"),
+    Column("test_score", NUMBER, "metric", "the same on test data; of a trial that diverged, the untrained model's"),
+    Column("worst_clients", NUMBER, "metric", "test score of the worst 10 % of clients; of a lost run, the untrained model's"),
+    Column("client_spread", NUMBER, "metric", "standard deviation of the test score over clients"),
+    Column("client_steps", NUMBER, "steps", "all steps of all clients"),
+    Column("gradient_passes", NUMBER, "passes", "all full-gradient passes"),
+    Column("sample_gradients", NUMBER, "samples", "all samples whose gradient was taken"),
+    Column("uploaded_bytes", NUMBER, "bytes", "sent to the server"),
+    Column("downloaded_bytes", NUMBER, "bytes", "sent by the server"),
+    Column("peer_bytes", NUMBER, "bytes", "sent between clients"),
+    Column("reached", YES, "", "of a final run of a study with a target: whether it was reached"),
+    Column("reached_round", NUMBER, "rounds", "the first evaluation at or past the target"),
+    Column("reached_client_steps", NUMBER, "steps", "client steps until then"),
+    Column("reached_bytes", NUMBER, "bytes", "bytes in all directions until then"),
+    Column("rounds_to_target", NUMBER, "rounds", "of a search that bounds it: when validation reached the target"),
+    Column("partition_fingerprint", TEXT, "", "a checksum of samples, splits and owners"),
+    Column("execution", TEXT, "", "how rounds were computed"),
+    Column("chunk", WHOLE, "clients", "how many clients were computed at once; null: all"),
+    Column("halved", TEXT, "JSON", "from which round on memory held a smaller chunk only"),
+    Column("device", TEXT, "", "`cpu`, or the name of a GPU"),
+    Column("model_note", TEXT, "", "how a model of others was computed, and why"),
+    Column("data_note", TEXT, "", "how the columns of a table were made features"),
+    Column("seconds", NUMBER, "seconds", "how long it took"),
+    Column("version", TEXT, "", "the version of suite-fl"),
+    Column("torch_version", TEXT, "", "the version of PyTorch"),
+    Column("numba_version", TEXT, "", "the version of Numba"),
+    Column("git_commit", TEXT, "", "the commit of a checkout of suite"),
+    Column("run_id", TEXT, "", "its run in MLflow; empty until it is recorded"),
+)  # fmt: skip
+"""What a row says besides the course of its trial."""
+CURVES = (
+    Column("round", "list<int32>", "rounds", "the round of each evaluation, the untrained model's (0) first"),
+    Column("val", "list<double>", "metric", "the ranked metric on validation data"),
+    Column("test", "list<double>", "metric", "the ranked metric on test data"),
+    Column("val_loss", "list<double>", "loss", "the loss on validation data"),
+    Column("test_loss", "list<double>", "loss", "the loss on test data"),
+    Column("train_loss", "list<double>", "loss", "the mean minibatch loss of the round's local training"),
+    Column("test_top5_accuracy", "list<double>", "share", "top-5 accuracy on test data"),
+    Column("test_worst10", "list<double>", "metric", "the mean of the worst 10 % of clients: untrained and final model"),
+    Column("test_spread", "list<double>", "metric", "the standard deviation over clients: untrained and final model"),
+    Column("test_personal", "list<double>", "metric", "the mean over clients, each with its own model on its own data"),
+    Column("test_fine_tuned", "list<double>", "metric", "the same once clients trained the final model further"),
+    Column("test_unseen", "list<double>", "metric", "the mean over clients that took no part in training"),
+    Column("client_steps_curve", "list<double>", "steps", "client steps until then"),
+    Column("sample_gradients_curve", "list<double>", "samples", "samples whose gradient was taken until then"),
+    Column("uploaded_bytes_curve", "list<double>", "bytes", "sent to the server until then"),
+    Column("downloaded_bytes_curve", "list<double>", "bytes", "sent by the server until then"),
+    Column("peer_bytes_curve", "list<double>", "bytes", "sent between clients until then"),
+    Column("simulated_time_curve", "list<double>", "seconds", "simulated time until then, where a level has speeds"),
+)  # fmt: skip
+"""The course of a trial: of one of the search `round`, `val` and `test` alone. NaN where an evaluation lacks the metric,
+null where all do. They are read only where they are asked for.
+"""
+SEARCH_CURVES = ("round", "val", "test")
+OBJECTS = {c.name for c in COLUMNS + CURVES if c.type not in (WHOLE, NUMBER)}
+PLAIN = tuple(column.name for column in COLUMNS)
+
+
+def curve_columns(metric: str, pooled: str) -> dict[str, str]:
+    """Return the metric of a trial's history that each curve holds, where it is ranked by `metric`."""
+    ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
+    named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
+    return {c.name: named.get(c.name, c.name.removesuffix("_curve")) for c in CURVES}
+
+
+CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
+
+
+class EntryFacts(BaseModel):
+    """An entry of a sweep: what it asks, and the ranges that it searches. `row` is its row's run in MLflow, `tuned` its
+    tuned file, both "" before the sweep has ended.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    name: str
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    metric: str
+    reference: bool
+    space: dict[str, Range]
+    row: str = ""
+    tuned: str = ""
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario's address."""
+        return Scenario.of(self)
+
+    @field_serializer("space")
+    def _written(self, space: Mapping[str, Range]) -> dict[str, dict[str, Any]]:
+        return {name: _span(of) for name, of in space.items()}
+
+
+def _span(of: Range) -> dict[str, Any]:
+    """Return where a range was searched, as plain data without what is so by default."""
+    keys = ("low", "high", "log", "choices", "above", "at_least", "at_most")
+    values = {key: getattr(of, key) for key in keys}
+    usual = (None, False)
+    return {"type": of.type} | {k: v for k, v in values.items() if not any(v is u for u in usual)}
+
+
+class Facts(BaseModel):
+    """What is one for a whole sweep. `study` is its study, with `study_file` the path that a person gave; `journal` is how many bytes the
+    journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
+    name. `experiment` and `run_id` are where MLflow has it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int = FORMAT
+    name: str
+    id: str
+    study_name: str
+    study: dict[str, Any]
+    study_file: str | None = None
+    entries: list[EntryFacts]
+    began: float
+    ended: float | None = None
+    cut: str = ""
+    code: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    journal: int = 0
+    experiment: str = ""
+    run_id: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The trials of one sweep: a `pyarrow.Table`, or the path of a file, which is read where columns are asked for."""
+
+    facts: Facts
+    source: Any
+
+    def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
+        """Return these columns of the rows of these kinds (none: of all). Raises `UserError` where the file is damaged."""
+        wanted = list(dict.fromkeys([*names, "kind"]))
+        if isinstance(self.source, Path):
+            with _Reading(self.source):
+                found = parquet.ParquetFile(self.source).read(columns=wanted)
+        else:
+            found = self.source.select(wanted)
+        if kinds:
+            import pyarrow.compute as pc  # slower to load than all the rest of it
+
+            found = found.filter(pc.is_in(found["kind"], pa.array(list(kinds))))
+        with _Reading(self.source):
+            frame: pd.DataFrame = found.select(list(names)).to_pandas()
+        for name in set(names) & OBJECTS:  # else pandas, by its version, has NaN for what is null
+            frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+        if "sweep" in frame:
+            frame["sweep"] = self.facts.name  # a file may go by another name among others
+        return frame
+
+    def whole(self) -> Any:
+        """Return all of it as a `pyarrow.Table`."""
+        if not isinstance(self.source, Path):
+            return self.source
+        with _Reading(self.source):
+            return parquet.ParquetFile(self.source).read().replace_schema_metadata(None)
+
+
+def schema(names: Iterable[str] = ()) -> Any:
+    """Return the Arrow schema of all columns, or of those with these names."""
+    wanted = set(names)
+    fields = [
+        pa.field(c.name, _type(c.type)) for c in COLUMNS + CURVES if not wanted or c.name in wanted
+    ]
+    return pa.schema(fields)
+
+
+def _type(name: str) -> Any:
+    lists = {"list<int32>": pa.int32, "list<double>": pa.float64}
+    return pa.list_(lists[name]()) if name in lists else getattr(pa, name)()
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return rows as a `pyarrow.Table`; a column that a row lacks is null there."""
+    return pa.Table.from_pylist(list(rows), schema=schema())
+
+
+def write(path: Path, table: Table) -> None:
+    """Write a table whole: who reads meanwhile has the one before. Raises `UserError` where the folder takes no file."""
+    with writable(path.parent):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = table.source.replace_schema_metadata({KEY: table.facts.model_dump_json()})
+        part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        try:
+            parquet.write_table(content, part, compression="zstd")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Table:
+    """Open a table without reading its rows. Raises `UserError` in one line where it is absent, damaged, larger than memory, none
+    of a sweep's, or of another version.
+    """
+    with _Reading(path):
+        file = parquet.ParquetFile(path)
+        metadata, columns = file.metadata, file.schema_arrow
+        size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    facts = (columns.metadata or {}).get(KEY)
+    if facts is None:
+        raise UserError(f"table {path} is no table of suite: its schema has no metadata `suite`")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if max(size, metadata.num_rows) > memory:
+        raise UserError(
+            f"table {path} says that it has {size} bytes, which this machine's memory does not hold"
+        )
+    content = _facts(path, facts)
+    if columns.remove_metadata() != schema():
+        lacking = [c.name for c in COLUMNS + CURVES if c.name not in columns.names]
+        what = f"lacks the column {lacking[0]}" if lacking else "has other columns"
+        raise UserError(f"table {path} {what}")
+    return Table(content, path)
+
+
+def _facts(path: Path, text: bytes) -> Facts:
+    damaged = UserError(f"table {path} is damaged: its metadata cannot be read")
+    try:
+        content = json.loads(text)
+        version = content.get("format")
+    except (ValueError, AttributeError, RecursionError):
+        raise damaged from None
+    check_format(f"table {path}", version)
+    try:
+        return Facts.model_validate(content)
+    except ValidationError:
+        raise damaged from None
+
+
+class _Reading:
+    """Turns what Arrow says of a file that cannot be read into one line."""
+
+    def __init__(self, path: object) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FileNotFoundError):
+            raise UserError(f"there is no table {self.path}") from None
+        # Arrow's own errors are ValueErrors and OSErrors.
+        if isinstance(error, OSError | ValueError | MemoryError):
+            lines = str(error).splitlines() or [repr(error)]
+            raise UserError(f"table {self.path} cannot be read: {lines[0][:100]}") from None

@@ -1,0 +1,73 @@
+"""The tables of sweeps at a tracking server: which there are, and copies of them in a cache."""
+
+import hashlib
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from suite.tracking.schema.tags import PREFIX, RunKind
+from trials.common.errors import UserError
+
+if TYPE_CHECKING:
+    from suite.tracking.store import Store
+
+ARTIFACT = "trials.parquet"
+"""What of a sweep's run is its table."""
+SHA256 = "table_sha256"
+"""The tag of that run that says which table it is; it is set once the table is there."""
+
+
+class RecordedTable(NamedTuple):
+    """The table of a sweep at a tracking server."""
+
+    store: "Store"
+    run_id: str
+    sweep: str
+    study: str
+    sweep_id: str
+    sha256: str
+
+    def download(self) -> Path:
+        """Return the path of a copy, which is fetched unless it is in the cache; raises `UserError` where that fails."""
+        place = cache() / f"{self.sha256}.parquet"
+        if place.exists():
+            return place
+        cache().mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=cache()) as folder:
+            try:
+                got = Path(self.store.client.download_artifacts(self.run_id, ARTIFACT, folder))
+            except Exception as error:
+                why = (str(error).strip() or repr(error)).splitlines()[0][:200]
+                raise UserError(
+                    f"the table of sweep {self.sweep} cannot be fetched: {why}"
+                ) from None
+            # A sweep that writes another one meanwhile has not set the tag yet: a table goes by what it is.
+            place = cache() / f"{hashlib.sha256(got.read_bytes()).hexdigest()}.parquet"
+            got.replace(place)
+        return place
+
+
+def recorded_tables(tracking_uri: str) -> list[RecordedTable]:
+    """Return the tables of all sweeps at a tracking server, the oldest first."""
+    from suite.tracking.store import Store
+
+    store, found = Store(tracking_uri, Path()), []
+    for run in store.find(kind=RunKind.SWEEP):
+        names = ("sweep", "study", "sweep_id", SHA256)
+        if all(name in run.tags for name in names):
+            found.append(RecordedTable(store, run.run_id, *(run.tags[name] for name in names)))
+    return found
+
+
+def upload(store: "Store", run_id: str, path: Path) -> None:
+    """Keep a table with the run of its sweep, and then say which it is."""
+    store.client.log_artifact(run_id, str(path))
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    store.client.set_tag(run_id, PREFIX + SHA256, sha256)
+
+
+def cache() -> Path:
+    """Return where copies are kept."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "suite-fl" / "tables"
