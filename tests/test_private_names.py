@@ -12,8 +12,6 @@ from typing import Any
 import optuna
 import pytest
 
-from suite.tracking.mlflow_internals import database
-
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("suite", "trials", "reports", "search_spaces")
 PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe"}
@@ -37,9 +35,6 @@ USED = {
     "ray.tune.experiment.trial._TemporaryTrialState": "packs would not be told of their members",
     "optuna.storages.BaseStorage.set_trial_system_attr": "constraints would not reach samplers",
     "optuna.storages.BaseStorage.set_trial_intermediate_value": "pruned trials would have no intermediate values",
-    "mlflow.store.tracking.sqlalchemy_store.SqlAlchemyStore.get_metric_history_bulk": "curves of runs would be read one by one",
-    "mlflow.store.tracking.dbmodels.models.SqlRun.lifecycle_stage": "every run would be read to find a few",
-    "mlflow.store.tracking.dbmodels.models.SqlTag.run_uuid": "every run would be read to find a few",
     "mlflow.server.fastapi_app.app": "`suite ui` would have no pages of MLflow",
     "mlflow.server.constants.BACKEND_STORE_URI_ENV_VAR": "`suite ui` would have no pages of MLflow",
     "mlflow.server.graphql.graphql_schema_extensions.schema.graphql_schema": "`suite ui` would pass mutations on",
@@ -124,8 +119,3 @@ def test_a_study_says_where_it_keeps_its_trials() -> None:
     study.ask()
     assert hasattr(study, "_storage"), "pruned trials would have no intermediate values"
     assert hasattr(study.trials[0], "_trial_id"), "pruned trials would have no intermediate values"
-
-
-def test_a_store_gives_sessions_of_its_database(tmp_path: Path) -> None:
-    store = database(f"sqlite:///{tmp_path}/x.db", str(tmp_path))
-    assert hasattr(store, "ManagedSessionMaker"), "every run would be read to find a few"

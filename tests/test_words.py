@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from suite.tracking.schema.tags import Tags
-
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("suite", "trials", "reports", "search_spaces")
 BEFORE = {
@@ -80,11 +78,6 @@ def test_names_are_today_s(path: str) -> None:
     assert not given & CLASSES
     found = {word for name in given for word in words(name)}
     assert not {f"{w}: {BEFORE[w]}" for w in found & BEFORE.keys() - OTHERS.get(path, set())}
-
-
-def test_tags_are_today_s() -> None:
-    recorded = {word for name in vars(Tags) if not name.startswith("_") for word in words(name)}
-    assert not recorded & BEFORE.keys()
 
 
 @pytest.mark.parametrize(

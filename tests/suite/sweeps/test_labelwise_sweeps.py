@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.tracking.store import Store
-from tests.support.commands import document, records, study_file, suite_here
+from tests.support.commands import course, document, records, study_file, suite_here
 
 STUDY = """
 algorithms: [fedavg, fedprox]
@@ -23,14 +22,13 @@ settings: {rounds: 4, eval_every: 1, clients: 5, participation: 1.0, metric: mac
 def test_a_sweep_is_searched_and_ranked_by_macro_f1(tmp_path: Path) -> None:
     study_file(tmp_path, STUDY)
     suite_here("sweep", "small.yaml", "--name", "f", "--set", "max_concurrent=1", cwd=tmp_path)
-    store = Store(None, tmp_path / "runs")
     board = document(suite_here("leaderboard", "f", "--json", cwd=tmp_path))
     assert board["metric"] == "test_macro_f1"
     means = {}
     for kind, part in (("search", "val"), ("final", "test")):
         for run in records(tmp_path, kind=kind):
             assert run.tags["metric"] == "macro_f1"
-            last = [v for at, v in store.history(run.run_id, f"{part}_macro_f1") if at > 1]
+            last = [v for at, v in course(tmp_path, run, f"{part}_macro_f1") if at > 1]
             assert run.metrics[f"{part}_score"] == pytest.approx(statistics.fmean(last))
             if kind == "final":
                 means.setdefault(run.tags["algorithm"], []).append(run.metrics["test_score"])
