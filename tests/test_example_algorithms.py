@@ -317,9 +317,9 @@ settings: {{rounds: 6, eval_every: 1, clients: 20, participation: 0.5}}
     board = document(suite_here(*timed, "--json", cwd=tmp_path))
     assert [row["rank"] for row in board["rows"]] == [1, 2]
     ends = {
-        (run.tags.algorithm, run.tags.seed): run.metrics["simulated_time"]
+        (run.tags["algorithm"], run.tags["seed"]): run.metrics["simulated_time"]
         for run in records(tmp_path, kind="final")
-        if "speed" in run.tags.heterogeneity
+        if "speed" in run.tags["heterogeneity"]
     }
     assert {row["budget"] for row in board["rows"]} == {min(ends.values())}
     assert (

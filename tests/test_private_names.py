@@ -1,15 +1,49 @@
-"""Private names of other libraries stand in one file a library, `*_internals.py`."""
+"""Private names of other libraries stand in one file a library, `*_internals.py`, each with its reason; and the
+versions that are installed have them.
+"""
 
 import ast
+import importlib
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import optuna
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("suite", "trials", "reports", "search_spaces")
 PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe"}
 """Of named tuples, of os and of sys: documented."""
+
+USED = {
+    "ray._private.serialization.OutOfMemoryError": "trials killed for memory would end a sweep",
+    "ray._private.worker.print_to_stdstream": "what Ray hears of nodes would stand in a result",
+    "ray._private.worker._global_node": "the death of a cluster's processes would not be seen",
+    "ray._private.worker.get_dashboard_url": "nobody would be told of Ray's own page",
+    "ray._private.state.state.get_max_resources_from_cluster_config": "growing clusters would be refused",
+    "ray._private.ray_constants.PROCESS_TYPE_GCS_SERVER": "the death of a cluster would not be seen",
+    "ray._private.ray_constants.PROCESS_TYPE_RAYLET": "the death of a cluster would not be seen",
+    "ray._private.accelerators.get_accelerator_manager_for_resource": "GPUs would not be counted",
+    "ray._private.utils.read_ray_address": "--address auto would join any cluster",
+    "ray._raylet.Config.initialize": "the mode of authentication would be read once a process",
+    "ray._raylet.AuthenticationTokenLoader.instance": "a token would be read once a process",
+    "ray.job_config.JobConfig._get_proto_job_config": "workers would import from the current folder",
+    "ray.tune.experiment.config_parser._create_trial_from_spec": "trials would not get ids of ours",
+    "ray.tune.experiment.config_parser._make_parser": "trials would not get ids of ours",
+    "ray.tune.experiment.trial._TemporaryTrialState": "packs would not be told of their members",
+    "optuna.storages.BaseStorage.set_trial_system_attr": "constraints would not reach samplers",
+    "optuna.storages.BaseStorage.set_trial_intermediate_value": "pruned trials would have no intermediate values",
+    "mlflow.server.fastapi_app.app": "`suite ui` would have no pages of MLflow",
+    "mlflow.server.constants.BACKEND_STORE_URI_ENV_VAR": "`suite ui` would have no pages of MLflow",
+    "mlflow.server.graphql.graphql_schema_extensions.schema.graphql_schema": "`suite ui` would pass mutations on",
+    "mlflow.store.artifact.artifact_repository_registry.get_registered_artifact_repositories": "`suite ui` would serve any folder",
+    "mlflow.store.artifact.local_artifact_repo.LocalArtifactRepository.artifact_dir": "`suite ui` would serve any folder",
+    "rich.control._CONTROL_STRIP_TRANSLATE": "names of others could write over a terminal",
+    "rich._export_format.CONSOLE_SVG_FORMAT": "pictures of leaderboards would ask another host for fonts",
+}
+"""Each private name, and what a version of its library without it would break."""
 
 
 def sources() -> list[str]:
@@ -51,3 +85,37 @@ def test_the_test_finds_one() -> None:
         ast.parse("from ray._raylet import Config\nstudy._storage\nself._own\nother._own")
     )
     assert list(found) == ["_raylet", "_storage"]
+
+
+def has(name: str) -> bool:
+    """Whether a dotted name is there: of a module, or of what is in one."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", USED)
+def test_the_installed_version_has(name: str) -> None:
+    library = name.partition(".")[0]
+    assert has(name), f"{library} {version(library)} has no {name} any more: {USED[name]}"
+
+
+def test_a_name_that_is_gone_is_found() -> None:
+    assert not has("ray._private.worker.gone")
+    assert not has("ray.gone.at_all")
+
+
+def test_a_study_says_where_it_keeps_its_trials() -> None:
+    study = optuna.create_study()
+    study.ask()
+    assert hasattr(study, "_storage"), "pruned trials would have no intermediate values"
+    assert hasattr(study.trials[0], "_trial_id"), "pruned trials would have no intermediate values"

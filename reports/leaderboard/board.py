@@ -19,8 +19,6 @@ OUTSIDE = "†"
 """Marks a row outside its paper's setting, and the note that says why."""
 AWAY = "°"
 """Marks the rank of a row whose scenario is not like its paper's, and the note that says how."""
-LACKING = "‡"
-"""Marks a row whose final runs are not those that its sweep made, and the note that says what mends it."""
 FIRST = (
     "dataset", "model", "heterogeneity", "rank", "algorithm", "mean", "ci_low", "ci_high", "behind", "within_noise",
     "seeds", "worst_clients", "sample_gradients", "uploaded_bytes", "downloaded_bytes", "trials",
@@ -52,8 +50,7 @@ class Row:
     the number of levels of `over`. `params` are
     those of the tuning that validates best over its final seeds, `selected` is the mean validation score of
     what the searches chose, with which they chose it; `chosen` are the final runs of `params`. `by_replicate`
-    are the means of the tunings on each partition and split. `rank` is None for references and where final runs are
-    `lacking`; `outside` says of references that are so for their settings what their paper assumes, `away` what the scenario lacks of
+    are the means of the tunings on each partition and split. `rank` is None for references; `outside` says of references that are so for their settings what their paper assumes, `away` what the scenario lacks of
     the experiments of the row's paper. `budget` is
     the cost at which the group is compared, if any.
 
@@ -119,7 +116,6 @@ class Row:
     by_replicate: tuple[float, ...] = ()
     beaten_by: tuple[str, ...] = ()
     tied: bool = False
-    lacking: str = ""
 
     @property
     def scenario(self) -> Scenario:

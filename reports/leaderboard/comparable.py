@@ -32,8 +32,7 @@ class FinalRun:
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
     equal cost. `split_index`, `partition` and `tuning` count the replicates of its entry; `validated` is its own
     validation score with the sign that more is better, `selected` that of the search trial that it
-    repeats. `lacking` says how the final runs of its entry are not those that its sweep made, which takes
-    the rank. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's pages
+    repeats. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's pages
     show its leaderboard row.
     """
 
@@ -66,12 +65,6 @@ class FinalRun:
     tuning: int = 0
     validated: float | None = None
     selected: float | None = None
-    lacking: str = ""
-
-    @property
-    def unranked(self) -> bool:
-        """Whether its row has no rank."""
-        return self.reference or bool(self.lacking)
 
     @property
     def draw(self) -> Draw:

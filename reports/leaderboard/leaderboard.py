@@ -14,7 +14,7 @@ from statistics import fmean, median_low
 from typing import Any
 
 from reports.leaderboard.best import behind_best
-from reports.leaderboard.board import AWAY, LACKING, OUTSIDE, Leaderboard, Row
+from reports.leaderboard.board import AWAY, OUTSIDE, Leaderboard, Row
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.replication import (
     Difference,
@@ -63,8 +63,6 @@ def _marked(rows: Sequence[Row]) -> list[str]:
     said = [f"{OUTSIDE} {row.algorithm} {outside}: {row.outside}." for row in rows if row.outside]
     away = "is ranked away from its paper's setting"
     said += [f"{AWAY} {row.algorithm} {away}: {row.away}." for row in rows if row.away]
-    lacking = [row for row in rows if row.lacking]
-    said += [f"{LACKING} {r.scenario}: {r.algorithm} is not ranked: {r.lacking}." for r in lacking]
     return list(dict.fromkeys(said))
 
 
@@ -120,7 +118,7 @@ def _rank(
     scores = {name: {run.draw: run.score for run in runs} for name, runs in group.items()}
     estimates = {name: mean_of(found) for name, found in scores.items()}
     means = {name: found.mean for name, found in estimates.items()}
-    reference = {name: any(run.unranked for run in runs) for name, runs in group.items()}
+    reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
     names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
     rivals = [name for name in names if not reference[name]]
     ranked = {name: scores[name] for name in rivals}
@@ -175,7 +173,6 @@ def _rank(
                 selected=_mean(run.selected for run in runs),
                 chosen=tuple(run.run_id for run in chosen),
                 by_replicate=tuple(fmean(r.score for r in of) for of in _replicates(runs)),
-                lacking=runs[0].lacking,
             )
         )
     return rows, pairs

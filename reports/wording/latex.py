@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from reports.leaderboard.board import AWAY, LACKING, OUTSIDE, Contest, Leaderboard, Row
+from reports.leaderboard.board import AWAY, OUTSIDE, Contest, Leaderboard, Row
 from reports.wording.tables import groups, leads
 from reports.wording.words import caution, plural, rank_text, short, title_of
 from trials.scoring.metrics import LABELWISE
@@ -53,7 +53,7 @@ def _about(board: Leaderboard) -> list[str]:
 
 def _marked(board: Leaderboard) -> list[str]:
     """The notes on signs in the table, which stand below it."""
-    return [note for note in board.notes if note.startswith((AWAY, LACKING, OUTSIDE))]
+    return [note for note in board.notes if note.startswith((AWAY, OUTSIDE))]
 
 
 def _names(board: Leaderboard) -> list[str]:
@@ -101,7 +101,7 @@ def _text(row: Row | None, rows: Sequence[Row]) -> str:
         return f"\\textbf{{{text}}}{mark}"
     if row.rank == 2 and sum(map(leads, rows)) == 1:
         return f"\\underline{{{text}}}{mark}"
-    return f"{text} {escaped(rank_text(row))}" if row.outside or row.lacking else text + mark
+    return f"{text} {escaped(rank_text(row))}" if row.outside else text + mark
 
 
 def _line(first: str, others: Sequence[str]) -> str:

@@ -220,7 +220,7 @@ def pairs_table(found: Across) -> Table:
 
 
 UNORDERED = {"params", "runs", "page", "audit", "chosen", "spread", "by_replicate", "beaten_by"}
-SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED | {"lacking"}]
+SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED]
 """What rows can be ordered by."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from reports.leaderboard.board import AWAY, LACKING, OUTSIDE, Leaderboard, Row
+from reports.leaderboard.board import AWAY, OUTSIDE, Leaderboard, Row
 from reports.leaderboard.budget import Budgets
 from reports.leaderboard.statistics import CANNOT, DIFFERS, DIGITS, Across
 from trials.engine import schedule
@@ -179,8 +179,7 @@ def rank_text(row: Row) -> str:
     why there is none.
     """
     if row.rank is None:
-        signs = {LACKING: row.lacking, OUTSIDE: row.outside}
-        return next((sign for sign, said in signs.items() if said), "-")
+        return OUTSIDE if row.outside else "-"
     return f"{row.rank}{'=' * row.tied}{AWAY * bool(row.away)}"
 
 
@@ -241,10 +240,6 @@ def signs(board: Leaderboard) -> list[tuple[str, str]]:
         "-": ("a reference, not ranked", any(rank_text(row) == "-" for row in rows)),
         AWAY: ("the scenario is not like those of its paper", any(row.away for row in rows)),
         OUTSIDE: ("outside its paper's setting, not ranked", any(row.outside for row in rows)),
-        LACKING: (
-            "not the final runs that its sweep made, not ranked",
-            any(row.lacking for row in rows),
-        ),
     }
     return [
         ("±", f"95 % Student-t interval over {over}{floor}"),

@@ -71,7 +71,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Name = Annotated[str | None, typer.Option("--name", help="The sweep's name.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option(metavar="TAG=VALUE", help="Only runs with this tag. May be repeated."),
+    typer.Option(
+        metavar="COLUMN=VALUE", help="Only trials with this value (docs/table.md). May be repeated."
+    ),
 ]
 Only = Annotated[str | None, typer.Option(callback=named, help="Only configurations for this one.")]
 """A name by which tuned configurations are narrowed down."""

@@ -58,7 +58,7 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
         if notes:
             why.args = ("\n".join(("there is no row to show", *notes)),)
         raise why
-    board = _ranked(tables, query, finals[sound])
+    board = _ranked(tables, query, finals.loc[sound])
     if not any(sound):
         board = _unranked(board, tables, standing)
     cut = [f"{name} was {of.cut}." for name, of in tables.facts.items() if of.cut]

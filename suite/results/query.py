@@ -67,7 +67,7 @@ class Query:
             if name not in PLAIN:
                 raise unknown("column", name, PLAIN)
         asked = [self.asks_for(row) for row in records(frame[[*self.where]])]
-        return frame[asked] if any(self.where) and len(frame) else frame
+        return frame.loc[asked] if self.where else frame
 
     def asks_for(self, row: Mapping[str, Any]) -> bool:
         """Return whether a row has the values `where`, as far as it has the columns; a third party's algorithm goes by its short name

@@ -22,7 +22,7 @@ from ray._private.authentication_test_utils import reset_auth_token_state
 
 from measuring import descendants
 from suite.execution.cluster import TOKEN
-from suite.sweeps.recording import brief
+from suite.sweeps.recording.runs import LAST_ONLY
 from suite.tracking.store import Record, Store
 from tests.support.commands import SUITE, goes_on
 from trials.run.outcome import TrialKind
@@ -279,7 +279,7 @@ def complete(store: Store, name: str, search: int, finals: int) -> list[Record]:
     assert kinds["sweep"] == 1
     trials = [run for run in found if "trial_id" in run.tags]
     assert max(Counter(run.tags["trial_id"] for run in trials).values()) == 1
-    assert {run.tags["run_status"] for run in found} == {"FINISHED"}
+    assert {run.status for run in found} == {"FINISHED"}
     return trials
 
 
@@ -287,7 +287,7 @@ def histories(store: Store, runs: list[Record]) -> dict[str, Any]:
     """Recorded metrics by trial, times left out."""
     return {
         run.tags["trial_id"]: {
-            metric: store.history(run.run_id, metric)
+            metric: [(e["round"], e[metric]) for e in store.curve(run, [metric])]
             for metric in sorted(run.metrics)
             if not metric.endswith(("_seconds", "_score"))
         }
@@ -305,8 +305,10 @@ def unhurt(runs: list[Record]) -> dict[str, Any]:
         with patch("time.sleep"):
             history = run(spec)[0].history
         if one.tags["kind"] == TrialKind.SEARCH:
-            scores = brief.curve(history, "accuracy")
-            history = [*scores, *brief.end(history, ())]
+            named, last = ("round", "val_accuracy", "test_accuracy"), history[-1]
+            ends = {name: last[name] for name in LAST_ONLY if last.get(name)}
+            history = [{name: e[name] for name in named if name in e} for e in history]
+            history.append({"round": last["round"], **ends})
         metrics = sorted({k for e in history for k in e if not k.endswith("_seconds")} - {"round"})
         found[one.tags["trial_id"]] = {
             metric: [(e["round"], e[metric]) for e in history if metric in e] for metric in metrics

@@ -87,7 +87,7 @@ ABOUT = """Sweeps of the study **{study}**, made by `suite`.
 
 - Rows of the leaderboard: `tags.suite.kind = 'leaderboard'`. The metric `mean` is the score on test data, `rank` the place.
 - Final runs, one a seed: `tags.suite.kind = 'final'`. Group them by the tag `suite.algorithm` for curves.
-- Search trials: `tags.suite.kind = 'search'`. They are chosen by `val/score`, on validation data.
+- Search trials: `tags.suite.kind = 'search'`. They are chosen by `val_score`, on validation data.
 
 The links *MLflow* and *Curves* of `suite ui` open the first two.
 """

@@ -7,7 +7,7 @@ import pytest
 
 from reports.charts.data import Curve, ReportData
 from reports.page.page import build
-from suite.tracking.schema.leaderboard_view import leaderboard_page
+from suite.tracking.schema.leaderboard_view import leaderboard_page, run_page
 from suite.tracking.store import Store
 from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
@@ -69,7 +69,10 @@ def refused(page, ui) -> set[str]:
 @pytest.fixture(scope="module")
 def report(store, ui, tmp_path_factory) -> str:
     """A report whose rows link to the served runs."""
-    pages = {run.tags["heterogeneity"]: run.page for run in store.find(kind="leaderboard")}
+    pages = {
+        run.tags["heterogeneity"]: run_page(run.experiment, run.run_id)
+        for run in store.find(kind="leaderboard")
+    }
     board = board_of(
         *(
             runs(name, scores, heterogeneity=level, page=pages[level], worst=scores[0])

@@ -473,7 +473,7 @@ def imported(**scores: Any) -> Files:
 
 def places() -> list[Row]:
     rows: list[Row] = []
-    for command in ("leaderboard", "tuned list", "report", "replay x", "ui", "run --set rounds=1"):
+    for command in ("replay x", "ui", "run --set rounds=1"):
         rows.append((f"{command}: a folder", command, "it is a folder", {DATABASE: None}))
     for command in ("tuned list", "tuned recommend --dataset digits --heterogeneity iid"):
         odd = imported(val_accuracy="high")
@@ -494,10 +494,10 @@ def places() -> list[Row]:
     plan = "sweep smoke --dry-run --storage d"
     return [
         *rows,
-        ("words for a database", "leaderboard", DATABASE, {DATABASE: "hello" * 1000}),
-        ("one byte", "leaderboard", "file is not a database", {DATABASE: b"\0"}),
-        ("no tables", "leaderboard", f"there is no store {DATABASE} yet", {DATABASE: bare}),
-        ("an empty database", "leaderboard", f"no store {DATABASE} yet", {DATABASE: ""}),
+        ("words for a database", "replay x", DATABASE, {DATABASE: "hello" * 1000}),
+        ("one byte", "replay x", "file is not a database", {DATABASE: b"\0"}),
+        ("no tables", "replay x", f"there is no store {DATABASE} yet", {DATABASE: bare}),
+        ("an empty database", "replay x", f"no store {DATABASE} yet", {DATABASE: ""}),
         ("a server", "leaderboard --tracking-uri sqlite:///d", "d: it is a folder", {"d": None}),
         ("a storage that is a file", "run --set rounds=1 --storage d", "d", {"d": ""}),
         ("a storage of a plan that is a file", plan, "d", {"d": ""}),

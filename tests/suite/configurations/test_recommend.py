@@ -1,5 +1,9 @@
 """Recommendations: the exact scenario, else the nearest; imports that are refused."""
 
+import os
+from contextlib import chdir
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,9 +12,11 @@ from suite.configurations import configuration as tuned
 from suite.configurations.distance import distance
 from suite.configurations.library import select_tuned
 from suite.configurations.recommend import Adapted, adapt, recommend
-from suite.tracking.store import Store
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.sweep import Sweep
 from tests.support.commands import document, fault, suite_here
 from tests.support.configurations import a_tuned, folder
+from tests.support.foreign import little, play
 from trials.common.errors import UserError
 from trials.run.scenario import Scenario
 
@@ -184,15 +190,21 @@ def test_what_refuses_the_level_is_not_recommended():
 
 
 def test_from_any_machine_through_mlflow(tmp_path):
-    """The store alone, by its address: as leaderboard runs hold the files."""
-    store = Store(None, tmp_path / "elsewhere")
-    tags = {"kind": "leaderboard", "tuned": KNOWN[1].text(), "importance": "{}"}
-    store.create(store.experiment("study"), "row", tags)
-    here = tmp_path / "here"
-    here.mkdir()
-    asked = ("--dataset", "digits", "--heterogeneity", "iid", "--tracking-uri", store.uri)
-    found = document(suite_here("tuned", "recommend", *asked, "--json", cwd=here))
-    assert found["configuration"] == KNOWN[1].model_dump(mode="json")
+    """The tables that a store has, by its address; each is fetched once."""
+    uri = f"sqlite:///{tmp_path}/shared.db"
+    place = SweepPaths(tmp_path / "there" / "runs", "s", uri)
+    with patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")), chdir(tmp_path):
+        play(Sweep("s", little(), place, resume=False))
+        here = tmp_path / "here"
+        here.mkdir()
+        asked = ("--dataset", "digits", "--heterogeneity", "iid", "--tracking-uri", uri)
+        found = document(suite_here("tuned", "recommend", *asked, "--json", cwd=here))
+        board = ("leaderboard", "--tracking-uri", uri, "--json")
+        rows = document(suite_here(*board, cwd=here))["rows"]
+        assert len(list((tmp_path / "cache").rglob("*.parquet"))) == 1
+    (path,) = (place.folder / "tuned").rglob("*.yaml")
+    assert found["configuration"] == tuned.read(path).model_dump(mode="json")
+    assert [row["algorithm"] for row in rows] == ["fedavg"]
 
 
 def test_a_final_seed_may_be_as_large_as_seeds_are():

@@ -65,7 +65,7 @@ def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place,
 
     runs = records(place, kind="reproduce")
     assert len(runs) == 8
-    assert {r.tags["run_status"] for r in runs} == {"FINISHED"}
+    assert {r.status for r in runs} == {"FINISHED"}
     assert {r.tags["claim"] for r in runs} == {"toy/one/iid"}
     final = {
         r.tags["seed"]: r.metrics["test_accuracy"] for r in runs if r.tags["method"] == "fedavg"

@@ -1,5 +1,6 @@
 """On what a run was computed: recorded, and asked for again when it is repeated."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def again(store: Store, run_id: str) -> single.Replay:
 
 def test_a_device_is_recorded(run_on):
     store, run_id = run_on(CARD)
-    assert store.get(run_id).tags.device == CARD
+    assert json.loads(store.get(run_id).tags["ran"])["device"] == CARD
     assert name_of(torch.device("cpu")) == "cpu"
 
 

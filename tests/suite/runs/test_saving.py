@@ -15,6 +15,7 @@ from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite, suite_here
 from trials import datasets
 from trials.run.saved_model import read
+from trials.run.spec import TrialSpec
 
 RUN = (
     "run",
@@ -124,7 +125,7 @@ def test_a_sweep_keeps_the_model_of_the_final_run_that_validated_best(tmp_path):
         finals = store.find(kind="final", algorithm=name)
         best = max(finals, key=lambda run: run.metrics["val_score"])
         saved = read(models / name)
-        assert saved.card.spec == best.tags.spec
+        assert saved.card.spec == TrialSpec.model_validate_json(best.tags["spec"])
         assert saved.score() == {key: best.metrics[key] for key in saved.card.scores}
         kept = {
             run.run_id: store.client.get_run(run.run_id).outputs.model_outputs for run in finals

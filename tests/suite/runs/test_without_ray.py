@@ -47,7 +47,7 @@ def test_few_runs_go_on_without_it(tmp_path: Path):
     alone = [run(configured.spec({}, seed, 5, 5))[0].history[-1] for seed in range(2)]
     (number,) = [n for n in row["numbers"] if n["method"] == "fedprox"]
     assert number["by_seed"] == {str(s): 100 * e["test_accuracy"] for s, e in enumerate(alone)}
-    assert {r.tags["run_status"] for r in records(tmp_path, kind="reproduce")} == {"FINISHED"}
+    assert {r.status for r in records(tmp_path, kind="reproduce")} == {"FINISHED"}
     assert not list((tmp_path / "runs").rglob("*.pt")), "no checkpoint is left"
 
 

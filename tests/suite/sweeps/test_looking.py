@@ -1,11 +1,13 @@
 """Looking at a sweep: the interim ranking before final runs are there, and the audit once they are."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import suite
 from suite.execution.cluster import Resources
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
@@ -14,7 +16,6 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
-from suite.tracking.store import Store
 from tests.support.boards import shown
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import little, play, swept
@@ -60,11 +61,11 @@ def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_pat
     assert {one.metric for one in standing} == {"val_accuracy"}
     assert [(one.trials, one.planned, one.seeds) for one in standing] == [(3, 3, 2)] * 2
     assert sorted(one.finals for one in standing) == [0, 1]
-    searches = Store(None, storage).find(kind="search")
+    trials = suite.load("small", storage=storage)
     for one in standing:
-        mine = [run for run in searches if run.tags.entry_id == one.entry_id]
-        best = max(mine, key=lambda run: run.metrics["val_score"])
-        assert (one.best, one.params) == (best.metrics["val_score"], best.tags.params)
+        mine = trials[(trials["kind"] == "search") & (trials["entry_id"] == one.entry_id)]
+        best = mine.loc[mine["val_score"].idxmax()]
+        assert (one.best, one.params) == (best["val_score"], json.loads(best["params"]))
     assert standing[0].best >= standing[1].best
     lines = shown(board, 80)
     assert lines[0] == "digits · logreg · iid (small): interim, validation only"

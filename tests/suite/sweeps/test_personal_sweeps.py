@@ -6,8 +6,15 @@ from pathlib import Path
 import pytest
 
 from suite.configurations.configuration import read
-from suite.tracking.store import Store
-from tests.support.commands import document, fault, histories, records, study_file, suite_here
+from tests.support.commands import (
+    course,
+    document,
+    fault,
+    histories,
+    records,
+    study_file,
+    suite_here,
+)
 
 STUDY = """
 algorithms: [fedavg, local_only]
@@ -50,10 +57,6 @@ def test_clients_own_models_are_ranked_above_the_server_s(swept: Path) -> None:
             for run in finals
         ]
         assert row["rounds_to_target"] == statistics.fmean(firsts)
-
-
-def course(folder: Path, run, metric: str) -> list[tuple[int, float]]:
-    return Store(None, folder / "runs").history(run.run_id, metric)
 
 
 def test_the_search_sees_the_mean_over_clients_on_validation_data(swept: Path) -> None:

@@ -63,16 +63,16 @@ def test_what_cannot_keep_a_constraint_is_said(bound: Path) -> None:
 def test_nu_is_searched_under_a_constraint(bound: Path) -> None:
     runs = [r for r in records(bound, sweep="bound", kind="search") if "nu" in r.params]
     assert len({run.params["nu"] for run in runs}) > 4
-    assert {run.tags["feasible"] for run in runs} == {"true", "false"}
+    assert {run.tags["feasible"] for run in runs} == {True, False}
     final = records(bound, sweep="bound", kind="final", algorithm="safl_extended")[0]
-    kept = {r.tags["trial_id"] for r in runs if r.tags["feasible"] == "true"}
+    kept = {r.tags["trial_id"] for r in runs if r.tags["feasible"]}
     assert final.tags["source"] in kept
 
 
 def test_the_best_few_are_confirmed_and_the_best_of_these_repeated(confirmed: Path) -> None:
     searched = records(confirmed, sweep="confirmed", kind="search", heterogeneity="iid")
     assert len(searched) == 5 + 2
-    confirms = [r for r in searched if "confirm" in r.tags]
+    confirms = [r for r in searched if "-c" in r.tags["trial_id"]]
     assert len({r.tags["source"] for r in confirms}) == len(confirms) == 2
     assert {r.tags["seed"] for r in confirms} == {"1000000"}
     finals = records(confirmed, sweep="confirmed", kind="final", heterogeneity="iid")
@@ -84,9 +84,11 @@ def test_the_best_few_are_confirmed_and_the_best_of_these_repeated(confirmed: Pa
 
 def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(confirmed: Path) -> None:
     runs = records(confirmed, sweep="confirmed", kind="search", heterogeneity="iid")
-    origins = {r.tags["trial_id"][-5:]: r.tags["origin"] for r in runs if "confirm" not in r.tags}
+    origins = {
+        r.tags["trial_id"][-5:]: r.tags["origin"] for r in runs if "-c" not in r.tags["trial_id"]
+    }
     assert [origins[f"s000{i}"] for i in range(5)] == ["default", "warm", *["sampled"] * 3]
-    warm = next(r for r in runs if r.tags["origin"] == "warm" and "confirm" not in r.tags)
+    warm = next(r for r in runs if r.tags["origin"] == "warm" and "-c" not in r.tags["trial_id"])
     (tuned,) = (confirmed / "runs/bound/tuned").rglob("fedavg.yaml")
     assert float(warm.params["lr"]) == read(tuned).params["lr"]
     assert warm.tags["source"].startswith("digits · logreg · labels(2), tuned by bound: 0.")
