@@ -42,8 +42,8 @@ def test_a_journal(tmp_path: Path, command: str) -> None:
     paths = swept(tmp_path)
     study = study_file(tmp_path)
     raw = paths.journal.read_bytes()
-    assert raw.count(b'"format":2,') == 1
-    paths.journal.write_bytes(raw.replace(b'"format":2,', b""))
+    assert raw.count(b'"format":3,') == 1
+    paths.journal.write_bytes(raw.replace(b'"format":3,', b""))
     before = contents(tmp_path)
     done = suite_here(*command.format(study=study).split(), cwd=tmp_path, code=2)
     assert fault(done) == f"sweep s {OTHERWISE}"

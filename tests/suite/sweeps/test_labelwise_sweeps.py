@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import course, document, records, study_file, suite_here
+from tests.support.commands import curve, document, records, study_file, suite_here
 
 STUDY = """
 algorithms: [fedavg, fedprox]
@@ -28,7 +28,7 @@ def test_a_sweep_is_searched_and_ranked_by_macro_f1(tmp_path: Path) -> None:
     for kind, part in (("search", "val"), ("final", "test")):
         for run in records(tmp_path, kind=kind):
             assert run.tags["metric"] == "macro_f1"
-            last = [v for at, v in course(tmp_path, run, f"{part}_macro_f1") if at > 1]
+            last = [v for at, v in curve(tmp_path, run, f"{part}_macro_f1") if at > 1]
             assert run.metrics[f"{part}_score"] == pytest.approx(statistics.fmean(last))
             if kind == "final":
                 means.setdefault(run.tags["algorithm"], []).append(run.metrics["test_score"])

@@ -53,7 +53,6 @@ TAGS = {
     "study",
     "sweep",
     "entry_id",
-    "entry_name",
     "algorithm",
     "paper",
     "dataset",
