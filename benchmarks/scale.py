@@ -17,21 +17,20 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from suite.tracking.schema.names import grouped
-
 from measuring import parser, show
+from suite.formats import FORMAT
 from suite.runs import single
 from suite.search.trial import TrialRequest
 from suite.studies.study import check_study
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.schema.tags import PREFIX
-from suite.tracking.store import Store, first_tags
+from suite.tracking.store import Store
 from trials.run.result import TrialResult
 
 NAME = "scale"
@@ -75,22 +74,23 @@ class Quick(Store):
         folder = f"{self.artifacts}/{run_id}/artifacts"
         row = (run_id, name, "UNKNOWN", "", "", "unknown", "RUNNING", int((now - seconds) * 1000))
         self._put("runs", [(*row, None, "", "active", folder, experiment, None)])
-        named = first_tags(tags, parent) | {"mlflow.runName": name}
-        self._put("tags", [(key, text, run_id) for key, text in named.items()])
+        own = {PREFIX + key: str(value) for key, value in {"format": FORMAT, **tags}.items()}
+        own |= {"mlflow.runName": name, "mlflow.parentRunId": parent or ""}
+        self._put("tags", [(key, text, run_id) for key, text in own.items()])
         return run_id
 
     def log(
         self,
         run_id: str,
         params: Mapping[str, Any] | None = None,
-        history: list[dict[str, float]] | None = None,
+        history: Iterable[Mapping[str, float]] = (),
         tags: Mapping[str, Any] | None = None,
     ) -> None:
         """Params, tags, and metrics with step = round."""
         now, last = int(time.time() * 1000), {}
         points = [
-            (grouped(name), float(value), now, run_id, int(entry["round"]), 0)
-            for entry in history or []
+            (name, float(value), now, run_id, int(entry["round"]), 0)
+            for entry in history
             for name, value in entry.items()
             if name != "round"
         ]

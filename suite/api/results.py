@@ -29,7 +29,7 @@ def load(
     """Load the trials of sweeps, a row each, as docs/table.md says.
 
     `sources` are names of sweeps or studies, or paths of tables (`trials.parquet`); without any, all sweeps of the storage, or of
-    the tracking server. With `curves` their courses are columns too.
+    the tracking server. With `curves` their curves are columns too.
     """
     from suite.results.table import CURVES, PLAIN
 

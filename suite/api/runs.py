@@ -135,7 +135,7 @@ def replay(
 
     if not isinstance(run_id, str):
         raise no_name("run_id", run_id)
-    recorded = single.Recorded.run(store_of(storage, tracking_uri), run_id)
+    recorded = single.RecordedRun.run(store_of(storage, tracking_uri), run_id)
     return single.replay(recorded, data_root, lambda entry: None)
 
 

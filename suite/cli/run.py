@@ -120,7 +120,7 @@ def replay(
     else:
         from suite.tracking.store import open_existing
 
-        chosen = [single.Recorded.run(open_existing(tracking_uri, storage), run_id)]
+        chosen = [single.RecordedRun.run(open_existing(tracking_uri, storage), run_id)]
     differing, documents = 0, []
     for recorded in chosen:
         done, differences, near, _ = single.replay(recorded, data_root, show_evaluation)

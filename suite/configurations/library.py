@@ -17,8 +17,7 @@ from suite.configurations.configuration import Tuned
 from suite.console import say
 from suite.results.final_runs import number as number_of
 from suite.results.final_runs import run_id, spec_of
-from suite.results.table import FILE, read
-from suite.results.table import Table as TrialTable
+from suite.results.table import FILE, TrialTable, read
 from suite.results.tables import Tables, nothing_in, records
 from suite.tracking.tables import RecordedTable, recorded_tables
 from trials import algorithms

@@ -8,7 +8,7 @@ from typing import Any
 
 from reports.leaderboard.comparable import FinalRun
 from suite.results.query import AT_THE_END, METRIC, Query
-from suite.results.tables import Course, Row
+from suite.results.tables import History, Row
 from suite.tracking.schema.tags import dumps
 from trials.common.errors import UserError
 from trials.run import outcome
@@ -48,15 +48,15 @@ def is_lost(row: Row, metric: str) -> bool:
     return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
 
 
-def final_run(row: Row, course: Course, query: Query, own_target: float | None) -> FinalRun:
-    """Return a row as `query` asks for it; `course` has its `curves_for` that, `own_target` is its study's."""
+def final_run(row: Row, history: History, query: Query, own_target: float | None) -> FinalRun:
+    """Return a row as `query` asks for it; `history` has its `curves_for` that, `own_target` is its study's."""
     task, metric, at = row["metric"], query.metric, query.at
     pooled = TASKS[task].pooled
     recorded = _recorded(metric, task, pooled)
     name = f"test_{task if metric == 'best' else recorded}"
     lost = is_lost(row, name)
     wanted = {name, *COSTS[at]}
-    evaluations = [entry for entry in course if wanted & entry.keys()]
+    evaluations = [entry for entry in history if wanted & entry.keys()]
     if metric == "score" and at == "rounds":
         evaluations = []
     if at == "seconds" and not any(CLOCK in entry for entry in evaluations):
@@ -87,7 +87,7 @@ def final_run(row: Row, course: Course, query: Query, own_target: float | None) 
         score=row["test_score"] if metric == "score" else _score(row, query, values, there, lost, first),
         spent={name: number(row[name]) or 0.0 for name in COUNTED},
         params=params,
-        reached={} if lost else _reached(row, course, query.target, own_target),
+        reached={} if lost else _reached(row, history, query.target, own_target),
         reference=row["reference"],
         outside=row["outside"],
         away=row["away"],
@@ -137,15 +137,15 @@ def _recorded(metric: str, task: str, pooled: str) -> str:
 
 
 def _reached(
-    row: Row, course: Course, target: float | None, own_target: float | None
+    row: Row, history: History, target: float | None, own_target: float | None
 ) -> Mapping[str, float]:
-    """Return `REACHED` of a final run: as it was recorded for its study's target, of its course for another."""
+    """Return `REACHED` of a final run: as it was recorded for its study's target, of its history for another."""
     if target is None:
         return {}
     if row["reached"] is not None and own_target == target:
         known = {key: number(row[key]) for key in REACHED}
         return {key: value for key, value in known.items() if value is not None}
-    return reach(course, row["metric"], target)
+    return reach(history, row["metric"], target)
 
 
 def _score(

@@ -19,7 +19,7 @@ from reports.wording.words import short
 from suite.results.audits import audited
 from suite.results.final_runs import curves_for, final_run, number
 from suite.results.query import EVERYTHING, Query, why_none
-from suite.results.table import EntryFacts, Facts
+from suite.results.table import EntryFacts, TableFacts
 from suite.results.tables import Key, Tables, records
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
@@ -68,7 +68,7 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
 SHOWN = ("status", "sweep", "dataset", "model", "heterogeneity")
 
 
-def entries_of(tables: Tables) -> list[tuple[Facts, EntryFacts]]:
+def entries_of(tables: Tables) -> list[tuple[TableFacts, EntryFacts]]:
     """Return all entries, each with its sweep, in the order of their studies."""
     return [(facts, entry) for facts in tables.facts.values() for entry in facts.entries]
 
@@ -97,7 +97,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     entries = _places(entry.id for _, entry in known)
     sweeps = _places(facts)
     columns = curves_for(query, targets)
-    courses = tables.courses(columns) if columns else {}
+    histories = tables.histories(columns) if columns else {}
 
     def order(row: Mapping[str, Any]) -> tuple[int, ...]:
         """Place a final run as the study lists its scenarios; of equal ones the older sweep first."""
@@ -108,8 +108,8 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     runs, winners = [], {}
     for row in rows:
         key, winner = (row["sweep"], row["entry_id"]), TrialId.parse(row["source"])
-        course = courses.get((row["sweep"], row["trial_id"]), [])
-        run = final_run(row, course, query, own[row["sweep"]])
+        history = histories.get((row["sweep"], row["trial_id"]), [])
+        run = final_run(row, history, query, own[row["sweep"]])
         selected = _chosen(tables.searches.get(key), winner)
         runs.append(replace(run, page=pages.get(key, ""), selected=selected))
         winners[run.run_id] = winner
@@ -194,7 +194,7 @@ def _budgets(searches: Mapping[Key, pd.DataFrame]) -> dict[Key, int]:
     return {key: int(trials.groupby("replicate").size().max()) for key, trials in searches.items()}
 
 
-def searched(facts: Facts) -> str:
+def searched(facts: TableFacts) -> str:
     """Return the words for how a sweep found its configurations."""
     return searched_by(facts.study["sampler"], facts.study["trials"], LAG)
 
@@ -254,7 +254,7 @@ def _asked(query: Query, entry: EntryFacts) -> bool:
 
 def without_finals(
     tables: Tables, query: Query, going: Collection[Ongoing] = ()
-) -> list[tuple[Facts, EntryFacts]]:
+) -> list[tuple[TableFacts, EntryFacts]]:
     """Return the entries that are asked for and have no final run that came to its end, but for those of scenarios that still go on."""
     finals = query.rows(tables.finals)
     finals = finals[finals["status"] != "failed"]
@@ -268,7 +268,7 @@ def without_finals(
     ]
 
 
-def _note(tables: Tables, finals: pd.DataFrame, of: Facts, entry: EntryFacts) -> str:
+def _note(tables: Tables, finals: pd.DataFrame, of: TableFacts, entry: EntryFacts) -> str:
     """Say why an entry has no row."""
     ran = finals[(finals["sweep"] == of.name) & (finals["entry_id"] == entry.id)]
     tried = tables.searches.get((of.name, entry.id), ran.iloc[:0])

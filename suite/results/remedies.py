@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Mend, wider
-from suite.results.table import Facts
+from suite.results.table import TableFacts
 from suite.studies.study import LISTS, OPTIONS, Study, read_study, study_names
 from trials.algorithm import Range
 from trials.common.errors import UserError
@@ -28,7 +28,7 @@ Spans = dict[str, tuple[float, float]]
 
 
 def remedy(
-    sweep: Facts, facts: Sequence[tuple[str, Audit]], ranges: Searched, options: Sequence[str]
+    sweep: TableFacts, facts: Sequence[tuple[str, Audit]], ranges: Searched, options: Sequence[str]
 ) -> Mend:
     """Return the commands for a sweep whose rows have these facts, each beside its algorithm: one that doubles
     the trials or gives the largest space enough, one that moves out every end that a winner is at.
@@ -76,7 +76,7 @@ def _wider(facts: Sequence[tuple[str, Audit]], ranges: Searched, own: Collection
     return found
 
 
-def _changed(sweep: Facts) -> tuple[list[str], Spans]:
+def _changed(sweep: TableFacts) -> tuple[list[str], Spans]:
     """The options and ranges by which a sweep was not as its shipped study; of a study that is not shipped
     none is known, since its file may have said so.
     """

@@ -15,7 +15,7 @@ from reports.leaderboard.board import Leaderboard, Row
 from suite.results.final_runs import is_lost, number, run_id
 from suite.results.leaderboards import board_of, entries_of, searched, without_finals
 from suite.results.query import Query
-from suite.results.table import Facts
+from suite.results.table import TableFacts
 from suite.results.tables import SEARCHES, Key, Tables, records
 from suite.tracking.schema.leaderboard_view import run_page
 from suite.yaml_files import dump, write_files
@@ -80,7 +80,7 @@ def data_of(tables: Tables, query: Query, server: str) -> ReportData:
     """Return the data of a report of all of these tables."""
     board = board_of(tables, query)
     rows = {(row.sweep, row.entry_id): row for row in board.rows}
-    harvested = [(of.name, entry) for of, entry in entries_of(tables) if entry.tuned]
+    ended = [(of.name, entry) for of, entry in entries_of(tables) if entry.tuned]
     return ReportData(
         board=board,
         curves=_curves(tables, board),
@@ -92,16 +92,16 @@ def data_of(tables: Tables, query: Query, server: str) -> ReportData:
         ),
         failures=tuple(_failures(tables, query, board)),
         sweeps=tuple(_sweep(tables, facts) for facts in _shown(tables, board)),
-        tuned={(sweep, entry.id): entry.tuned for sweep, entry in harvested},
+        tuned={(sweep, entry.id): entry.tuned for sweep, entry in ended},
         importance={
             (sweep, entry.id): _importance(tables, (sweep, entry.id), entry.metric)
-            for sweep, entry in harvested
+            for sweep, entry in ended
         },
         server=server,
     )
 
 
-def _shown(tables: Tables, board: Leaderboard) -> list[Facts]:
+def _shown(tables: Tables, board: Leaderboard) -> list[TableFacts]:
     """Return what is said of the sweeps that a leaderboard shows."""
     named = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
     return [facts for name, facts in tables.facts.items() if name in named]
@@ -120,25 +120,25 @@ def _importance(tables: Tables, key: Key, metric: str) -> dict[str, float]:
 
 
 def _curves(tables: Tables, board: Leaderboard) -> tuple[Curve, ...]:
-    """Return the courses of the rows' final runs, but for those that are lost."""
+    """Return the curves of the rows' final runs, but for those that are lost."""
     finals = {run_id(final): final for final in tables.final_rows}
     costs = [f"{name}_curve" for name in COSTS["bytes"]]
-    courses = tables.courses(["test", *costs])
+    histories = tables.histories(["test", *costs])
     found = []
     for row in board.rows:
         for final in (finals[run] for run in row.runs):
             name = f"test_{final['metric']}"
             if is_lost(final, name):
                 continue
-            course = [e for e in courses[final["sweep"], final["trial_id"]] if name in e]
+            evaluations = [e for e in histories[final["sweep"], final["trial_id"]] if name in e]
             found.append(
                 Curve(
                     row.group,
                     final["algorithm"],
                     final["seed"],
-                    tuple(int(entry["round"]) for entry in course),
-                    tuple(entry[name] for entry in course),
-                    tuple(cost_until(entry, "bytes") for entry in course),
+                    tuple(int(entry["round"]) for entry in evaluations),
+                    tuple(entry[name] for entry in evaluations),
+                    tuple(cost_until(entry, "bytes") for entry in evaluations),
                     (final["split"], final["partition"], final["tuning"]),
                 )
             )
@@ -196,7 +196,7 @@ def _failures(tables: Tables, query: Query, board: Leaderboard) -> Iterable[Fail
         )
 
 
-def _sweep(tables: Tables, of: Facts) -> SweepFacts:
+def _sweep(tables: Tables, of: TableFacts) -> SweepFacts:
     """Return the study, versions, seeds and fingerprints behind a sweep's rows."""
     finals = tables.finals
     mine = finals[finals["sweep"] == of.name]
@@ -221,7 +221,7 @@ def _study_text(whole: Mapping[str, Any]) -> str:
     return dump(study)
 
 
-def _setting(of: Facts) -> dict[str, str]:
+def _setting(of: TableFacts) -> dict[str, str]:
     """Return what all algorithms of a sweep had alike, when it began, how long it took, and its budget."""
     shared = of.study.get("settings", {})
     found = {name: f"{shared[name]}" for name in SHARED if shared.get(name) is not None}

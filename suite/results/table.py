@@ -2,7 +2,7 @@
 
     runs/NAME/trials.parquet
 
-Any reader of Parquet opens it. What is one for the whole sweep (`Facts`) is in the metadata of its schema, under `suite`.
+Any reader of Parquet opens it. What is one for the whole sweep (`TableFacts`) is in the metadata of its schema, under `suite`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEY = b"suite"
 """What of the schema's metadata holds the facts."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its Arrow type (`list<...>`: a curve, one value an evaluation), its unit, and its meaning."""
 
     name: str
@@ -47,93 +47,93 @@ class Column(NamedTuple):
 
 TEXT, WHOLE, NUMBER, YES = "string", "int64", "float64", "bool_"
 COLUMNS = (
-    Column("sweep", TEXT, "", "the sweep's name"),
-    Column("study", TEXT, "", "the study's name"),
-    Column("trial_id", TEXT, "", "the trial's id within its sweep"),
-    Column(
+    TableColumn("sweep", TEXT, "", "the sweep's name"),
+    TableColumn("study", TEXT, "", "the study's name"),
+    TableColumn("trial_id", TEXT, "", "the trial's id within its sweep"),
+    TableColumn(
         "kind",
         TEXT,
         "",
         "`search`, `confirm` (repeats one of the best with a further seed), `final`, or `superseded`: a final run of a former best",
     ),
-    Column("entry_id", TEXT, "", "the entry's id: a hash of what is asked"),
-    Column("entry", TEXT, "", "the entry's readable name"),
-    Column("algorithm", TEXT, "", "the algorithm"),
-    Column("paper", TEXT, "", "where the algorithm is from"),
-    Column("dataset", TEXT, "", "the data set"),
-    Column("model", TEXT, "", "the model"),
-    Column("heterogeneity", TEXT, "", "the heterogeneity level"),
-    Column("metric", TEXT, "", "what the entry is ranked by: `accuracy`, `mse`, ..."),
-    Column("reference", YES, "", "whether it is shown without a rank"),
-    Column("outside", TEXT, "", "how its settings are not those that its paper assumes"),
-    Column("away", TEXT, "", "what its scenario lacks of its paper's own experiments"),
-    Column("replicate", TEXT, "", "the replicate of its entry: empty for the first, else `t2`, `d1`, `v1d1t2`"),
-    Column("split", WHOLE, "", "the split of that replicate, counted from 0"),
-    Column("partition", WHOLE, "", "the partition of that replicate, counted from 0"),
-    Column("tuning", WHOLE, "", "the tuning of that replicate, counted from 0"),
-    Column("number", WHOLE, "", "the number of the search trial that it is, or repeats"),
-    Column("origin", TEXT, "", "where its configuration is from: `default`, `published`, `warm`, `sampled`"),
-    Column("source", TEXT, "", "the search trial that it repeats; of a warm start, its source"),
-    Column("warm_start", TEXT, "", "the sources of the configurations that its entry started from"),
-    Column("params", TEXT, "JSON", "the configuration as the search chose it"),
-    Column("settings", TEXT, "JSON", "all settings that it ran under"),
-    Column("seed", WHOLE, "", "its run seed"),
-    Column("status", TEXT, "", "`finished`, `pruned`, `diverged`, `failed`"),
-    Column("feasible", YES, "", "whether it keeps the study's constraints; null without any"),
-    Column("not_finite", TEXT, "", "metrics without a mean, since they were not finite, between spaces"),
-    Column("error", TEXT, "", "the end of the traceback of a trial that failed"),
-    Column("last_round", WHOLE, "rounds", "the round of its last evaluation"),
-    Column("val_score", NUMBER, "metric", "the mean of its last three evaluations on validation data"),
-    Column("test_score", NUMBER, "metric", "the same on test data; of a trial that diverged, the untrained model's"),
-    Column("worst_clients", NUMBER, "metric", "test score of the worst 10 % of clients; of a lost run, the untrained model's"),
-    Column("client_spread", NUMBER, "metric", "standard deviation of the test score over clients"),
-    Column("client_steps", NUMBER, "steps", "all steps of all clients"),
-    Column("gradient_passes", NUMBER, "passes", "all full-gradient passes"),
-    Column("sample_gradients", NUMBER, "samples", "all samples whose gradient was taken"),
-    Column("uploaded_bytes", NUMBER, "bytes", "sent to the server"),
-    Column("downloaded_bytes", NUMBER, "bytes", "sent by the server"),
-    Column("peer_bytes", NUMBER, "bytes", "sent between clients"),
-    Column("reached", YES, "", "of a final run of a study with a target: whether it was reached"),
-    Column("reached_round", NUMBER, "rounds", "the first evaluation at or past the target"),
-    Column("reached_client_steps", NUMBER, "steps", "client steps until then"),
-    Column("reached_bytes", NUMBER, "bytes", "bytes in all directions until then"),
-    Column("rounds_to_target", NUMBER, "rounds", "of a search that bounds it: when validation reached the target"),
-    Column("partition_fingerprint", TEXT, "", "a checksum of samples, splits and owners"),
-    Column("execution", TEXT, "", "how rounds were computed"),
-    Column("chunk", WHOLE, "clients", "how many clients were computed at once; null: all"),
-    Column("halved", TEXT, "JSON", "from which round on memory held a smaller chunk only"),
-    Column("device", TEXT, "", "`cpu`, or the name of a GPU"),
-    Column("model_note", TEXT, "", "how a model of others was computed, and why"),
-    Column("data_note", TEXT, "", "how the columns of a table were made features"),
-    Column("seconds", NUMBER, "seconds", "how long it took"),
-    Column("version", TEXT, "", "the version of suite-fl"),
-    Column("torch_version", TEXT, "", "the version of PyTorch"),
-    Column("numba_version", TEXT, "", "the version of Numba"),
-    Column("git_commit", TEXT, "", "the commit of a checkout of suite"),
-    Column("run_id", TEXT, "", "its run in MLflow; empty until it is recorded"),
+    TableColumn("entry_id", TEXT, "", "the entry's id: a hash of what is asked"),
+    TableColumn("entry", TEXT, "", "the entry's readable name"),
+    TableColumn("algorithm", TEXT, "", "the algorithm"),
+    TableColumn("paper", TEXT, "", "where the algorithm is from"),
+    TableColumn("dataset", TEXT, "", "the data set"),
+    TableColumn("model", TEXT, "", "the model"),
+    TableColumn("heterogeneity", TEXT, "", "the heterogeneity level"),
+    TableColumn("metric", TEXT, "", "what the entry is ranked by: `accuracy`, `mse`, ..."),
+    TableColumn("reference", YES, "", "whether it is shown without a rank"),
+    TableColumn("outside", TEXT, "", "how its settings are not those that its paper assumes"),
+    TableColumn("away", TEXT, "", "what its scenario lacks of its paper's own experiments"),
+    TableColumn("replicate", TEXT, "", "the replicate of its entry: empty for the first, else `t2`, `d1`, `v1d1t2`"),
+    TableColumn("split", WHOLE, "", "the split of that replicate, counted from 0"),
+    TableColumn("partition", WHOLE, "", "the partition of that replicate, counted from 0"),
+    TableColumn("tuning", WHOLE, "", "the tuning of that replicate, counted from 0"),
+    TableColumn("number", WHOLE, "", "the number of the search trial that it is, or repeats"),
+    TableColumn("origin", TEXT, "", "where its configuration is from: `default`, `published`, `warm`, `sampled`"),
+    TableColumn("source", TEXT, "", "the search trial that it repeats; of a warm start, its source"),
+    TableColumn("warm_start", TEXT, "", "the sources of the configurations that its entry started from"),
+    TableColumn("params", TEXT, "JSON", "the configuration as the search chose it"),
+    TableColumn("settings", TEXT, "JSON", "all settings that it ran under"),
+    TableColumn("seed", WHOLE, "", "its run seed"),
+    TableColumn("status", TEXT, "", "`finished`, `pruned`, `diverged`, `failed`"),
+    TableColumn("feasible", YES, "", "whether it keeps the study's constraints; null without any"),
+    TableColumn("not_finite", TEXT, "", "metrics without a mean, since they were not finite, between spaces"),
+    TableColumn("error", TEXT, "", "the end of the traceback of a trial that failed"),
+    TableColumn("last_round", WHOLE, "rounds", "the round of its last evaluation"),
+    TableColumn("val_score", NUMBER, "metric", "the mean of its last three evaluations on validation data"),
+    TableColumn("test_score", NUMBER, "metric", "the same on test data; of a trial that diverged, the untrained model's"),
+    TableColumn("worst_clients", NUMBER, "metric", "test score of the worst 10 % of clients; of a lost run, the untrained model's"),
+    TableColumn("client_spread", NUMBER, "metric", "standard deviation of the test score over clients"),
+    TableColumn("client_steps", NUMBER, "steps", "all steps of all clients"),
+    TableColumn("gradient_passes", NUMBER, "passes", "all full-gradient passes"),
+    TableColumn("sample_gradients", NUMBER, "samples", "all samples whose gradient was taken"),
+    TableColumn("uploaded_bytes", NUMBER, "bytes", "sent to the server"),
+    TableColumn("downloaded_bytes", NUMBER, "bytes", "sent by the server"),
+    TableColumn("peer_bytes", NUMBER, "bytes", "sent between clients"),
+    TableColumn("reached", YES, "", "of a final run of a study with a target: whether it was reached"),
+    TableColumn("reached_round", NUMBER, "rounds", "the first evaluation at or past the target"),
+    TableColumn("reached_client_steps", NUMBER, "steps", "client steps until then"),
+    TableColumn("reached_bytes", NUMBER, "bytes", "bytes in all directions until then"),
+    TableColumn("rounds_to_target", NUMBER, "rounds", "of a search that bounds it: when validation reached the target"),
+    TableColumn("partition_fingerprint", TEXT, "", "a checksum of samples, splits and owners"),
+    TableColumn("execution", TEXT, "", "how rounds were computed"),
+    TableColumn("chunk", WHOLE, "clients", "how many clients were computed at once; null: all"),
+    TableColumn("halved", TEXT, "JSON", "from which round on memory held a smaller chunk only"),
+    TableColumn("device", TEXT, "", "`cpu`, or the name of a GPU"),
+    TableColumn("model_note", TEXT, "", "how a model of others was computed, and why"),
+    TableColumn("data_note", TEXT, "", "how the columns of a table were made features"),
+    TableColumn("seconds", NUMBER, "seconds", "how long it took"),
+    TableColumn("version", TEXT, "", "the version of suite-fl"),
+    TableColumn("torch_version", TEXT, "", "the version of PyTorch"),
+    TableColumn("numba_version", TEXT, "", "the version of Numba"),
+    TableColumn("git_commit", TEXT, "", "the commit of a checkout of suite"),
+    TableColumn("run_id", TEXT, "", "its run in MLflow; empty until it is recorded"),
 )  # fmt: skip
-"""What a row says besides the course of its trial."""
+"""What a row says besides the history of its trial."""
 CURVES = (
-    Column("round", "list<int32>", "rounds", "the round of each evaluation, the untrained model's (0) first"),
-    Column("val", "list<double>", "metric", "the ranked metric on validation data"),
-    Column("test", "list<double>", "metric", "the ranked metric on test data"),
-    Column("val_loss", "list<double>", "loss", "the loss on validation data"),
-    Column("test_loss", "list<double>", "loss", "the loss on test data"),
-    Column("train_loss", "list<double>", "loss", "the mean minibatch loss of the round's local training"),
-    Column("test_top5_accuracy", "list<double>", "share", "top-5 accuracy on test data"),
-    Column("test_worst10", "list<double>", "metric", "the mean of the worst 10 % of clients: untrained and final model"),
-    Column("test_spread", "list<double>", "metric", "the standard deviation over clients: untrained and final model"),
-    Column("test_personal", "list<double>", "metric", "the mean over clients, each with its own model on its own data"),
-    Column("test_fine_tuned", "list<double>", "metric", "the same once clients trained the final model further"),
-    Column("test_unseen", "list<double>", "metric", "the mean over clients that took no part in training"),
-    Column("client_steps_curve", "list<double>", "steps", "client steps until then"),
-    Column("sample_gradients_curve", "list<double>", "samples", "samples whose gradient was taken until then"),
-    Column("uploaded_bytes_curve", "list<double>", "bytes", "sent to the server until then"),
-    Column("downloaded_bytes_curve", "list<double>", "bytes", "sent by the server until then"),
-    Column("peer_bytes_curve", "list<double>", "bytes", "sent between clients until then"),
-    Column("simulated_time_curve", "list<double>", "seconds", "simulated time until then, where a level has speeds"),
+    TableColumn("round", "list<int32>", "rounds", "the round of each evaluation, the untrained model's (0) first"),
+    TableColumn("val", "list<double>", "metric", "the ranked metric on validation data"),
+    TableColumn("test", "list<double>", "metric", "the ranked metric on test data"),
+    TableColumn("val_loss", "list<double>", "loss", "the loss on validation data"),
+    TableColumn("test_loss", "list<double>", "loss", "the loss on test data"),
+    TableColumn("train_loss", "list<double>", "loss", "the mean minibatch loss of the round's local training"),
+    TableColumn("test_top5_accuracy", "list<double>", "share", "top-5 accuracy on test data"),
+    TableColumn("test_worst10", "list<double>", "metric", "the mean of the worst 10 % of clients: untrained and final model"),
+    TableColumn("test_spread", "list<double>", "metric", "the standard deviation over clients: untrained and final model"),
+    TableColumn("test_personal", "list<double>", "metric", "the mean over clients, each with its own model on its own data"),
+    TableColumn("test_fine_tuned", "list<double>", "metric", "the same once clients trained the final model further"),
+    TableColumn("test_unseen", "list<double>", "metric", "the mean over clients that took no part in training"),
+    TableColumn("client_steps_curve", "list<double>", "steps", "client steps until then"),
+    TableColumn("sample_gradients_curve", "list<double>", "samples", "samples whose gradient was taken until then"),
+    TableColumn("uploaded_bytes_curve", "list<double>", "bytes", "sent to the server until then"),
+    TableColumn("downloaded_bytes_curve", "list<double>", "bytes", "sent by the server until then"),
+    TableColumn("peer_bytes_curve", "list<double>", "bytes", "sent between clients until then"),
+    TableColumn("simulated_time_curve", "list<double>", "seconds", "simulated time until then, where a level has speeds"),
 )  # fmt: skip
-"""The course of a trial: of one of the search `round`, `val` and `test` alone. NaN where an evaluation lacks the metric,
+"""The history of a trial: of one of the search `round`, `val` and `test` alone. NaN where an evaluation lacks the metric,
 null where all do. They are read only where they are asked for.
 """
 SEARCH_CURVES = ("round", "val", "test")
@@ -188,7 +188,7 @@ def _span(of: Range) -> dict[str, Any]:
     return {"type": of.type} | {k: v for k, v in values.items() if not any(v is u for u in usual)}
 
 
-class Facts(BaseModel):
+class TableFacts(BaseModel):
     """What is one for a whole sweep. `study` is its study, with `study_file` the path that a person gave; `journal` is how many bytes the
     journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
     name. `experiment` and `run_id` are where MLflow has it.
@@ -214,10 +214,10 @@ class Facts(BaseModel):
 
 
 @dataclass(frozen=True)
-class Table:
+class TrialTable:
     """The trials of one sweep: a `pyarrow.Table`, or the path of a file, which is read where columns are asked for."""
 
-    facts: Facts
+    facts: TableFacts
     source: Any
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
@@ -267,7 +267,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     return pa.Table.from_pylist(list(rows), schema=schema())
 
 
-def write(path: Path, table: Table) -> None:
+def write(path: Path, table: TrialTable) -> None:
     """Write a table whole: who reads meanwhile has the one before. Raises `UserError` where the folder takes no file."""
     with writable(path.parent):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -280,7 +280,7 @@ def write(path: Path, table: Table) -> None:
             part.unlink(missing_ok=True)
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> TrialTable:
     """Open a table without reading its rows. Raises `UserError` in one line where it is absent, damaged, larger than memory, none
     of a sweep's, or of another version.
     """
@@ -301,10 +301,10 @@ def read(path: Path) -> Table:
         lacking = [c.name for c in COLUMNS + CURVES if c.name not in columns.names]
         what = f"lacks the column {lacking[0]}" if lacking else "has other columns"
         raise UserError(f"table {path} {what}")
-    return Table(content, path)
+    return TrialTable(content, path)
 
 
-def _facts(path: Path, text: bytes) -> Facts:
+def _facts(path: Path, text: bytes) -> TableFacts:
     damaged = UserError(f"table {path} is damaged: its metadata cannot be read")
     try:
         content = json.loads(text)
@@ -313,7 +313,7 @@ def _facts(path: Path, text: bytes) -> Facts:
         raise damaged from None
     check_format(f"table {path}", version)
     try:
-        return Facts.model_validate(content)
+        return TableFacts.model_validate(content)
     except ValidationError:
         raise damaged from None
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from suite.console import say
-from suite.results.table import PLAIN, Facts, Table, curve_columns
+from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
 from trials.common.errors import UserError, unknown
 from trials.scoring.metrics import TASKS
 
@@ -25,7 +25,7 @@ Key = tuple[str, str]
 """A sweep and one of its entries."""
 Row = Mapping[str, Any]
 """A row of a table, by column."""
-Course = list[dict[str, float]]
+History = list[dict[str, float]]
 """The evaluations of a trial, each with its `round` and what of the metrics asked for is finite there."""
 
 
@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
     sweep: str
     study: str
-    open: Callable[[], Table]
+    open: Callable[[], TrialTable]
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Tables:
         return None, (name,), f"{name} is a study; its sweeps: {', '.join(dict.fromkeys(own))}"
 
     @cached_property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[TrialTable]:
         """All tables, opened; those of the oldest sweeps first."""
         found = []
         for source in self.sources:
@@ -92,7 +92,7 @@ class Tables:
         return sorted(found, key=lambda table: table.facts.began)
 
     @property
-    def facts(self) -> dict[str, Facts]:
+    def facts(self) -> dict[str, TableFacts]:
         """What is said of each sweep as a whole."""
         return {table.facts.name: table.facts for table in self.tables}
 
@@ -122,11 +122,11 @@ class Tables:
         """The final runs, a mapping each."""
         return records(self.finals)
 
-    def courses(self, columns: Collection[str]) -> dict[Key, Course]:
+    def histories(self, columns: Collection[str]) -> dict[Key, History]:
         """Return these curves of each final run, by sweep and trial."""
         names = ["sweep", "trial_id", "metric", "round", *columns]
         rows = records(self.frame(names, FINALS))
-        return {(row["sweep"], row["trial_id"]): course(row, columns) for row in rows}
+        return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
 def records(frame: pd.DataFrame) -> list[Row]:
@@ -134,7 +134,7 @@ def records(frame: pd.DataFrame) -> list[Row]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def course(row: Row, columns: Iterable[str]) -> Course:
+def history_of(row: Row, columns: Iterable[str]) -> History:
     """Return the evaluations of a row as a history, whose metrics have their full names."""
     metric = row["metric"]
     named = curve_columns(metric, TASKS[metric].pooled)

@@ -13,7 +13,7 @@ from reports.frames import frame
 from suite.execution.stop_signal import HaltedError
 from suite.results.final_runs import spec_of
 from suite.results.table import CURVES, PLAIN
-from suite.results.tables import course, records
+from suite.results.tables import history_of, records
 from suite.runs.saving import save
 from suite.tracking import usual
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params
@@ -257,7 +257,7 @@ class Replay(NamedTuple):
     exact: bool
 
 
-class Recorded(NamedTuple):
+class RecordedRun(NamedTuple):
     """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.schema.tags.run_tags`), and
     the evaluations of what is compared.
     """
@@ -268,7 +268,7 @@ class Recorded(NamedTuple):
     history: Sequence[Mapping[str, float]]
 
     @classmethod
-    def run(cls, store: "Store", run_id: str) -> "Recorded":
+    def run(cls, store: "Store", run_id: str) -> "RecordedRun":
         """Read one of MLflow's; raises `UserError` for one that is none of a trial."""
         record = store.get(run_id)
         name = f"run {record.run_id}"
@@ -287,7 +287,7 @@ class Recorded(NamedTuple):
         return cls(name, spec, ran, store.curve(record, measured))
 
     @classmethod
-    def row(cls, row: Mapping[str, Any], code: Mapping[str, str]) -> "Recorded":
+    def row(cls, row: Mapping[str, Any], code: Mapping[str, str]) -> "RecordedRun":
         """Take a row of a table, with its curves; `code` are the SHA-256 of others' code by name."""
         spec = spec_of(row)
         ran = {name: row[name] for name in ("execution", "device") if row[name]}
@@ -298,20 +298,20 @@ class Recorded(NamedTuple):
             ran["halved"] = json.loads(row["halved"])
         ran["code"] = {name: code[name] for name in spec.code if name in code}
         columns = [column.name for column in CURVES if column.name != "round"]
-        return cls(f"trial {row['trial_id']}", spec, ran, course(row, columns))
+        return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, columns))
 
 
-def sample(tables: "Tables", count: int, seed: int | None = None) -> list[Recorded]:
+def sample(tables: "Tables", count: int, seed: int | None = None) -> list[RecordedRun]:
     """Return a random sample of the trials of tables that ran to their end."""
     names = [*PLAIN, *(column.name for column in CURVES)]
     rows = tables.frame(names)
     rows = rows[rows["status"] == "finished"]
     facts = tables.facts
     drawn = rows.sample(min(count, len(rows)), random_state=seed)
-    return [Recorded.row(row, facts[row["sweep"]].code) for row in records(drawn)]
+    return [RecordedRun.row(row, facts[row["sweep"]].code) for row in records(drawn)]
 
 
-def replay(recorded: Recorded, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
+def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
     """Run a recorded run again, on the device of the record; the metrics whose values differ in any bit
     (times aside). On another device, where that one is not at hand, those that differ by more than
     rounding: `ROUNDING` of the value, or of 1 where that is more.
@@ -345,7 +345,7 @@ def _device_for(recorded: str) -> tuple[str, str]:
     return here, f"computed on {recorded}, repeated on {name}: other devices agree only to rounding"
 
 
-def _differences(recorded: Recorded, run: Finished, tolerance: float) -> list[str]:
+def _differences(recorded: RecordedRun, run: Finished, tolerance: float) -> list[str]:
     found = []
     if recorded.ran.get("fingerprint") != run.data.fingerprint:
         found.append("partition_fingerprint: the data or their partition are not the same")

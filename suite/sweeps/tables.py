@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from suite.console import say
-from suite.results.table import FILE, Facts, Table, read
+from suite.results.table import FILE, TableFacts, TrialTable, read
 from suite.results.tables import Source, Tables, nothing_in
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
@@ -18,6 +18,9 @@ from suite.sweeps.status import sweeps
 from suite.tracking import RUNS
 from suite.tracking.tables import recorded_tables
 from trials.common.errors import UserError
+
+VERSIONS = ("version", "torch_version", "numba_version", "git_commit")
+"""What the first line of a journal says of what made it."""
 
 
 def open_tables(
@@ -43,12 +46,12 @@ def open_tables(
 
 def _of_files(files: Sequence[Path]) -> list[Source]:
     """Return the tables in files; another sweep of a name that there was gets its id behind it."""
-    named: dict[str, Table] = {}
+    named: dict[str, TrialTable] = {}
     for table in map(read, files):
         facts = table.facts
         if facts.name in named and named[facts.name].facts.id != facts.id:
             facts = facts.model_copy(update={"name": f"{facts.name}-{facts.id[:6]}"})
-        named[facts.name] = Table(facts, table.source)
+        named[facts.name] = TrialTable(facts, table.source)
     return [Source(n, of.facts.study_name, lambda of=of: of) for n, of in named.items()]  # type: ignore[misc]
 
 
@@ -71,7 +74,7 @@ def _begin(folder: Path) -> dict[str, object]:
     return {}
 
 
-def local_table(storage: Path, name: str) -> Table:
+def local_table(storage: Path, name: str) -> TrialTable:
     """Return the table of a sweep of this machine: its file, where the sweep has ended since its journal grew last, else its journal's
     trials. Raises `UserError` where the journal is damaged.
     """
@@ -88,7 +91,9 @@ def local_table(storage: Path, name: str) -> Table:
     study = Study.model_validate(begun.study)
     entries = make_entries(study, f"sweep {name}")
     names = name, begun.study_name
-    rows = TrialRows(names, study, entries, begun.warm, begun.versions, before, state.ended)
+    first = _begin(paths.folder)
+    versions = {name: str(first[name]) for name in VERSIONS if name in first}
+    rows = TrialRows(names, study, entries, begun.warm, versions, before, state.ended)
     for trial_id, request in state.requested.items():
         if trial_id in state.ended and trial_id not in rows.there:
             rows.add(request, state.ended[trial_id])
@@ -96,18 +101,18 @@ def local_table(storage: Path, name: str) -> Table:
     now = {
         "study": begun.study,
         "entries": entry_facts(entries, before),
-        "versions": begun.versions,
+        "versions": versions,
         "ended": None,
     }
     if before is not None:
         facts = before.facts.model_copy(update=now)
     else:
         began = os.stat(paths.journal).st_mtime
-        facts = Facts(name=name, id=begun.id, study_name=names[1], began=began, **now)
-    return Table(facts, rows.table(state.recorded, finals))
+        facts = TableFacts(name=name, id=begun.id, study_name=names[1], began=began, **now)
+    return TrialTable(facts, rows.table(state.recorded, finals))
 
 
-def earlier(paths: SweepPaths) -> Table | None:
+def earlier(paths: SweepPaths) -> TrialTable | None:
     """Return the table that a sweep wrote last; None where there is none that can be read: the journal has all."""
     with suppress(UserError):
         return read(paths.folder / FILE)

@@ -159,7 +159,7 @@ def records(folder: Path, **tags: str) -> list[Run]:
     return found
 
 
-def course(folder: Path, run: Run, metric: str) -> list[tuple[int, float]]:
+def curve(folder: Path, run: Run, metric: str) -> list[tuple[int, float]]:
     """(round, value) of a metric that a run recorded."""
     store = Store(None, folder / "runs")
     entries = store.curve(store.get(run.run_id), [metric])

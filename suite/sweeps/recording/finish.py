@@ -41,7 +41,7 @@ class Finish:
             before = table.before
             assert before is not None
             rows = {entry.id: (entry.row, entry.tuned) for entry in before.facts.entries}
-            table.harvest = rows
+            table.brought_in = rows
             table.write(finals, before.facts.ended)
             tables = table.tables(finals)
             return board_of(tables, query) if former else None
@@ -54,7 +54,7 @@ class Finish:
             board = board_of(tables, query)
             for scenario, row in enumerate(board.rows):
                 tuned = tuned_of(tables, row, board.rows)
-                table.harvest[row.entry_id] = self._publish(row, tuned, scenario), tuned.text()
+                table.brought_in[row.entry_id] = self._publish(row, tuned, scenario), tuned.text()
         for record in former:
             store.delete(record.run_id)
         self.recording.close("FINISHED")

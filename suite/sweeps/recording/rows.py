@@ -9,7 +9,7 @@ from typing import Any
 from suite.results.table import (
     SEARCH_CURVES,
     EntryFacts,
-    Table,
+    TrialTable,
     curve_columns,
     rows_table,
 )
@@ -47,7 +47,7 @@ class TrialRows:
         entries: Iterable[Entry],
         warm: Mapping[str, Sequence[InitialConfiguration]],
         versions: Mapping[str, str],
-        before: Table | None = None,
+        before: TrialTable | None = None,
         ended: Collection[str] = (),
     ) -> None:
         self.study, self.names, self.versions = study, names, versions
@@ -63,7 +63,7 @@ class TrialRows:
         if before is not None:
             self._take(before, set(ended))
 
-    def _take(self, before: Table, ended: set[str]) -> None:
+    def _take(self, before: TrialTable, ended: set[str]) -> None:
         found = before.whole()
         ids = found["trial_id"].to_pylist()
         kept = [number for number, trial_id in enumerate(ids) if trial_id in ended]
@@ -183,12 +183,12 @@ class TrialRows:
         return found
 
 
-def entry_facts(entries: Iterable[Entry], before: Table | None = None) -> list[EntryFacts]:
+def entry_facts(entries: Iterable[Entry], before: TrialTable | None = None) -> list[EntryFacts]:
     """Return what a table says of entries, with the rows and tuned files that an earlier one had of them."""
-    harvest = {of.id: (of.row, of.tuned) for of in before.facts.entries} if before else {}
+    brought_in = {of.id: (of.row, of.tuned) for of in before.facts.entries} if before else {}
     found = []
     for entry in entries:
-        row, tuned = harvest.get(entry.id, ("", ""))
+        row, tuned = brought_in.get(entry.id, ("", ""))
         found.append(
             EntryFacts(
                 id=entry.id,
@@ -226,7 +226,7 @@ def _of_clients(outcome: TrialResult, name: str, metric: str) -> float | None:
 def _curves(
     request: TrialRequest, outcome: TrialResult, metric: str, pooled: str
 ) -> dict[str, list[float] | None]:
-    """Return the course of a trial, what is not finite as NaN; None for what none of its evaluations has."""
+    """Return the history of a trial, what is not finite as NaN; None for what none of its evaluations has."""
     found: dict[str, list[float] | None] = {}
     for column, name in curve_columns(metric, pooled).items():
         if request.counted and column not in SEARCH_CURVES:

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Collection
 
-from suite.results.table import FILE, Facts, Table, write
+from suite.results.table import FILE, TableFacts, TrialTable, write
 from suite.results.tables import Source, Tables
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.paths import SweepPaths
@@ -28,7 +28,7 @@ class SweepTable:
         self,
         paths: SweepPaths,
         recording: SweepRecording,
-        before: Table | None,
+        before: TrialTable | None,
         ended: Collection[str],
     ) -> None:
         if before is not None and before.facts.id != recording.sweep_id:
@@ -37,7 +37,7 @@ class SweepTable:
         self.cut = ""
         runs = before.columns(["run_id"])["run_id"] if before else ()
         self.former_runs = [run_id for run_id in runs if run_id]
-        self.harvest: dict[str, tuple[str, str]] = {}
+        self.brought_in: dict[str, tuple[str, str]] = {}
         """Of each entry its leaderboard row's run in MLflow and its tuned file, once the sweep has ended."""
         self._began = before.facts.began if before else time.time()
         self._next = 0.0
@@ -58,16 +58,16 @@ class SweepTable:
             self.rows.there.add(request.trial_id)
             self.rows.add(request, outcome)
 
-    def now(self, finals: Collection[str], ended: float | None = None) -> Table:
+    def now(self, finals: Collection[str], ended: float | None = None) -> TrialTable:
         """Return it as it is; `finals` are the final runs of what is best now, `ended` is when the sweep did."""
         of, before = self.recording, self.before
         names = of.study.sampler, *sorted(of.search.code)
         entries = entry_facts(of.entries.values(), before)
         for place, entry in enumerate(entries):
             if ended is not None:
-                row, tuned = self.harvest.get(entry.id, ("", ""))
+                row, tuned = self.brought_in.get(entry.id, ("", ""))
                 entries[place] = entry.model_copy(update={"row": row, "tuned": tuned})
-        facts = Facts(
+        facts = TableFacts(
             name=of.name,
             id=of.sweep_id,
             study_name=of.study_name,
@@ -83,7 +83,7 @@ class SweepTable:
             experiment=of.experiment,
             run_id=of.sweep_run,
         )
-        return Table(facts, self.rows.table(of.recorded, finals))
+        return TrialTable(facts, self.rows.table(of.recorded, finals))
 
     def tables(self, finals: Collection[str]) -> Tables:
         """Return it as leaderboards read it."""

@@ -6,7 +6,7 @@ import pytest
 
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
-from suite.results.table import FILE, Table, read, write
+from suite.results.table import FILE, TrialTable, read, write
 from suite.sweeps.tables import open_tables
 from tests.support.stores import recorded
 
@@ -18,7 +18,7 @@ def test_a_board_is_the_same_in_whatever_order_its_search_trials_are(
     board = json.dumps(read_leaderboard(open_tables(storage), Query("s")).as_dict())
     table = read(storage / "s" / FILE)
     rows = table.whole()
-    back = Table(table.facts, rows.take(list(range(len(rows)))[::-1]))
+    back = TrialTable(table.facts, rows.take(list(range(len(rows)))[::-1]))
     write(tmp_path / "back.parquet", back)
     again = read_leaderboard(open_tables(storage, files=[tmp_path / "back.parquet"]))
     assert json.dumps(again.as_dict()).replace(" --storage", "") == board.replace(

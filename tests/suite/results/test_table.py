@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import suite
-from suite.results.table import COLUMNS, CURVES, FILE, KEY, Table, read, write
+from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, write
 from suite.sweeps.tables import local_table, open_tables
 from tests.support.commands import fault, suite_here
 from tests.support.stores import recorded
@@ -72,7 +72,7 @@ def test_a_colleague_ranks_and_reports_with_the_file_alone(mailed: Path, storage
 
 def test_two_sweeps_of_one_name_stand_side_by_side(mailed: Path, tmp_path: Path):
     table = read(mailed)
-    other = Table(table.facts.model_copy(update={"id": "f" * 32}), table.whole())
+    other = TrialTable(table.facts.model_copy(update={"id": "f" * 32}), table.whole())
     write(tmp_path / "theirs.parquet", other)
     tables = open_tables(tmp_path, files=[mailed, tmp_path / "theirs.parquet"])
     assert [source.sweep for source in tables.sources] == ["s", "s-ffffff"]

@@ -43,7 +43,7 @@ def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def again(store: Store, run_id: str) -> single.Replay:
-    return single.replay(store, run_id, None, lambda entry: None)
+    return single.replay(single.RecordedRun.run(store, run_id), None, lambda entry: None)
 
 
 def test_a_device_is_recorded(run_on):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.results.table import FILE, Table, read, write
+from suite.results.table import FILE, TrialTable, read, write
 from suite.sweeps.journal.paths import MARKER, SweepPaths
 from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.sweep_table import SweepTable
@@ -269,7 +269,7 @@ def two_entries(tmp_path: Path) -> SweepPaths:
         for entry in table.facts.entries
     ]
     facts = table.facts.model_copy(update={"entries": entries})
-    write(place.folder / FILE, Table(facts, table.whole()))
+    write(place.folder / FILE, TrialTable(facts, table.whole()))
     return place
 
 

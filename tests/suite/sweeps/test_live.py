@@ -54,7 +54,7 @@ def running(store: Store, sweep: SimpleNamespace) -> list:
     return store.find(sweep=sweep.name, kind="running")
 
 
-def course(store: Store, run_id: str) -> list[tuple[int, float]]:
+def curve(store: Store, run_id: str) -> list[tuple[int, float]]:
     entries = store.curve(store.get(run_id), ["val_accuracy"])
     return [(int(one["round"]), one["val_accuracy"]) for one in entries]
 
@@ -75,12 +75,12 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
     sweep.writes.pop()()
     (run,) = running(store, sweep)
     assert (run.status, run.tags["trial_id"]) == ("RUNNING", ask.trial_id)
-    assert course(store, run.run_id) == [(0, 0.0), (5, 0.25)]
+    assert curve(store, run.run_id) == [(0, 0.0), (5, 0.25)]
     outcome.history.append(entry(10))
     sweep.clock[0] = 2.0
     sweep.live.reported(ask, outcome)
     sweep.writes.pop()()
-    assert course(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5)]
+    assert curve(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5)]
     assert store.find(sweep=sweep.name, kind="search") == []
 
     sweep.live.over(ask)
@@ -90,7 +90,7 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
     (found,) = store.find(sweep=sweep.name, kind="search")
     assert (found.run_id, found.status) == (run.run_id, "FINISHED")
     assert (found.tags["status"], found.metrics["val_score"]) == ("finished", 0.9)
-    assert [at for at, _ in course(store, run.run_id)] == [0, 5, 10, 20]
+    assert [at for at, _ in curve(store, run.run_id)] == [0, 5, 10, 20]
     params = store.client.get_run(found.run_id).data.params
     assert params["lr"] == str(ask.params["lr"])
 
@@ -171,4 +171,4 @@ def test_a_record_that_fails_halfway_is_written_anew_and_once(store, sweep, monk
     run_id = recorded(sweep, ask, ended)
     (found,) = store.find(sweep=sweep.name, trial_id=ask.trial_id)
     assert found.run_id == run_id
-    assert [at for at, _ in course(store, run_id)] == [0, 20]
+    assert [at for at, _ in curve(store, run_id)] == [0, 20]

@@ -7,7 +7,7 @@ import pytest
 
 from suite.configurations.configuration import read
 from tests.support.commands import (
-    course,
+    curve,
     document,
     fault,
     histories,
@@ -47,13 +47,13 @@ def test_clients_own_models_are_ranked_above_the_server_s(swept: Path) -> None:
     for row in board["rows"]:
         finals = records(swept, kind="final", algorithm=row["algorithm"])
         means = [
-            statistics.fmean(v for at, v in course(swept, run, "test_accuracy_personal") if at > 1)
+            statistics.fmean(v for at, v in curve(swept, run, "test_accuracy_personal") if at > 1)
             for run in finals
         ]
         assert row["mean"] == pytest.approx(statistics.fmean(means))
         assert row["worst_clients"] is not None
         firsts = [
-            next(at for at, v in course(swept, run, "test_accuracy_personal") if at and v >= 0.3)
+            next(at for at, v in curve(swept, run, "test_accuracy_personal") if at and v >= 0.3)
             for run in finals
         ]
         assert row["rounds_to_target"] == statistics.fmean(firsts)
@@ -61,7 +61,7 @@ def test_clients_own_models_are_ranked_above_the_server_s(swept: Path) -> None:
 
 def test_the_search_sees_the_mean_over_clients_on_validation_data(swept: Path) -> None:
     for run in records(swept, kind="search"):
-        found = [v for at, v in course(swept, run, "val_accuracy_personal") if at > 1]
+        found = [v for at, v in curve(swept, run, "val_accuracy_personal") if at > 1]
         assert run.metrics["val_score"] == pytest.approx(statistics.fmean(found))
         assert run.tags["metric"] == "accuracy_personal"
 

@@ -36,7 +36,7 @@ from trials.scoring.metrics import DERIVED, REACHED
 ENTRIES, TRIALS, SEEDS = 4, 6, 2
 SUMMARY = """study name entries trials_finished trials_pruned trials_diverged trials_failed final_runs
 seconds tracking_uri experiment_id storage"""
-TAGS = """kind study sweep entry_id entry_name algorithm paper dataset model heterogeneity
+TAGS = """kind study sweep entry_id algorithm paper dataset model heterogeneity
 partition_fingerprint seed trial_id origin status version"""
 
 
