@@ -1,7 +1,7 @@
 """On what a run was computed: recorded, and asked for again when it is repeated."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from suite.cli.app import app
 from suite.runs import single
-from suite.tracking.store import Store
+from suite.tracking.store import Record, Store
 from trials.common.device import computes, name_of
 from trials.run import running
 from trials.run.saved_model import SavedModel
@@ -84,13 +84,13 @@ def test_another_device_agrees_to_rounding(run_on):
 @pytest.mark.parametrize(("apart", "said"), [(1e-3, 0), (0.1, 1), (float("nan"), 1)])
 def test_what_is_more_than_rounding_is_said(run_on, monkeypatch, apart, said):
     store, run_id = run_on(CARD)
-    history = Store.history
+    curve = Store.curve
 
-    def other(self: Store, run: str, metric: str) -> list[tuple[int, float]]:
-        found = history(self, run, metric)
-        return [(at, v + apart) for at, v in found[:1]] if metric == "test_loss" else found
+    def other(self: Store, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
+        first, *rest = curve(self, record, metrics)
+        return [{**first, "test_loss": first["test_loss"] + apart}, *rest]
 
-    monkeypatch.setattr(Store, "history", other)
+    monkeypatch.setattr(Store, "curve", other)
     assert len(again(store, run_id).differences) == said
 
 
