@@ -100,7 +100,7 @@ def test_a_metric_of_all_labels_alike_is_searched_and_ranked(tmp_path: Path) -> 
     for kind, part in (("search", "val"), ("final", "test")):
         found = records(tmp_path, kind=kind)
         for run in found:
-            last = [v for at, v in course(tmp_path, run, f"{part}_macro_f1") if at > 1]
+            last = [v for at, v in curve(tmp_path, run, f"{part}_macro_f1") if at > 1]
             assert run.metrics[f"{part}_score"] == pytest.approx(statistics.fmean(last))
     board = document(suite_here("leaderboard", "own", "--json", cwd=tmp_path))
     scores = [run.metrics["test_score"] for run in found]
