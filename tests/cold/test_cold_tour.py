@@ -31,7 +31,7 @@ TYPED = {
     "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
         "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
     ),
-    "suite tuned import theirs": "suite tuned export theirs && suite tuned import theirs --storage elsewhere",
+    "suite tuned import theirs": "cp -r runs/quickstart/tuned theirs && suite tuned import theirs --storage elsewhere",
 }
 COVERED = {
     # Each is typed by the fixture `folder`, or another line types the same command.
