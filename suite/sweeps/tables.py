@@ -19,9 +19,6 @@ from suite.tracking import RUNS
 from suite.tracking.tables import recorded_tables
 from trials.common.errors import UserError
 
-VERSIONS = ("version", "torch_version", "numba_version", "git_commit")
-"""What the first line of a journal says of what made it."""
-
 
 def open_tables(
     storage: Path, tracking_uri: str | None = None, files: Sequence[Path] = ()
@@ -91,9 +88,7 @@ def local_table(storage: Path, name: str) -> TrialTable:
     study = Study.model_validate(begun.study)
     entries = make_entries(study, f"sweep {name}")
     names = name, begun.study_name
-    first = _begin(paths.folder)
-    versions = {name: str(first[name]) for name in VERSIONS if name in first}
-    rows = TrialRows(names, study, entries, begun.warm, versions, before, state.ended)
+    rows = TrialRows(names, study, entries, begun.warm, begun.versions, before, state.ended)
     for trial_id, request in state.requested.items():
         if trial_id in state.ended and trial_id not in rows.there:
             rows.add(request, state.ended[trial_id])
@@ -101,7 +96,7 @@ def local_table(storage: Path, name: str) -> TrialTable:
     now = {
         "study": begun.study,
         "entries": entry_facts(entries, before),
-        "versions": versions,
+        "versions": begun.versions,
         "ended": None,
     }
     if before is not None:

@@ -163,7 +163,8 @@ class Views:
             self._board(None, told, any(one.sweep.active for one in found))
         self._settled()
         _, board = self._boards.get(None, (None, None))
-        data = None if board is None else ReportData(board, server=self.server)
+        shown = board is not None and (board.rows or board.interim)
+        data = ReportData(board, server=self.server) if board is not None and shown else None
         return found, data, faults
 
     def _follow(self, name: str) -> Followed:

@@ -73,7 +73,7 @@ class Requested(_Event):
     request: TrialRequest
 
 
-class Curve(_Event):
+class Evaluated(_Event):
     """All evaluations of a trial, whose end is the next line. Most readers skip it."""
 
     event: Literal["curve"] = "curve"
@@ -122,7 +122,7 @@ class Cut(_Event):
     planned: Mapping[str, int]
 
 
-Event = Begun | Requested | Curve | Ended | Died | Recorded | Chosen | Cut
+Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Chosen | Cut
 _EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
@@ -130,7 +130,9 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
     """Return the events by which a trial ends: its curve, where it has one, and its end."""
     last = replace(outcome, history=outcome.history[-1:])
     end = Ended(trial_id=trial_id, outcome=last, **more)
-    return [Curve(trial_id=trial_id, history=outcome.history), end] if outcome.history else [end]
+    return (
+        [Evaluated(trial_id=trial_id, history=outcome.history), end] if outcome.history else [end]
+    )
 
 
 class _Format(BaseModel):
@@ -217,7 +219,7 @@ class SweepState:
 
     lines: int = 0
     offset: int = 0
-    _curve: Curve | bool = False
+    _curve: Evaluated | bool = False
 
     def read(self, path: Path) -> Self:
         """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole.
@@ -263,7 +265,7 @@ class SweepState:
                 self.eta, self.ends, self.last_end = Eta(), 0, 0.0
             case Requested():
                 self._request(event.request)
-            case Curve():
+            case Evaluated():
                 self._must_be_open(event.trial_id)
             case Ended():
                 self._end(event)
@@ -279,7 +281,7 @@ class SweepState:
                 self.executions |= event.executions
             case Cut():
                 self.planned = event.planned
-        self._curve = event if isinstance(event, Curve) else False
+        self._curve = event if isinstance(event, Evaluated) else False
 
     def _request(self, request: TrialRequest) -> None:
         """Take a request in: of a search trial once, in the order of its entry's; of a run that repeats one until
@@ -312,7 +314,7 @@ class SweepState:
     def _end(self, event: Ended) -> None:
         trial_id, history = event.trial_id, event.outcome.history
         self._must_be_open(trial_id)
-        if isinstance(self._curve, Curve) and self._curve.trial_id == trial_id:
+        if isinstance(self._curve, Evaluated) and self._curve.trial_id == trial_id:
             history = self._curve.history
         elif history and self._curve is not True:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
@@ -362,9 +364,9 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> dict[str, TrialResult]:
     for number, raw in _lines(path):
         if raw.startswith((CURVE, END)) and any(name in raw for name in named):
             event = read(path, number, raw)
-            assert isinstance(event, Curve | Ended)
+            assert isinstance(event, Evaluated | Ended)
             if isinstance(event, Ended) and event.trial_id in trial_ids:
-                history = curve.history if isinstance(curve, Curve) else []
+                history = curve.history if isinstance(curve, Evaluated) else []
                 results[event.trial_id] = replace(event.outcome, history=history)
             curve = event
     return results

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suite.results.table import (
     SEARCH_CURVES,
@@ -13,7 +13,6 @@ from suite.results.table import (
     curve_columns,
     rows_table,
 )
-from suite.search.candidates import Candidates
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from suite.studies.replicates import Replicate
@@ -31,6 +30,9 @@ AT_ONCE = 500
 """So many rows wait until they become a part of the table: as Python objects they take ten times the memory."""
 ERROR = 5000
 """Characters of a traceback that are kept, its last ones."""
+
+if TYPE_CHECKING:
+    from suite.search.candidates import Candidates
 
 
 class TrialRows:
@@ -174,6 +176,10 @@ class TrialRows:
             found = {"reached": bool(reached), **reached}
         if entry.constraints:
             if entry.id not in self._candidates:
+                from suite.search.candidates import (
+                    Candidates,  # loads Optuna, which few tables need
+                )
+
                 self._candidates[entry.id] = Candidates(entry, self.study, LAG, ())
             candidates = self._candidates[entry.id]
             end = ValidationResult.of(outcome)

@@ -1,6 +1,7 @@
 """`suite data`: what it says of who holds what, its pictures, and the state of data files."""
 
 import hashlib
+import json
 import re
 import struct
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_it_deals_as_a_run_does(tmp_path: Path) -> None:
     args = ["--heterogeneity", "dirichlet(0.3)", "--set", "clients=6", "--set", "rounds=1"]
     suite_here("run", *args, "--set", "partition_seed=4", "--json", cwd=tmp_path)
     (run,) = records(tmp_path, kind="run")
-    assert run.tags["partition_fingerprint"] == found["fingerprint"]
+    assert json.loads(run.tags["ran"])["fingerprint"] == found["fingerprint"]
     assert np.sum(found["label_counts"]) == found["totals"]["train"] == 6 * (1294 // 6)
     other = described(tmp_path, "digits", "dirichlet(0.3)", "--clients", 6, "--seed", 5)
     assert other["fingerprint"] != found["fingerprint"]

@@ -62,7 +62,7 @@ algorithms[0] = ''          | sweep smoke --dry-run --algorithms ''
 datasets                    | sweep smoke --dry-run --datasets ','
 --where a`b=c               | leaderboard --where 'a`b=c'
 --where =x                  | leaderboard --where =x
-only final runs             | leaderboard --where suite.kind=search
+a column's name has small letters | leaderboard --where suite.kind=search
 named by --name             | leaderboard --where sweep=s
 Did you mean 'npz:my.npz'?  | run --dataset my.npz
 Did you mean 'csv:my.csv?target=COLUMN'? | run --dataset my.csv
@@ -111,7 +111,7 @@ none.yaml: it does not exist | sweep none.yaml
 nope.yaml: it does not exist | run nope.yaml
 storage /proc/nope cannot be written | sweep quickstart --storage /proc/nope
 fedavg is no configuration but an algorithm: --algorithm fedavg | run fedavg
-there is no store runs/mlflow.db yet: run `suite sweep quickstart` | run --tuned
+there is no sweep in runs yet: run `suite sweep quickstart` | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
 'json' has an option of its own, as in every command: --json | leaderboard --format json
 --markdown is for algorithms and commands, not for models | list models --markdown

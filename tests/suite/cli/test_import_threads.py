@@ -23,7 +23,13 @@ sys.meta_path.insert(0, Elsewhere)
 from suite.cli.app import main
 main()
 """
-LEAVES = ("mlflow.store.db.", "cffi", "pycparser", "ray.dashboard.optional_deps")
+LEAVES = (
+    "mlflow.store.db.",
+    "cffi",
+    "pycparser",
+    "pandas.core.methods",
+    "ray.dashboard.optional_deps",
+)
 """What nobody else imports meanwhile: MLflow's migrations, SciPy's for integrals, and what Ray asks for and
 does without.
 """

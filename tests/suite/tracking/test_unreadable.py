@@ -62,6 +62,6 @@ def test_a_database_of_another_schema_or_a_broken_one_says_so(
         ((schema,),) = opened.execute("select version_num from alembic_version")
     damage(database)
     before = database.read_bytes()
-    done = suite_here("leaderboard", cwd=here, code=2)
+    done = suite_here(*command.split(), cwd=here, code=2)
     assert done.stderr == f"{READ}error: {BROKEN[damage].format(database, VERSION, schema)}\n"
     assert database.read_bytes() == before
