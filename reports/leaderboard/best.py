@@ -1,33 +1,21 @@
-"""Comparisons with the best of a scenario: one rule gives marks, intervals and ties. No torch.
+"""What is shown of each method beside the best of its scenario: what follows from all of its differences. No torch.
 
-    P(all that is said of a scenario is true) >= 0.95,
+Of k methods, the intervals of all k (k - 1) / 2 differences hold together with a probability of 0.95
+(`reports.leaderboard.replication.Errors`). Where they do, all of the following is true, whichever method is the best:
 
-whichever method is the best in expectation. For k methods, gap_ij is the mean of their paired differences, on
-the draws they share, and
+- NAME is ahead of a method where the interval of their difference is above 0: then the method is not the best;
+- a method is behind the best by at least what the intervals show of any rival;
+- the best is among the candidates, of whom nobody is shown to be ahead, so a method is behind it by no more than the
+  highest end of its intervals to other candidates.
 
-    error_ij = sqrt(max(own variance of the pair, variance pooled over all pairs) * weight_ij),
-    w_ij = t_{f, 1 - 0.05 / (2 (k - 1))} error_ij,    f = 2 / k * (the freedoms of all pairs),
-
-which is (k - 1)(n - 1) where n units are complete. Pooling keeps a pair whose few searches hold no failure from
-looking certain: the others of the scenario show what a failure costs. Let b be the best. With
-probability 0.95 all k - 1 true differences from b lie within gap_ib -+ w_ib (Bonferroni), and then (Hsu 1984; Edwards and
-Hsu 1983)
-
-- b is a candidate, a method that no other is ahead of by more than w;
-- a method that is no candidate is not the best;
-- a method i is behind the best by no more than max_j (gap_ji + w_ij) and, if it is no candidate, by no less than
-  min_j (gap_ji - w_ij), j over the candidates other than i.
-
-So marks, intervals and ties share one error, and cannot contradict each other. `benchmarks/calibration.py` simulates the
-rule: docs/statistics.md has its error rates.
+Marks, intervals, names and ties are consequences of one event, so they cannot contradict each other, and there is one error rate for
+all that is said of a scenario. `benchmarks/calibration.py` simulates it: docs/statistics.md has the rates.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import combinations
 
-from reports.leaderboard.replication import Gap, Scores, gap_of, pool
-from reports.leaderboard.statistics import LEVEL, quantile
+from reports.leaderboard.replication import Difference
 
 
 @dataclass(frozen=True)
@@ -45,50 +33,29 @@ class Behind:
 
 
 def behind_best(
-    scenario: Mapping[str, Scores],
-    sign: int = 1,
-    margin: float | None = None,
-    references: Mapping[str, Scores] | None = None,
+    methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """What is shown of each method, `scenario[method][draw]`; `sign` is -1 where less is better. Empty where there is
-    nothing to estimate an error from, unless all runs are equal. References are no candidates: a negative `low` says that one may be ahead.
+    """Return what is shown of each method by the differences of its scenario. Empty where no error can be estimated, unless
+    all runs are equal.
     """
-    gaps = {(a, b): gap_of(scenario[b], scenario[a], sign) for a, b in combinations(scenario, 2)}
-    pooled = pool(gaps.values(), len(scenario))
-    if pooled is None:
-        same = any(gap.freedom for gap in gaps.values()) and not any(
-            gap.mean for gap in gaps.values()
-        )
-        return {name: Behind(0.0, 0.0) for name in scenario} if same else {}
-    tail = (1 - LEVEL) / (2 * (len(scenario) - 1))
-    factor = quantile(1 - tail, pooled.freedom)
-
-    def width(gap: Gap) -> float:
-        return factor * pooled.error(gap)
-
-    ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in scenario}
-    for (a, b), gap in gaps.items():
-        if gap.weight:
-            ahead[a][b] = gap.mean, width(gap)  # by how much b is ahead of a
-            ahead[b][a] = -gap.mean, width(gap)
+    # By how much a rival is ahead, at least and at most.
+    ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}
+    equal = []
+    for pair in differences:
+        equal.append(pair.mean == 0 and pair.tie is True)
+        if pair.low is not None and pair.high is not None:
+            ahead[pair.second][pair.first] = pair.low, pair.high
+            ahead[pair.first][pair.second] = -pair.high, -pair.low
+    if not any(ahead.values()):
+        return dict.fromkeys(methods, Behind(0.0, 0.0)) if equal and all(equal) else {}
     beaten = {
-        name: tuple(rival for rival, (mean, w) in rivals.items() if mean > w)
-        for name, rivals in ahead.items()
+        name: tuple(rival for rival in methods if rival in ends and ends[rival][0] > 0)
+        for name, ends in ahead.items()
     }
-    candidates = [name for name in scenario if not beaten[name]]
-    found = {}
-    for name, rivals in ahead.items():
-        ends = [rivals[other] for other in candidates if other in rivals]
-        high = max((mean + w for mean, w in ends), default=0.0)
-        low = min((mean - w for mean, w in ends), default=0.0) if beaten[name] else 0.0
+    shown = {}
+    for name, ends in ahead.items():
+        low = max((least for least, _ in ends.values()), default=0.0)
+        high = max((most for rival, (_, most) in ends.items() if not beaten[rival]), default=0.0)
         tie = margin is not None and bool(ends) and not beaten[name] and high <= margin
-        found[name] = Behind(max(0.0, low), max(0.0, high), beaten[name], tie)
-    for name, scores in (references or {}).items():
-        against = [gap_of(scenario[other], scores, sign) for other in candidates]
-        known = [gap for gap in against if gap.weight]
-        if known:
-            found[name] = Behind(
-                min(gap.mean - width(gap) for gap in known),
-                max(gap.mean + width(gap) for gap in known),
-            )
-    return found
+        shown[name] = Behind(max(0.0, low), max(0.0, low, high), beaten[name], tie)
+    return shown

@@ -123,14 +123,13 @@ def _rank(
     rivals = [name for name in names if not reference[name]]
     ranked = {name: scores[name] for name in rivals}
     pairs = differences(ranked, better)
-    references = {name: scores[name] for name in names if reference[name]}
-    shown = behind_best(ranked, better, margin, references)
+    shown = behind_best(rivals, pairs, margin)
     ranks = {
         name: 1 + sum(round(better * (means[i] - means[name]), DIGITS) > 0 for i in rivals)
         for name in rivals
     }
     between = intervals({name: estimates[name] for name in rivals})
-    between |= {name: estimates[name].interval() for name in references}
+    between |= {name: estimates[name].interval() for name in names if reference[name]}
     sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
     for name in names:
@@ -157,7 +156,7 @@ def _rank(
                 behind=behind,
                 behind_low=None if of is None else of.low,
                 behind_high=None if of is None else of.high,
-                within_noise=not of.beaten_by if of and name in ranked else None,
+                within_noise=None if of is None else not of.beaten_by,
                 beaten_by=of.beaten_by if of else (),
                 equivalent=None if of is None or margin is None else of.tie,
                 budget=budget,

@@ -12,14 +12,14 @@ of two methods are taken run by run, since under one draw both meet the same dat
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import fsum
 from statistics import fmean
 from typing import NamedTuple
 
-from reports.leaderboard.statistics import DIGITS, LEVEL, corrected, quantile
+from reports.leaderboard.statistics import DIGITS, LEVEL, quantile
 
 RANDOM = 3
 """The fewest levels of a factor that an interval covers."""
@@ -117,11 +117,6 @@ def taken_apart(scores: Scores) -> Gap:
     )
 
 
-def gap_of(first: Scores, second: Scores, sign: int) -> Gap:
-    """How far `first` is ahead of `second` on the draws they share; `sign` is -1 where less is better."""
-    return taken_apart(_gaps(first, second, sign))
-
-
 def _gaps(first: Scores, second: Scores, sign: int) -> Scores:
     return {
         draw: round(sign * (first[draw] - second[draw]), DIGITS)
@@ -193,8 +188,8 @@ def spreads(scores: Scores) -> dict[str, float]:
 class Difference:
     """How far `first` is ahead of `second` in one scenario, over the runs they have in common.
 
-    `low` and `high` are those of all intervals of the family at once (Bonferroni), `alone_low` and
-    `alone_high` this one's alone; None where there is nothing to estimate an error from. `tie`: whether
+    `low` and `high` hold together with those of all pairs of the scenario (`Errors`), `alone_low` and
+    `alone_high` alone; None where there is nothing to estimate an error from. `tie`: whether
     the former holds 0, which only says that a difference is not shown. `p_better`: the share of the sampled levels at which
     `first` is better, equal ones half.
     """
@@ -212,58 +207,93 @@ class Difference:
     over: str = "seed"
 
 
-class Pool(NamedTuple):
-    """The variance of all pairs of a scenario, and its degrees of freedom: of k methods on n units (k - 1)(n - 1)."""
+@dataclass(frozen=True)
+class Errors:
+    """The errors of all pairs of a scenario of k methods, by which all of its differences are judged together.
 
-    variance: float
+    `pooled` is the variance over all pairs, with its degrees of `freedom`; `own` has each method's part s^2 in the variances
+    of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. Pooling keeps a pair whose few
+    searches hold no failure from looking certain, since the others of the scenario show what a failure costs; a
+    method's own part keeps one that is noisier than the others from looking as steady as they are.
+    """
+
+    pooled: float
     freedom: float
+    own: Mapping[str, float]
+    pairs: int
 
-    def error(self, gap: Gap) -> float:
-        """The standard error of a pair: its own, or the pooled one where that is larger."""
-        return (max(gap.variance, self.variance) * gap.weight) ** 0.5
+    def half(self, first: str, second: str, gap: Gap) -> float | None:
+        """Return half of a pair's interval, of those that all hold together with `LEVEL` (Bonferroni); None below
+        `RANDOM` units, of which nothing is claimed.
+
+        What a pair's variance has above the pool was seen on its own units alone. Errors of the two parts may be the same
+        ones, so their standard deviations are added: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
+        """
+        if gap.freedom < RANDOM - 1:
+            return None
+        variance = max(self.pooled, self.own[first] + self.own[second])
+        spread = self.pooled / self.freedom**0.5 + (variance - self.pooled) / gap.freedom**0.5
+        tail = (1 - LEVEL) / (2 * self.pairs)
+        return quantile(1 - tail, (variance / spread) ** 2) * (variance * gap.weight) ** 0.5
 
 
-def pool(gaps: Collection[Gap], methods: int) -> Pool | None:
-    """The pool of a scenario's pairs; None where nothing varies by more than rounding."""
-    freedom = sum(gap.freedom for gap in gaps)
-    variance = sum(gap.squares for gap in gaps) / freedom if freedom else 0.0
-    return None if variance**0.5 < 10**-DIGITS else Pool(variance, freedom * 2 / methods)
+def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
+    """Return the errors of a scenario's pairs; None where nothing varies by more than rounding.
+
+    The freedoms of the pool are Satterthwaite's over the pairs, of which a method's k - 1 share its deviations: so many are 2 / k of
+    them worth. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2), T = sum_i S_i / (2 (k - 1)):
+    what Grubbs (1948) estimates.
+    """
+    varied = {pair: gap for pair, gap in gaps.items() if gap.freedom}
+    freedoms = [gap.freedom for gap in varied.values()]
+    squares = fsum(gap.squares for gap in varied.values())
+    if not squares or (squares / sum(freedoms)) ** 0.5 < 10**-DIGITS:
+        return None
+    names = sorted({name for pair in gaps for name in pair})
+    k = len(names)
+    fourth = fsum(gap.squares**2 / gap.freedom for gap in varied.values())
+    share = 2 / k
+    freedom = min(max(share * squares**2 / fourth, min(freedoms)), share * sum(freedoms))
+    own = dict.fromkeys(names, 0.0)
+    if k > 2:
+        sums = {name: _mean_variance(varied, name) * (k - 1) for name in names}
+        total = fsum(sums.values()) / (2 * (k - 1))
+        own = {name: max(0.0, (sums[name] - total) / (k - 2)) for name in names}
+    return Errors(squares / sum(freedoms), freedom, own, len(gaps))
+
+
+def _mean_variance(gaps: Mapping[tuple[str, str], Gap], name: str) -> float:
+    variances = [gap.variance for pair, gap in gaps.items() if name in pair]
+    return fmean(variances) if variances else 0.0
 
 
 def difference(
-    first: tuple[str, Scores],
-    second: tuple[str, Scores],
-    sign: int,
-    family: int,
-    pooled: Pool | None = None,
+    first: tuple[str, Scores], second: tuple[str, Scores], sign: int, errors: Errors | None = None
 ) -> Difference:
-    """Two algorithms' (name, final runs), one of a `family` of comparisons; `sign` -1 where less is better. With a
-    pool, `low` and `high` are no narrower than its error asks.
+    """Return how two algorithms (name, final runs) differ; `sign` is -1 where less is better. With the errors of their scenario,
+    `low` and `high` hold together with those of its other pairs.
     """
     (name, scores), (other, against) = first, second
     gaps = _gaps(scores, against, sign)
     if not gaps:
         return Difference(name, other, None, None, None, 0, None)
-    found = mean_of(gaps)
-    tail = (1 - corrected(family)) / 2
-    half = found.half(tail)
-    if pooled is not None:
-        half = quantile(1 - tail, pooled.freedom) * pooled.error(taken_apart(gaps))
+    mean = mean_of(gaps)
+    half = mean.half() if errors is None else errors.half(name, other, taken_apart(gaps))
     if half is None:
-        tie = True if found.mean == 0 and len(gaps) > 1 else None
-        return Difference(name, other, found.mean, None, None, len(gaps), tie, over=found.over)
-    low, high = found.mean - half, found.mean + half
+        equal = True if mean.mean == 0 and len(gaps) > 1 else None
+        return Difference(name, other, mean.mean, None, None, len(gaps), equal, over=mean.over)
+    low, high = mean.mean - half, mean.mean + half
     return Difference(
         name,
         other,
-        found.mean,
+        mean.mean,
         low,
         high,
         len(gaps),
         low <= 0 <= high,
-        *found.interval(),
-        p_better=_share_ahead(gaps, found.over),
-        over=found.over,
+        *mean.interval(),
+        p_better=_share_ahead(gaps, mean.over),
+        over=mean.over,
     )
 
 
@@ -273,8 +303,8 @@ def _share_ahead(gaps: Scores, over: str) -> float:
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
-    """All pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms given."""
-    pairs = list(combinations(scenario.items(), 2))
-    gaps = [gap_of(one, two, sign) for (_, one), (_, two) in pairs]
-    pooled = pool(gaps, len(scenario))
-    return tuple(difference(one, two, sign, len(pairs), pooled) for one, two in pairs)
+    """Return all pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms given."""
+    pairs = list(combinations(scenario, 2))
+    gaps = {(a, b): taken_apart(_gaps(scenario[a], scenario[b], sign)) for a, b in pairs}
+    errors = errors_of(gaps)
+    return tuple(difference((a, scenario[a]), (b, scenario[b]), sign, errors) for a, b in pairs)

@@ -6,7 +6,8 @@ Across scenarios the sample is the families of data sets, one row each (Demsar, 
 variants of one data set are no independent answers. Within a family methods are ranked in each
 scenario, and a row holds their average ranks, so that no scenario counts more because its scores spread
 more. Average ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's
-correction, and Nemenyi's critical difference. Distributions are SciPy's.
+correction, and Nemenyi's critical difference, all from `ENOUGH` families on: with fewer, ranks are shown and nothing is
+claimed. Distributions are SciPy's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ LEVEL = 0.95
 """Of every interval; 1 - LEVEL is the level of every test."""
 DIGITS = 12
 """Decimals to which scores are compared: what differs less is rounding, and a tie."""
+ENOUGH = 8
+"""The fewest families of data sets that are tested."""
 BOOTSTRAP = 1000
 """Draws of a bootstrap interval."""
 CANNOT = "cannot reject at this n"
@@ -57,7 +60,7 @@ class Across:
     and `rank_low` and `rank_high`, the ends of their bootstrap intervals (empty below 2 families).
 
     `friedman` is the p-value of the chi-squared statistic `chi2`, `iman_davenport` that of the F
-    statistic `f`, its less conservative correction; all None below 3 algorithms or 2 families. Average
+    statistic `f`, its less conservative correction; all None below 3 algorithms or `ENOUGH` families. Average
     ranks further apart than `critical_difference` differ by Nemenyi's test.
     """
 
@@ -129,6 +132,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     names, table, ranks = [names[i] for i in order], table[:, order], ranks[order]
     n, k = table.shape
     scale = float(np.sqrt(k * (k + 1) / (6 * n)))
+    width = float(stats.studentized_range.isf(1 - LEVEL, k, np.inf)) * scale / 2**0.5
     pairs = _pairs(names, table, ranks, scale)
     low, high = _bootstrap([list(families[row].values()) for row in rows], names)
     everybody = {a for of in families.values() for c in of.values() for a in c}
@@ -140,9 +144,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
         tuple(sorted(everybody - set(names))),
         tuple(row for row in families if row not in rows),
         *friedman_test(table),
-        critical_difference=float(stats.studentized_range.isf(1 - LEVEL, k, np.inf))
-        * scale
-        / 2**0.5,
+        critical_difference=width if n >= ENOUGH else None,
         pairs=pairs,
         rank_low=low,
         rank_high=high,
@@ -229,25 +231,18 @@ def _complete(found: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
 def friedman_test(
     table: npt.NDArray[Any],
 ) -> tuple[float | None, float | None, float | None, float | None, str]:
-    """chi2, its p-value, Iman and Davenport's F, its p-value, and the verdict."""
+    """Return chi2, its p-value, Iman and Davenport's F, its p-value, and the verdict."""
     n, k = table.shape
-    if k < 3 or n < 2:
-        return (
-            None,
-            None,
-            None,
-            None,
-            f"needs 3 algorithms and 2 families of data sets; there are {k} and {n}",
-        )
+    if k < 3 or n < ENOUGH:
+        needs = f"needs 3 algorithms and {ENOUGH} families of data sets; there are {k} and {n}"
+        return None, None, None, None, needs
     if (table == table[:, :1]).all():
         return 0.0, 1.0, 0.0, 1.0, SAME
-    found = stats.friedmanchisquare(*table.T)
-    chi2, most = float(found.statistic), n * (k - 1)
+    test = stats.friedmanchisquare(*table.T)
+    chi2, most = float(test.statistic), n * (k - 1)
     f = (n - 1) * chi2 / (most - chi2) if chi2 < most * (1 - 1e-12) else np.inf
     p = float(stats.f.sf(f, k - 1, (k - 1) * (n - 1)))
-    alpha, smallest = 1 - LEVEL, float(stats.chi2.sf(most, k - 1))
-    verdict = DIFFERS if found.pvalue <= alpha else CANNOT if smallest > alpha else SAME
-    return chi2, float(found.pvalue), f, p, verdict
+    return chi2, float(test.pvalue), f, p, DIFFERS if test.pvalue <= 1 - LEVEL else SAME
 
 
 def _pairs(
@@ -263,9 +258,10 @@ def _pairs(
     for pair, (i, j) in enumerate(at):
         apart = float(ranks[j] - ranks[i])
         nemenyi = float(stats.studentized_range.sf(apart / scale * 2**0.5, len(names), np.inf))
-        differs = adjusted[pair] <= alpha
+        differs = adjusted[pair] <= alpha and len(table) >= ENOUGH
         threshold = alpha / max(1, left)  # where Holm's rule stopped
-        verdict = DIFFERS if differs else CANNOT if smallest[pair] > threshold else SAME
+        cannot = len(table) < ENOUGH or smallest[pair] > threshold
+        verdict = DIFFERS if differs else CANNOT if cannot else SAME
         numbers = (apart, p[pair], adjusted[pair], nemenyi, smallest[pair], threshold)
         found.append(PairTest(names[i], names[j], *numbers, verdict))
     return tuple(found)

@@ -38,7 +38,7 @@ def overall(found: Across) -> list[str]:
         said.append(f"Friedman's test {found.friedman_verdict}.")
     else:
         said.append(
-            f"Friedman over {n} families of data sets: p = {found.friedman:.2g} (Iman-Davenport "
+            f"Friedman's test of ranks over {n} families of data sets: p = {found.friedman:.2g} (Iman-Davenport "
             f"{found.iman_davenport:.2g}): {found.friedman_verdict}."
         )
     differ = sum(pair.verdict == DIFFERS for pair in found.pairs)
@@ -246,7 +246,7 @@ def signs(board: Leaderboard) -> list[tuple[str, str]]:
         (
             "[a, b]",
             "between a and b behind the best, whichever method that is; all marks and intervals of a "
-            "scenario hold together with 95 % (Hsu); (0, b]: more than 0",
+            "scenario hold together with 95 %",
         ),
         *((sign, meaning) for sign, (meaning, there) in shown.items() if there),
     ]
@@ -279,8 +279,7 @@ def behind_text(row: Row) -> str:
     low, high, digits = row.behind_low, row.behind_high, DECIMALS
     while low > 0 and not round(low, digits) and digits < DIGITS:
         digits += 1  # an interval that holds 0 is told from one that does not
-    opens = "(" if row.beaten_by and not low else "["
-    interval = f"{opens}{low:z.{digits}f}, {high:z.{digits}f}]"
+    interval = f"[{low:z.{digits}f}, {high:z.{digits}f}]"
     return f"{row.behind:z.{digits}f} {interval} {behind_mark(row)}".rstrip()
 
 

@@ -11,6 +11,7 @@ from scipy import stats
 
 from reports.leaderboard.best import behind_best
 from reports.leaderboard.leaderboard import leaderboard
+from reports.leaderboard.replication import differences
 from reports.leaderboard.statistics import interval
 from reports.wording.formats import render
 from reports.wording.tables import board_tables
@@ -61,21 +62,21 @@ def test_no_row_shows_a_mark_and_an_interval_that_contradict_each_other(table, m
     """Whoever is shown not to be the best is so by more than 0, and the others' intervals hold 0."""
     methods = [runs(f"m{i}", [score / 1000 for score in of]) for i, of in enumerate(table)]
     for row in board_of(*methods, margin=margin).rows:
-        found = re.search(r"([\[(])([\d.]+), ([\d.]+)\] ?(✗|≈|~|)", behind_text(row))
+        found = re.search(r"\[([\d.]+), ([\d.]+)\] ?(✗|≈|~|)", behind_text(row))
         if found is None:  # nothing to estimate an error from
             assert row.within_noise is None
             continue
-        opens, low, high, mark = found.groups()
+        low, high, mark = found.groups()
         assert float(low) <= row.behind <= float(high) + 1e-4
-        holds_0 = opens == "[" and float(low) == 0
-        assert holds_0 == (mark != "✗")
+        assert (float(low) == 0) == (mark != "✗")
 
 
 def test_rows_say_how_far_they_are_behind_the_best_whichever_that_is():
     board = board_of(runs("a", A), runs("b", B), runs("c", C))
-    shown = behind_best(
-        {name: by_seed(dict(enumerate(of, 1))) for name, of in zip("abc", (A, B, C), strict=True)}
-    )
+    scores = {
+        name: by_seed(dict(enumerate(of, 1))) for name, of in zip("abc", (A, B, C), strict=True)
+    }
+    shown = behind_best(scores, differences(scores))
     for row in board.rows:
         expected = shown[row.algorithm]
         assert (row.behind_low, row.behind_high) == (expected.low, expected.high)
