@@ -21,7 +21,6 @@ from trials.common.errors import UserError, unknown
 LEADERS = 3
 """Methods of a scenario that are named."""
 PORT = 5000
-LOG = "ui.log"
 BROWSER_SECONDS = 60.0
 """How long a browser has to start."""
 Port = Annotated[
@@ -145,30 +144,30 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """All pages at one address: sweeps, leaderboards, reports, MLflow.
+    """All pages at one address: sweeps, reports, Optuna's dashboard, MLflow.
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
     from suite.sweeps.status import sweeps
     from suite.tracking.database import refuse_others
     from suite.watch import server
+    from suite.watch.pages import address
+    from suite.watch.ui import LOG
     from suite.watch.ui import ui as serve
-    from suite.watch.views import address
 
     if name is not None and name not in (known := sweeps(storage)):
         raise unknown(f"sweep in {storage}", name, known)
     refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
-    there, log = server.bind(host, port, PORT), storage / LOG
+    there = server.bind(host, port, PORT)
     token = secrets.token_urlsafe(24)
 
     def started(site: str) -> None:
         page = site + ("/" if name is None else address(name)) + f"?token={token}"
-        say(f"Pages: {page}\nCtrl-C ends it; the server's messages go to {log}.")
+        say(f"Pages: {page}\nCtrl-C ends it; the server's messages go to {storage / LOG}.")
         screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
         if open_page and screen:
             Thread(target=_browse, args=(page, storage), daemon=True).start()
 
-    server.quiet(log)
     serve(storage, tracking_uri, there, token, started)
 
 

@@ -24,6 +24,7 @@ from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from reports.leaderboard.names import renamed, without_folders, without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
 from suite.results.tables import records
 from suite.yaml_files import writing
@@ -38,6 +39,7 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study th
 
 ATTRIBUTES = ("trial_id", "status", "origin", "source", "seed", "seconds")
 COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "number", "params", "val_score", "error")
+NAMES = ("name", "algorithm", "dataset", "model", "heterogeneity", "metric")
 STATES = {Status.FINISHED: TrialState.COMPLETE, Status.PRUNED: TrialState.PRUNED}
 """What ended otherwise failed, a trial that diverged too: the worst score, which samplers are told, would hide all others in a plot."""
 
@@ -83,9 +85,7 @@ class Search:
         """Return the trials as Optuna has them, over these ranges."""
         return [self._trial(row, ranges) for row in records(self.rows)]
 
-    def _trial(
-        self, row: Mapping[str, Any], ranges: Mapping[str, BaseDistribution]
-    ) -> FrozenTrial:
+    def _trial(self, row: Mapping[str, Any], ranges: Mapping[str, BaseDistribution]) -> FrozenTrial:
         written = json.loads(row["params"])
         params = {name: value for name, value in _last(written).items() if name in ranges}
         attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
@@ -93,6 +93,7 @@ class Search:
         attributes |= {k: v for k, v in written.items() if k not in params or params[k] != v}
         if row["error"]:
             attributes["error"] = reason(row["error"])
+        attributes = without_paths(attributes)
         value = row["val_score"]
         scored = value is not None and math.isfinite(value)
         state = STATES.get(row["status"], TrialState.FAIL)
@@ -122,9 +123,10 @@ class Search:
         storage.create_new_study([direction], self.name)
         study = optuna.load_study(study_name=self.name, storage=storage)
         study.set_user_attr("sweep", self.sweep.name)
-        study.set_user_attr("replicate", self.replicate)
-        for name in ("id", "algorithm", "dataset", "model", "heterogeneity", "metric"):
+        for name in ("id", *NAMES[1:]):
             study.set_user_attr(name, getattr(self.entry, name))
+        if self.replicate:
+            study.set_user_attr("replicate", self.replicate)
         return study
 
     def study(self, storage: BaseStorage) -> Study:
@@ -138,10 +140,14 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows = table.columns([*COLUMNS, "round", "val"], ("search",))
     parts = dict(iter(rows.groupby(["entry_id", "replicate"])))
+    # An absolute path names somebody's disk, and studies are for others, too.
+    names = [name for of in table.facts.entries for name in (of.algorithm, of.dataset, of.model)]
+    bare = without_folders(names)
     for entry in table.facts.entries:
+        shown = {name: renamed(getattr(entry, name), bare) for name in NAMES}
         for (entry_id, replicate), own in parts.items():
             if entry_id == entry.id:
-                yield Search(table.facts, entry, replicate, own)
+                yield Search(table.facts, entry.model_copy(update=shown), replicate, own)
 
 
 def study_of(table: TrialTable, entry: str) -> Study:

@@ -1,143 +1,146 @@
-"""The pages that are ours, by their addresses: the first one, sweeps, trials, comparisons, reports."""
+"""The pages that are ours: all sweeps, one sweep, its report; and where its searches are in Optuna's dashboard."""
 
-import time
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from reports.charts import drawing
-from reports.page import compare, live
-from reports.page.live import Frame
-from reports.page.trial_table import Asked, as_csv, chosen
-from suite.tracking.schema.leaderboard_view import start_page
-from suite.watch.views import Views
+# Before a thread needs them: libraries that two threads import at once for the first time break.
+from reports.charts.data import ReportData
+from reports.leaderboard.names import as_shown, without_paths
+from reports.page.home import home_page
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
+from suite.results.report import write
+from suite.sweeps.status import status, sweeps
+from suite.sweeps.tables import open_tables
+from suite.tracking.schema.leaderboard_view import curves_page, leaderboard_page, start_page
+from suite.watch.fresh import Fresh
+from suite.watch.mounts import Dashboard
 from trials.common.errors import UserError
 
-SCRIPT = "/vega.js"
-ALONE = {
-    "Content-Security-Policy": "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
-"""What a browser is told of each of our pages."""
+POLICY = (
+    "default-src 'none'; style-src 'nonce-{0}'; script-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What a browser lets our pages do: nothing but their own style and script."""
+REPORT = (
+    "default-src 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'; "
+    "sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox"
+)
+"""A report draws charts by a library that needs `eval`: it asks no server, and is a stranger to these pages."""
+HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 class Pages:
-    """What is served of what `views` reads."""
+    """The sweeps below a storage root as pages; `server` is where MLflow's pages are."""
 
-    def __init__(self, views: Views) -> None:
-        self.views = views
-        bar = [("Sweeps and leaderboards", "/"), ("Compare", "/compare")]
-        self.frame = Frame([*bar, ("MLflow", views.server + start_page())], SCRIPT)
-        self._script = ""
+    def __init__(self, storage: Path, server: str, dashboard: Dashboard) -> None:
+        self.storage, self.server, self.dashboard = storage, server, dashboard
+        self._sweeps = Fresh(self._statuses)
+        self._boards: dict[str | None, Fresh[tuple[ReportData | None, Mapping[str, str]]]] = {}
+        self._reports: dict[tuple[str, str], Fresh[str]] = {}
 
     def routes(self) -> list[BaseRoute]:
-        """The addresses."""
-        sweep, trial = "/sweeps/{name}", "/sweeps/{name}/trials/{trial}"
+        """Return the addresses."""
         return [
             Route("/", self.home),
-            Route(SCRIPT, self.script),
-            Route("/compare", self.compare),
-            Route(sweep, self.sweep),
-            Route(f"{sweep}/parts", self.sweep_parts),
-            Route(f"{sweep}/report", self.report),
-            Route(f"{sweep}/trials.csv", self.csv),
-            Route(trial, self.trial),
-            Route(f"{trial}/parts", self.trial_parts),
+            Route("/sweeps/{name}", self.home),
+            Route("/sweeps/{name}/report.html", self.report),
+            Route("/sweeps/{name}/studies/{entry}", self.study),
         ]
 
     async def home(self, request: Request) -> Response:
-        """All sweeps, and the leaderboards."""
-        sweeps, boards, faults = await run_in_threadpool(self.views.home)
-        return _page(live.home_page(sweeps, boards, self.frame, faults))
-
-    async def sweep(self, request: Request) -> Response:
-        """The live page of a sweep."""
-        asked = Asked.of(request.query_params)
+        """Answer with all sweeps, or with one."""
+        name, nonce = request.path_params.get("name"), secrets.token_urlsafe(16)
 
         def made() -> str:
-            found = self.views.sweep(request.path_params["name"])
-            return live.live_page(found, asked, self.frame)
+            self._check(name)
+            statuses, faults = self._sweeps()
+            shown = [one for one in statuses if name in (None, one["name"])]
+            board = self._boards.setdefault(name, Fresh(lambda: self._board(name)))
+            data, experiments = board()
+            links = {one["name"]: self._links(one["name"], experiments) for one in shown}
+            return home_page(
+                name,
+                shown,
+                faults if name is None else [],
+                data,
+                links,
+                self.server + start_page(),
+                nonce,
+            )
 
-        return await self._shown(made)
-
-    async def sweep_parts(self, request: Request) -> Response:
-        """What of it changes."""
-        asked = Asked.of(request.query_params)
-
-        def made() -> str:
-            found = self.views.sweep(request.path_params["name"])
-            return live.live_parts(found, asked)
-
-        return await self._news(request, made)
-
-    async def trial(self, request: Request) -> Response:
-        """The page of a trial."""
-        return await self._shown(
-            lambda: live.trial_page(*self.views.trial(**request.path_params), self.frame)
-        )
-
-    async def trial_parts(self, request: Request) -> Response:
-        """What of it changes."""
-        return await self._news(
-            request, lambda: live.trial_parts(*self.views.trial(**request.path_params))
-        )
-
-    async def csv(self, request: Request) -> Response:
-        """The trials that pass the filter, as a file."""
-        name = request.path_params["name"]
-        try:
-            found = await run_in_threadpool(self.views.sweep, name)
-        except UserError as error:
-            return PlainTextResponse(str(error), 404)
-        text = as_csv(chosen(found.trials, Asked.of(request.query_params)))
-        told = {**ALONE, "Content-Disposition": 'attachment; filename="trials.csv"'}
-        return Response(text, media_type="text/csv; charset=utf-8", headers=told)
+        return await self._answer(made, POLICY.format(nonce))
 
     async def report(self, request: Request) -> Response:
-        """The report of a sweep, made of what the store has now."""
-        return await self._shown(lambda: self.views.report(**request.path_params))
-
-    async def compare(self, request: Request) -> Response:
-        """Two sweeps side by side."""
-        names = [request.query_params.get(key, "") for key in ("a", "b")]
+        """Answer with the report of a sweep, which is written anew at most every few seconds."""
+        name = request.path_params["name"]
+        server = self.server if "://" in self.server else f"{request.base_url}{self.server[1:]}"
 
         def made() -> str:
-            first, second = map(self.views.compared, names)
-            return compare.page(self.views.names(), first, second, self.frame)
+            self._check(name)
+            fresh = Fresh(lambda: self._report(name, server))
+            return self._reports.setdefault((name, server), fresh)()
 
-        return await self._shown(made)
+        return await self._answer(made, REPORT)
 
-    async def script(self, request: Request) -> Response:
-        """The chart library."""
-        text = self._script = self._script or await run_in_threadpool(drawing.script)
-        kept = {"Cache-Control": "max-age=86400"}
-        return Response(text, media_type="text/javascript", headers=kept)
+    async def study(self, request: Request) -> Response:
+        """Send a browser to a search in Optuna's dashboard."""
+        page = await run_in_threadpool(lambda: self.dashboard.page(**request.path_params))
+        return RedirectResponse(page)
 
-    async def _shown(self, made: Callable[[], str]) -> Response:
-        """A page that is made beside; what is not there is said."""
+    async def _answer(self, made: Callable[[], str], policy: str) -> Response:
+        """Answer with a page that is made beside; what is not there is said."""
+        headers = {**HEADERS, "Content-Security-Policy": policy}
         try:
-            return _page(await run_in_threadpool(made))
+            return HTMLResponse(await run_in_threadpool(made), headers=headers)
         except UserError as error:
-            return PlainTextResponse(str(error), 404)
+            return PlainTextResponse(without_paths(str(error)), 404, headers)
 
-    async def _news(self, request: Request, made: Callable[[], str]) -> Response:
-        """What of a page changes; nothing where nothing has."""
-        began, name = time.process_time(), request.path_params["name"]
+    def _statuses(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return how the sweeps stand, those that run first, and what is wrong with others."""
+        found, faults = [], []
+        for name in sweeps(self.storage):
+            try:
+                found.append(without_paths(status(self.storage, name)))
+            except UserError as error:
+                faults.append(without_paths(str(error)))
+        return sorted(found, key=lambda one: not one["running"]), faults
+
+    def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, str]]:
+        """Return the leaderboard so far of a sweep, or of all, and the experiments of sweeps."""
         try:
-            version = await run_in_threadpool(self.views.version, name)
-            etag = f'W/"{hash((version, request.url.query))}"'
-            if request.headers.get("if-none-match") == etag:
-                return Response(status_code=304)
-            html = await run_in_threadpool(made)
-        except UserError as error:
-            return PlainTextResponse(str(error), 404)
-        took = f"{time.process_time() - began:.3f}"
-        return HTMLResponse(html, headers={**ALONE, "ETag": etag, "X-Seconds": took})
+            tables = open_tables(self.storage).of(name)
+            experiments = {sweep: facts.experiment for sweep, facts in tables.facts.items()}
+            board = read_leaderboard(tables, Query(name))
+        except UserError:  # nothing has ended yet
+            return None, {}
+        return without_paths(as_shown(ReportData(board, server=self.server), board)), experiments
+
+    def _report(self, name: str, server: str) -> str:
+        folder = self.storage / "report" / name
+        return write(open_tables(self.storage), Query(name), folder, server).page.read_text()
+
+    def _links(self, name: str, experiments: Mapping[str, str]) -> dict[str, str]:
+        """Return where more of a sweep is to be seen."""
+        links = {"report": f"{address(name)}/report.html", "MLflow": self.server + start_page()}
+        if experiment := experiments.get(name):
+            links["MLflow"] = self.server + leaderboard_page(experiment, name)
+            links["curves"] = self.server + curves_page(experiment, name)
+        return links
+
+    def _check(self, name: str | None) -> None:
+        if name is not None and name not in sweeps(self.storage):
+            raise UserError(f"there is no sweep {name!r} here")
 
 
-def _page(page: str) -> Response:
-    return HTMLResponse(page, headers=ALONE)
+def address(name: str) -> str:
+    """Return the path of a sweep's page."""
+    return f"/sweeps/{quote(name, safe='')}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from suite.watch.views import Views
 
 from reports.snapshot import Snapshot
 from suite.results.leaderboards import read_leaderboard
@@ -18,7 +19,6 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.status import Followed, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
-from suite.watch.views import Views
 from tests.support import foreign
 from tests.support.foreign import little, play
 from trials.common.errors import UserError

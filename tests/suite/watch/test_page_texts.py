@@ -4,13 +4,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from reports.page import compare
 from reports.page.compare import Compared
 from reports.page.live import Frame, home_page, live_page, trial_page
 from reports.page.trial_table import Asked
+from suite.watch.views import Views, address
+
+from reports.page import compare
 from suite.sweeps.journal import events as journal
 from suite.sweeps.journal.events import Begun, Died
-from suite.watch.views import Views, address
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.run.outcome import Status

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import uvicorn
+from suite.watch.views import Views
 
 from suite.watch.pages import Pages
 from suite.watch.server import app, bind, site
-from suite.watch.views import Views
 from tests.support import browser as chromium
 from tests.support.watched import swept
 

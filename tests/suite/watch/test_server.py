@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reports.page.live import Live, live_parts
+from reports.page.trial_table import Asked
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from reports.page.live import Live, live_parts
-from reports.page.trial_table import Asked
 from reports.snapshot import EntrySnapshot, Snapshot
 from suite.tracking import pages_at
 from suite.watch.server import app, bind, ours
