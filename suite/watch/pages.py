@@ -18,9 +18,15 @@ from reports.page.home import home_page
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.results.report import write
+from suite.results.table import TableFacts
 from suite.sweeps.status import status, sweeps
 from suite.sweeps.tables import open_tables
-from suite.tracking.schema.leaderboard_view import curves_page, leaderboard_page, start_page
+from suite.tracking.schema.leaderboard_view import (
+    curves_page,
+    leaderboard_page,
+    runs_page,
+    start_page,
+)
 from suite.watch.fresh import Fresh
 from suite.watch.mounts import Dashboard
 from trials.common.errors import UserError
@@ -44,7 +50,7 @@ class Pages:
     def __init__(self, storage: Path, server: str, dashboard: Dashboard) -> None:
         self.storage, self.server, self.dashboard = storage, server, dashboard
         self._sweeps = Fresh(self._statuses)
-        self._boards: dict[str | None, Fresh[tuple[ReportData | None, Mapping[str, str]]]] = {}
+        self._boards: dict[str | None, Fresh[tuple[ReportData | None, Mapping[str, TableFacts]]]] = {}
         self._reports: dict[tuple[str, str], Fresh[str]] = {}
 
     def routes(self) -> list[BaseRoute]:
@@ -65,8 +71,8 @@ class Pages:
             statuses, faults = self._sweeps()
             shown = [one for one in statuses if name in (None, one["name"])]
             board = self._boards.setdefault(name, Fresh(lambda: self._board(name)))
-            data, experiments = board()
-            links = {one["name"]: self._links(one["name"], experiments) for one in shown}
+            data, facts = board()
+            links = {one["name"]: self._links(one["name"], facts) for one in shown}
             return home_page(
                 name,
                 shown,
@@ -114,26 +120,30 @@ class Pages:
                 faults.append(without_paths(str(error)))
         return sorted(found, key=lambda one: not one["running"]), faults
 
-    def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, str]]:
-        """Return the leaderboard so far of a sweep, or of all, and the experiments of sweeps."""
+    def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, TableFacts]]:
+        """Return the leaderboard so far of a sweep, or of all, and what is said of each sweep as a whole."""
         try:
             tables = open_tables(self.storage).of(name)
-            experiments = {sweep: facts.experiment for sweep, facts in tables.facts.items()}
             board = read_leaderboard(tables, Query(name))
         except UserError:  # nothing has ended yet
             return None, {}
-        return without_paths(as_shown(ReportData(board, server=self.server), board)), experiments
+        return without_paths(as_shown(ReportData(board, server=self.server), board)), tables.facts
 
     def _report(self, name: str, server: str) -> str:
         folder = self.storage / "report" / name
         return write(open_tables(self.storage), Query(name), folder, server).page.read_text()
 
-    def _links(self, name: str, experiments: Mapping[str, str]) -> dict[str, str]:
+    def _links(self, name: str, facts: Mapping[str, TableFacts]) -> dict[str, str]:
         """Return where more of a sweep is to be seen."""
         links = {"report": f"{address(name)}/report.html", "MLflow": self.server + start_page()}
-        if experiment := experiments.get(name):
-            links["MLflow"] = self.server + leaderboard_page(experiment, name)
-            links["curves"] = self.server + curves_page(experiment, name)
+        known = facts.get(name)
+        if known is None or not known.experiment:
+            return links
+        if any(entry.row for entry in known.entries):
+            links["MLflow"] = self.server + leaderboard_page(known.experiment, name)
+            links["curves"] = self.server + curves_page(known.experiment, name)
+        else:  # those views are empty until there are final runs
+            links["MLflow"] = self.server + runs_page(known.experiment)
         return links
 
     def _check(self, name: str | None) -> None:
