@@ -93,7 +93,9 @@ def test_a_search_leads_to_the_dashboard(port: int) -> None:
 
 def test_links_lead_to_the_view_of_mlflow_that_shows_runs(port: int, storage: Path) -> None:
     """By itself it opens that of language models. A report's links are whole addresses, since it is a file, too."""
-    made = suite_here("report", "night", "--storage", storage, "--output", storage / "o", cwd=storage)
+    made = suite_here(
+        "report", "night", "--storage", storage, "--output", storage / "o", cwd=storage
+    )
     pages = [Path(made.stdout.strip()).read_text()]
     pages += [ask(port, path)[1] for path in ("/", "/sweeps/night", "/sweeps/night/report.html")]
     for page in pages:
