@@ -13,8 +13,8 @@ from suite.tracking import pages_at, usual
 from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    import optuna
     import pandas as pd
-    from optuna import Study
 
     from reports.leaderboard.board import Leaderboard
     from suite.results.report import WrittenReport
@@ -123,7 +123,7 @@ def study(
     *,
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
-) -> "Study":
+) -> "optuna.Study":
     """Return the search of an entry of a sweep as an `optuna.Study`, for `optuna.visualization` and `optuna.importance`.
 
     `entry` is an entry's id or name as `status` has them, or an algorithm that has one entry only. Values are validation scores.

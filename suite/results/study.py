@@ -147,7 +147,7 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
         shown = {name: renamed(getattr(entry, name), bare) for name in NAMES}
         for (entry_id, replicate), own in parts.items():
             if entry_id == entry.id:
-                yield Search(table.facts, entry.model_copy(update=shown), replicate, own)
+                yield Search(table.facts, entry.model_copy(update=shown), str(replicate), own)
 
 
 def study_of(table: TrialTable, entry: str) -> Study:
@@ -196,14 +196,16 @@ def export(table: TrialTable, path: Path) -> list[str]:
 
 def _last(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration with the last value of each schedule, and what is no plain value as JSON."""
-    values = {name: schedule.last(value) for name, value in params.items()}
-    plain = str | int | float | None
-    return {k: v if isinstance(v, plain) else json.dumps(v) for k, v in values.items()}
+    return {name: _plain(schedule.last(value)) for name, value in params.items()}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | None) else json.dumps(value)
 
 
 def _distribution(declared: Range, values: Sequence[Any]) -> BaseDistribution | None:
     if declared.choices is not None:
-        choices = [*_last(dict(enumerate(declared.choices))).values(), *values]
+        choices = [*map(_plain, declared.choices), *values]
         return CategoricalDistribution(list(dict.fromkeys(choices)))
     if not all(isinstance(value, int | float) for value in values):
         return None

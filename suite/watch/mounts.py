@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from optuna import delete_study, load_study
 from optuna.storages import InMemoryStorage
@@ -89,11 +90,11 @@ class Mounted:
             return
         try:
             async with self._loading:
-                self._app = self._app or await run_in_threadpool(self._load)
+                app = self._app = self._app or await run_in_threadpool(self._load)
         except UserError as error:
             await PlainTextResponse(str(error), 404)(scope, receive, send)
             return
-        await self._app(scope, receive, send_on)
+        await app(scope, receive, send_on)
 
 
 async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +117,7 @@ class Dashboard:
     def __init__(self, storage: Path) -> None:
         self._folder, self._studies = storage, InMemoryStorage()
         self._tables: dict[str, tuple[str, float | None]] = {}
-        self._ranges: dict[str, tuple[str, object]] = {}
+        self._ranges: dict[str, tuple[str, str, object]] = {}
         self.refresh = Fresh(self._refresh)
 
     def load(self) -> ASGIApp:
@@ -124,7 +125,7 @@ class Dashboard:
         from a2wsgi import WSGIMiddleware
         from optuna_dashboard import wsgi
 
-        app = WSGIMiddleware(wsgi(self._studies))
+        app: Any = WSGIMiddleware(wsgi(self._studies))  # which has other types for the same
 
         async def fed(scope: Scope, receive: Receive, send: Send) -> None:
             if re.fullmatch(STUDIES, scope["path"]):
@@ -152,16 +153,16 @@ class Dashboard:
                 for search in searches_of(table):
                     self._add(search)
             self._tables[table.facts.name] = state
-        there = {table.facts.id for table in tables}
-        for name, (sweep_id, _) in list(self._ranges.items()):
-            if sweep_id not in there:
+        there = {table.facts.name for table in tables}
+        for name, (sweep, *_) in list(self._ranges.items()):
+            if sweep not in there:
                 delete_study(study_name=name, storage=self._studies)
                 del self._ranges[name]
 
     def _add(self, search: Search) -> None:
         """Add the trials that ended since: a browser asks for those behind the last that it has."""
         ranges = search.ranges
-        state = search.sweep.id, ranges
+        state = search.sweep.name, search.sweep.id, ranges
         if self._ranges.get(search.name) != state:
             # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
             if search.name in self._ranges:

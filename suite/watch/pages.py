@@ -50,7 +50,9 @@ class Pages:
     def __init__(self, storage: Path, server: str, dashboard: Dashboard) -> None:
         self.storage, self.server, self.dashboard = storage, server, dashboard
         self._sweeps = Fresh(self._statuses)
-        self._boards: dict[str | None, Fresh[tuple[ReportData | None, Mapping[str, TableFacts]]]] = {}
+        self._boards: dict[
+            str | None, Fresh[tuple[ReportData | None, Mapping[str, TableFacts]]]
+        ] = {}
         self._reports: dict[tuple[str, str], Fresh[str]] = {}
 
     def routes(self) -> list[BaseRoute]:
