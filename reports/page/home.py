@@ -5,6 +5,7 @@ from typing import Any
 
 from reports.charts.data import ReportData
 from reports.leaderboard import interim
+from reports.leaderboard.names import as_shown, without_paths
 from reports.page.board_table import tables
 from reports.page.gallery import look_of
 from reports.page.page import legend_blocks, render
@@ -37,6 +38,8 @@ def home_page(
     """Return the page of all sweeps, or of the one with a name: `faults` say what is wrong with others, `links` where more of each
     sweep is to be seen, `mlflow` where MLflow's pages are, and scripts with the `nonce` are the page's own.
     """
+    if data:
+        data = without_paths(as_shown(data, data.board))
     return render(
         "home.html",
         title=name or "Sweeps and leaderboards",

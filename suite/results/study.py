@@ -150,6 +150,40 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
                 yield Search(table.facts, entry.model_copy(update=shown), str(replicate), own)
 
 
+class Studies:
+    """The searches of several sweeps as studies in memory, which grow with their tables."""
+
+    def __init__(self) -> None:
+        self.storage = InMemoryStorage()
+        self._ranges: dict[str, tuple[str, str, object]] = {}
+
+    def update(self, tables: Sequence[TrialTable]) -> None:
+        """Add the trials that ended since, and remove what is of no sweep of these."""
+        for table in tables:
+            for search in searches_of(table):
+                self._add(search)
+        there = {table.facts.name for table in tables}
+        for name, (sweep, *_) in list(self._ranges.items()):
+            if sweep not in there:
+                optuna.delete_study(study_name=name, storage=self.storage)
+                del self._ranges[name]
+
+    def _add(self, search: Search) -> None:
+        """Add trials behind those that are there: a browser asks for what follows the last that it has."""
+        ranges = search.ranges
+        state = search.sweep.name, search.sweep.id, ranges
+        if self._ranges.get(search.name) != state:
+            # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
+            if search.name in self._ranges:
+                optuna.delete_study(study_name=search.name, storage=self.storage)
+            search.create(self.storage)
+            self._ranges[search.name] = state
+        study = optuna.load_study(study_name=search.name, storage=self.storage)
+        there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
+        fresh = search.rows[~search.rows["trial_id"].isin(there)]
+        study.add_trials(replace(search, rows=fresh).trials(ranges))
+
+
 def study_of(table: TrialTable, entry: str) -> Study:
     """Return the search of an entry as a study in memory: `entry` is its id, its readable name, or its algorithm's name where that
     has one entry only. Raises `UserError` for another name, with the nearest one.

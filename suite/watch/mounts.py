@@ -5,23 +5,20 @@ Both applications also write, and MLflow's runs jobs and asks other servers. So 
 
 import asyncio
 import re
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from optuna import delete_study, load_study
-from optuna.storages import InMemoryStorage
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from suite.results.study import Search, searches_of
+from suite.results.study import Studies
 from suite.sweeps.tables import open_tables
 from suite.tracking.store import open_existing
-from suite.watch.fresh import Fresh
-from trials.common.errors import UserError
 
 API = r"/(ajax-)?api/[23]\.0/mlflow"
 """What MLflow's pages ask below, and below `/api` its clients."""
@@ -58,6 +55,34 @@ POLICY = (
 """What pages of others may load, where they do not say so themselves: nothing from elsewhere."""
 
 
+SECONDS, REST = 2.0, 50
+"""What is shown is made anew at most so often, and rests so many times as long as it took the processor."""
+T = TypeVar("T")
+
+
+class Fresh(Generic[T]):
+    """What a function returned last: called, it is made anew where its time has come."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._lock, self._next = make, threading.Lock(), 0.0
+        self._last: tuple[T] | None = None
+
+    def __call__(self) -> T:
+        """Return it; raise what the function raises."""
+        # The first one is waited for. While a thread makes another, the last one is good enough for all others.
+        if self._lock.acquire(blocking=self._last is None):
+            try:
+                if time.monotonic() >= self._next:
+                    began = time.thread_time()
+                    self._last = (self._make(),)
+                    rest = REST * (time.thread_time() - began)
+                    self._next = time.monotonic() + max(SECONDS, rest)
+            finally:
+                self._lock.release()
+        assert self._last is not None
+        return self._last[0]
+
+
 def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
     """Return whether a request only reads, and what the pages need."""
     return any(re.fullmatch(pattern, path) for pattern in allowed.get(method, ()))
@@ -88,12 +113,8 @@ class Mounted:
         ):
             await self._other(scope, receive, send)
             return
-        try:
-            async with self._loading:
-                app = self._app = self._app or await run_in_threadpool(self._load)
-        except UserError as error:
-            await PlainTextResponse(str(error), 404)(scope, receive, send)
-            return
+        async with self._loading:
+            app = self._app = self._app or await run_in_threadpool(self._load)
         await app(scope, receive, send_on)
 
 
@@ -112,20 +133,18 @@ def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
 
 
 class Dashboard:
-    """The searches of all sweeps of a storage as studies in memory, and the pages of optuna-dashboard over them."""
+    """The pages of optuna-dashboard over the searches of all sweeps of a storage."""
 
     def __init__(self, storage: Path) -> None:
-        self._folder, self._studies = storage, InMemoryStorage()
-        self._tables: dict[str, tuple[str, float | None]] = {}
-        self._ranges: dict[str, tuple[str, str, object]] = {}
-        self.refresh = Fresh(self._refresh)
+        self.studies = Studies()
+        self.refresh = Fresh(lambda: self.studies.update(open_tables(storage).tables))
 
     def load(self) -> ASGIApp:
         """Return the application."""
         from a2wsgi import WSGIMiddleware
         from optuna_dashboard import wsgi
 
-        app: Any = WSGIMiddleware(wsgi(self._studies))  # which has other types for the same
+        app: Any = WSGIMiddleware(wsgi(self.studies.storage))  # which has other types for the same
 
         async def fed(scope: Scope, receive: Receive, send: Send) -> None:
             if re.fullmatch(STUDIES, scope["path"]):
@@ -139,37 +158,8 @@ class Dashboard:
     def page(self, name: str, entry: str) -> str:
         """Return the path of a search's page; of all of them where it has no trials yet."""
         self.refresh()
-        for study in self._studies.get_all_studies():
+        for study in self.studies.storage.get_all_studies():
             if (study.user_attrs["sweep"], study.user_attrs["id"]) == (name, entry):
-                number = self._studies.get_study_id_from_name(study.study_name)
+                number = self.studies.storage.get_study_id_from_name(study.study_name)
                 return f"/dashboard/studies/{number}"
         return "/dashboard"
-
-    def _refresh(self) -> None:
-        tables = open_tables(self._folder).tables
-        for table in tables:
-            state = table.facts.id, table.facts.ended
-            if table.facts.ended is None or self._tables.get(table.facts.name) != state:
-                for search in searches_of(table):
-                    self._add(search)
-            self._tables[table.facts.name] = state
-        there = {table.facts.name for table in tables}
-        for name, (sweep, *_) in list(self._ranges.items()):
-            if sweep not in there:
-                delete_study(study_name=name, storage=self._studies)
-                del self._ranges[name]
-
-    def _add(self, search: Search) -> None:
-        """Add the trials that ended since: a browser asks for those behind the last that it has."""
-        ranges = search.ranges
-        state = search.sweep.name, search.sweep.id, ranges
-        if self._ranges.get(search.name) != state:
-            # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
-            if search.name in self._ranges:
-                delete_study(study_name=search.name, storage=self._studies)
-            search.create(self._studies)
-            self._ranges[search.name] = state
-        study = load_study(study_name=search.name, storage=self._studies)
-        there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
-        fresh = search.rows[~search.rows["trial_id"].isin(there)]
-        study.add_trials(replace(search, rows=fresh).trials(ranges))

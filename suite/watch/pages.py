@@ -1,19 +1,20 @@
 """The pages that are ours: all sweeps, one sweep, its report; and where its searches are in Optuna's dashboard."""
 
 import secrets
+import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
 # Before a thread needs them: libraries that two threads import at once for the first time break.
 from reports.charts.data import ReportData
-from reports.leaderboard.names import as_shown, without_paths
+from reports.leaderboard.names import without_paths
 from reports.page.home import home_page
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
@@ -21,14 +22,23 @@ from suite.results.report import write
 from suite.results.table import TableFacts
 from suite.sweeps.status import status, sweeps
 from suite.sweeps.tables import open_tables
+from suite.tracking import is_server
 from suite.tracking.schema.leaderboard_view import (
     curves_page,
     leaderboard_page,
     runs_page,
     start_page,
 )
-from suite.watch.fresh import Fresh
-from suite.watch.mounts import Dashboard
+from suite.watch.mounts import (
+    DASHBOARD_READS,
+    MLFLOW_READS,
+    Dashboard,
+    Fresh,
+    Mounted,
+    mlflow,
+    nothing,
+)
+from suite.watch.server import app, headers, serve
 from trials.common.errors import UserError
 
 POLICY = (
@@ -41,7 +51,7 @@ REPORT = (
     "sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox"
 )
 """A report draws charts by a library that needs `eval`: it asks no server, and is a stranger to these pages."""
-HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+LOG = "ui.log"
 
 
 class Pages:
@@ -49,11 +59,7 @@ class Pages:
 
     def __init__(self, storage: Path, server: str, dashboard: Dashboard) -> None:
         self.storage, self.server, self.dashboard = storage, server, dashboard
-        self._sweeps = Fresh(self._statuses)
-        self._boards: dict[
-            str | None, Fresh[tuple[ReportData | None, Mapping[str, TableFacts]]]
-        ] = {}
-        self._reports: dict[tuple[str, str], Fresh[str]] = {}
+        self._fresh: dict[tuple[Any, ...], Fresh[Any]] = {}
 
     def routes(self) -> list[BaseRoute]:
         """Return the addresses."""
@@ -64,53 +70,37 @@ class Pages:
             Route("/sweeps/{name}/studies/{entry}", self.study),
         ]
 
-    async def home(self, request: Request) -> Response:
+    def home(self, request: Request) -> Response:
         """Answer with all sweeps, or with one."""
-        name, nonce = request.path_params.get("name"), secrets.token_urlsafe(16)
+        name, nonce = self._name(request), secrets.token_urlsafe(16)
+        statuses, faults = self._kept(self._statuses)
+        shown = [one for one in statuses if name in (None, one["name"])]
+        data, facts = self._kept(self._board, name)
+        links = {one["name"]: self._links(one["name"], facts) for one in shown}
+        told = faults if name is None else []
+        page = home_page(name, shown, told, data, links, self.server + start_page(), nonce)
+        return HTMLResponse(page, headers=headers(POLICY.format(nonce)))
 
-        def made() -> str:
-            self._check(name)
-            statuses, faults = self._sweeps()
-            shown = [one for one in statuses if name in (None, one["name"])]
-            board = self._boards.setdefault(name, Fresh(lambda: self._board(name)))
-            data, facts = board()
-            links = {one["name"]: self._links(one["name"], facts) for one in shown}
-            return home_page(
-                name,
-                shown,
-                faults if name is None else [],
-                data,
-                links,
-                self.server + start_page(),
-                nonce,
-            )
-
-        return await self._answer(made, POLICY.format(nonce))
-
-    async def report(self, request: Request) -> Response:
+    def report(self, request: Request) -> Response:
         """Answer with the report of a sweep, which is written anew at most every few seconds."""
-        name = request.path_params["name"]
         server = self.server if "://" in self.server else f"{request.base_url}{self.server[1:]}"
+        page = self._kept(self._report, self._name(request), server)
+        return HTMLResponse(page, headers=headers(REPORT))
 
-        def made() -> str:
-            self._check(name)
-            fresh = Fresh(lambda: self._report(name, server))
-            return self._reports.setdefault((name, server), fresh)()
-
-        return await self._answer(made, REPORT)
-
-    async def study(self, request: Request) -> Response:
+    def study(self, request: Request) -> Response:
         """Send a browser to a search in Optuna's dashboard."""
-        page = await run_in_threadpool(lambda: self.dashboard.page(**request.path_params))
-        return RedirectResponse(page)
+        return RedirectResponse(self.dashboard.page(**request.path_params))
 
-    async def _answer(self, made: Callable[[], str], policy: str) -> Response:
-        """Answer with a page that is made beside; what is not there is said."""
-        headers = {**HEADERS, "Content-Security-Policy": policy}
-        try:
-            return HTMLResponse(await run_in_threadpool(made), headers=headers)
-        except UserError as error:
-            return PlainTextResponse(without_paths(str(error)), 404, headers)
+    def _name(self, request: Request) -> str | None:
+        """Return the sweep that is asked for; raises `UserError` where there is none."""
+        name = request.path_params.get("name")
+        if name is not None and name not in sweeps(self.storage):
+            raise UserError(f"there is no sweep {name!r} here")
+        return name
+
+    def _kept(self, make: Callable[..., Any], *given: Any) -> Any:
+        """Return what a method makes, or made a few seconds ago."""
+        return self._fresh.setdefault((make.__name__, *given), Fresh(partial(make, *given)))()
 
     def _statuses(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Return how the sweeps stand, those that run first, and what is wrong with others."""
@@ -129,7 +119,7 @@ class Pages:
             board = read_leaderboard(tables, Query(name))
         except UserError:  # nothing has ended yet
             return None, {}
-        return without_paths(as_shown(ReportData(board, server=self.server), board)), tables.facts
+        return ReportData(board, server=self.server), tables.facts
 
     def _report(self, name: str, server: str) -> str:
         folder = self.storage / "report" / name
@@ -148,11 +138,24 @@ class Pages:
             links["MLflow"] = self.server + runs_page(known.experiment)
         return links
 
-    def _check(self, name: str | None) -> None:
-        if name is not None and name not in sweeps(self.storage):
-            raise UserError(f"there is no sweep {name!r} here")
-
 
 def address(name: str) -> str:
     """Return the path of a sweep's page."""
     return f"/sweeps/{quote(name, safe='')}"
+
+
+def ui(storage: Path, tracking_uri: str | None, there: socket.socket, token: str) -> None:
+    """Serve who knows the token until SIGINT or SIGTERM. MLflow's pages of a tracking server are at that server.
+
+    Optuna's dashboard asks by absolute paths, which are its own here too. What is neither ours nor its own is MLflow's, as
+    MLflow's clients expect, and all of MLflow is below `/mlflow/`.
+    """
+    elsewhere = tracking_uri if tracking_uri is not None and is_server(tracking_uri) else None
+    dashboard = Dashboard(storage)
+    pages = Pages(storage, "/mlflow" if elsewhere is None else elsewhere.rstrip("/"), dashboard)
+    routes, rest = pages.routes(), nothing
+    if elsewhere is None:
+        rest = Mounted(MLFLOW_READS, partial(mlflow, storage, tracking_uri), nothing)
+        routes.append(Mount("/mlflow", rest))
+    routes.append(Mount("/", Mounted(DASHBOARD_READS, dashboard.load, rest)))
+    serve(app(routes, token), there, storage / LOG)

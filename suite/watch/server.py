@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from reports.leaderboard.names import without_paths
 from trials.common.errors import UserError
 
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
@@ -88,30 +89,22 @@ def ours(host: str) -> bool:
     return True
 
 
-def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
-    `UserError` where the port that was asked for cannot be used, or none of the host.
-    """
-    for wanted in (usual, 0) if port is None else (port,):
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server((host, wanted), family=family)
-        except OSError as error:
-            reason = error.strerror or error
-    where = f"--port {port}" if port is not None else f"--host {host}"
-    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
-
-
-def site(there: socket.socket) -> str:
-    """Return the address that a browser finds a socket at."""
-    host, port, *_ = there.getsockname()
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
-
-
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
     """Return an application of these routes that answers to this machine's own names, and to who knows the token."""
-    return Starlette(routes=routes, middleware=[Middleware(Guard, token)])
+    guard = [Middleware(Guard, token)]
+    return Starlette(routes=routes, middleware=guard, exception_handlers={UserError: _absent})
+
+
+def _absent(request: Request, error: Exception) -> Response:
+    """Say in words what is not there."""
+    alone = headers("default-src 'none'; frame-ancestors 'none'")
+    return PlainTextResponse(without_paths(str(error)), 404, alone)
+
+
+def headers(policy: str) -> dict[str, str]:
+    """Return what a browser is told of each of our pages."""
+    alone = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    return {**alone, "Content-Security-Policy": policy}
 
 
 def serve(app: ASGIApp, there: socket.socket, log: Path) -> None:
@@ -122,11 +115,7 @@ def serve(app: ASGIApp, there: socket.socket, log: Path) -> None:
     handler: logging.Handler = logging.NullHandler()
     with suppress(OSError):
         handler = logging.FileHandler(log)
-    handler.setFormatter(logging.Formatter(LOG))
-    for name in ("uvicorn", "mlflow", "alembic", "asyncio", "optuna", "optuna_dashboard"):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-    logging.getLogger("uvicorn").setLevel(logging.INFO)
+    logging.basicConfig(format=LOG, level=logging.INFO, handlers=[handler], force=True)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2
     )

@@ -12,9 +12,8 @@ import suite
 from suite.results.study import export, searches_of, study_of
 from suite.results.table import TableFacts, TrialTable, rows_table
 from suite.sweeps.journal.events import Requested
-from suite.sweeps.tables import local_table
-from suite.watch.fresh import Fresh
-from suite.watch.mounts import Dashboard
+from suite.sweeps.tables import local_table, open_tables
+from suite.watch.mounts import Dashboard, Fresh
 from tests.support.commands import fault, suite_here
 from tests.support.journals import add
 from tests.support.watched import asked, ended, swept
@@ -155,18 +154,18 @@ def test_the_dashboard_gets_what_ended_since_behind_what_it_has(storage: Path) -
     entry = local_table(storage, "night").facts.entries[0].id
     page = dashboard.page("night", entry)
     study = optuna.load_study(
-        study_name="night: fedavg · digits · logreg · iid", storage=dashboard._studies
+        study_name="night: fedavg · digits · logreg · iid", storage=dashboard.studies.storage
     )
     before = [trial.user_attrs["trial_id"] for trial in study.trials]
     late, last = asked(entry, 30, 0), asked(entry, 29, 0)
     add(storage / "night", Requested(request=late), ended(late, 30, 10), ended(last, 29, 10))
-    dashboard._refresh()
+    dashboard.studies.update(open_tables(storage).tables)
     after = [trial.user_attrs["trial_id"] for trial in study.trials]
     assert after[:29] == before
     assert sorted(after[29:]) == [last.trial_id, late.trial_id]
     assert dashboard.page("night", entry) == page
     (storage / "night").rename(storage / "renamed")
-    dashboard._refresh()
+    dashboard.studies.update(open_tables(storage).tables)
     assert dashboard.page("night", entry) == "/dashboard", "what went is shown no more"
 
 
@@ -174,8 +173,8 @@ def test_what_is_shown_is_made_anew_at_most_every_few_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, took, calls = [100.0], [0.0], []
-    monkeypatch.setattr("suite.watch.fresh.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("suite.watch.fresh.time.thread_time", lambda: took[0])
+    monkeypatch.setattr("suite.watch.mounts.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("suite.watch.mounts.time.thread_time", lambda: took[0])
 
     def make() -> int:
         took[0] += 0.1

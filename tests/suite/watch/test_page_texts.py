@@ -1,6 +1,5 @@
 """What pages say of any name and any error: it is text, and names nobody's folders."""
 
-import asyncio
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
@@ -33,9 +32,7 @@ class Skeleton(HTMLParser):
         self.links |= {value for name, value in attrs if name in ("href", "src", "action")}
 
 
-async def pages(
-    storage: Path, name: str, text: str, path: str = "npz:/home/me/my.npz"
-) -> list[Skeleton]:
+def pages(storage: Path, name: str, text: str, path: str = "npz:/home/me/my.npz") -> list[Skeleton]:
     """The first page and the sweep's own, of a sweep of this name with a study and errors of this text; beside it a damaged one."""
     folder, entry = storage / name, entries_of(**STUDY)[0].id
     folder.mkdir(parents=True)
@@ -56,7 +53,7 @@ async def pages(
     found = []
     for given in ({}, {"name": name}):
         scope = {"type": "http", "method": "GET", "headers": [], "path_params": given}
-        answer = await served.home(Request(scope))
+        answer = served.home(Request(scope))
         assert answer.status_code == 200, answer.body
         found.append(Skeleton(bytes(answer.body).decode()))
     return found
@@ -65,8 +62,8 @@ async def pages(
 def test_names_are_text_on_a_page(tmp_path: Path) -> None:
     """Whatever a sweep, a study or an error is called: a page's elements and links are its own."""
     hostile = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\"' {{ 7 * 7 }}"
-    sound = asyncio.run(pages(tmp_path / "a", "night", "quick"))
-    found = asyncio.run(pages(tmp_path / "b", hostile.replace("/", ""), hostile))
+    sound = pages(tmp_path / "a", "night", "quick")
+    found = pages(tmp_path / "b", hostile.replace("/", ""), hostile)
     assert [page.elements for page in found] == [page.elements for page in sound]
     key = quote(hostile.replace("/", ""), safe="")
     for one, other in zip(found, sound, strict=True):

@@ -17,8 +17,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
+from suite.cli.control import bind
 from suite.tracking import pages_at
-from suite.watch.server import app, bind, ours
+from suite.watch.server import app, ours
 from tests.support.commands import study_file, suite_here
 from tests.support.served import served
 from trials.common.errors import UserError
@@ -120,13 +121,6 @@ def test_another_host_is_refused(port: int, host: str) -> None:
 )  # fmt: skip
 def test_whose_names_are_ours(host: str, served: bool) -> None:
     assert ours(host) is served
-
-
-def test_no_page_stops_a_sweep(port: int, storage: Path) -> None:
-    own = f"http://127.0.0.1:{port}"
-    for word in ("stop", "cancel"):
-        assert ask(port, f"/sweeps/night/{word}", "POST", Origin=own)[0] == 403
-    assert not (storage / "night" / "control").exists()
 
 
 def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
@@ -268,7 +262,7 @@ def test_where_mlflow_s_pages_are(given: str | None, tracking: str | None, found
 
 def test_no_torch_is_loaded(storage: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from suite.watch.mounts import Dashboard; import suite.watch.ui; "
+        "import sys; from pathlib import Path; from suite.watch.mounts import Dashboard; import suite.watch.pages; "
         f"Dashboard(Path({str(storage)!r})).page('night', ''); print(*{{'torch', 'ray'}} & set(sys.modules))"
     )
     done = subprocess.run(
