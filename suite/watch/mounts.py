@@ -53,8 +53,6 @@ POLICY = (
     "frame-ancestors 'self'"
 )
 """What pages of others may load, where they do not say so themselves: nothing from elsewhere."""
-
-
 SECONDS, REST = 2.0, 50
 """What is shown is made anew at most so often, and rests so many times as long as it took the processor."""
 T = TypeVar("T")
@@ -108,14 +106,14 @@ class Mounted:
                 headers["X-Content-Type-Options"] = "nosniff"
             await send(message)
 
-        if not reads(
-            self._allowed, scope["method"], scope["path"].removeprefix(scope["root_path"])
-        ):
+        path = scope["path"].removeprefix(scope["root_path"])
+        if not reads(self._allowed, scope["method"], path):
             await self._other(scope, receive, send)
             return
         async with self._loading:
-            app = self._app = self._app or await run_in_threadpool(self._load)
-        await app(scope, receive, send_on)
+            if self._app is None:
+                self._app = await run_in_threadpool(self._load)
+        await self._app(scope, receive, send_on)
 
 
 async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
