@@ -156,17 +156,23 @@ class Studies:
     def __init__(self) -> None:
         self.storage = InMemoryStorage()
         self._ranges: dict[str, tuple[str, str, object]] = {}
+        self._ended: dict[str, tuple[str, float | None]] = {}
 
     def update(self, tables: Sequence[TrialTable]) -> None:
         """Add the trials that ended since, and remove what is of no sweep of these."""
         for table in tables:
-            for search in searches_of(table):
-                self._add(search)
+            # Of a sweep that has ended nothing is read again.
+            state = table.facts.id, table.facts.ended
+            if table.facts.ended is None or self._ended.get(table.facts.name) != state:
+                for search in searches_of(table):
+                    self._add(search)
+                self._ended[table.facts.name] = state
         there = {table.facts.name for table in tables}
         for name, (sweep, *_) in list(self._ranges.items()):
             if sweep not in there:
                 optuna.delete_study(study_name=name, storage=self.storage)
                 del self._ranges[name]
+                self._ended.pop(sweep, None)
 
     def _add(self, search: Search) -> None:
         """Add trials behind those that are there: a browser asks for what follows the last that it has."""
