@@ -145,7 +145,7 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """All pages at one address: sweeps, reports, Optuna's dashboard, MLflow.
+    """All pages at one address: sweeps, reports, Optuna's, MLflow's.
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
