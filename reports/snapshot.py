@@ -1,4 +1,4 @@
-"""How far a sweep is, as plain data: what the terminal, `suite status` and the live page draw."""
+"""How far a sweep is, as plain data: what the terminal, `suite status` and the first page draw."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

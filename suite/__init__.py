@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trials.common.errors import UserError as UserError
 
 _HOMES = {
-    "suite.api.results": "leaderboard load report status stop tuned",
+    "suite.api.results": "leaderboard load report status stop study tuned",
     "suite.api.runs": "load_model replay run sweep trainable",
     "trials.common.errors": "UserError",
 }

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from reports.leaderboard.board import Contest, Leaderboard
 
@@ -31,16 +30,9 @@ class TrialPoint:
     group: Contest
     algorithm: str
     index: int
-    origin: str
     status: str
     value: float | None
-    params: Mapping[str, Any]
     replicate: str = ""
-
-    @property
-    def name(self) -> str:
-        """What tells it from the entry's others: its number, and of a further search which."""
-        return f"{self.replicate} {self.index}".strip()
 
 
 @dataclass(frozen=True)
@@ -72,8 +64,8 @@ class SweepFacts:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything that a report shows; `server` is where MLflow's pages are. `tuned` files and the
-    `importance` of hyperparameters, as they were recorded, are by sweep and scenario.
+    """Everything that a report shows; `server` is where MLflow's pages are. `tuned` files are by sweep and
+    scenario.
     """
 
     board: Leaderboard
@@ -82,5 +74,4 @@ class ReportData:
     failures: tuple[Failure, ...] = ()
     sweeps: tuple[SweepFacts, ...] = ()
     tuned: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    importance: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
     server: str = "http://127.0.0.1:5000"

@@ -42,8 +42,6 @@ class Trace:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
-    trial: str = ""
-    """What tells several lines of an algorithm apart."""
 
 
 def lines(
@@ -133,10 +131,9 @@ def _layers(
     if all(line.low is None for line in found):
         del layers[0]
     colours = {key: scale(look, key) for key in ("color", "strokeDash")}
-    detail = {"field": "trial", "type": "nominal"}
     for layer in layers:
         layer["encoding"] = {"color": colours["color"], **layer["encoding"]}
-        layer["encoding"] |= {"x": across, "detail": detail}
+        layer["encoding"]["x"] = across
         if layer["mark"]["type"] == "line":
             layer["encoding"]["strokeDash"] = colours["strokeDash"]
     return layers
@@ -162,8 +159,7 @@ def _points(found: Sequence[Trace]) -> list[Spec]:
             numbers = {
                 key: number(v) for key, v in (("x", x), ("y", y), ("low", low), ("high", high))
             }
-            whose = {"algorithm": short(line.algorithm), "trial": line.trial}
-            points.append({**whose, **numbers, "said": said})
+            points.append({"algorithm": short(line.algorithm), **numbers, "said": said})
     return points
 
 
@@ -173,14 +169,14 @@ def _ends(found: Sequence[Trace], look: Look, spans: Mapping[str, Span]) -> list
     for line in found:
         known = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
         if known:
-            last[line.algorithm, line.trial] = known[-1]
+            last[line.algorithm] = known[-1]
     places = {key: apart({n: y for n, (_, y) in last.items()}, span) for key, span in spans.items()}
     return [
         {
-            "algorithm": short(name[0]),
+            "algorithm": short(name),
             "x": number(x),
             "y": number(y),
-            "hue": text_hue(look[name[0]][0]),
+            "hue": text_hue(look[name][0]),
             "at": {key: number(at[name]) for key, at in places.items() if name in at},
         }
         for name, (x, y) in last.items()
@@ -295,7 +291,7 @@ def packed(spec: Spec) -> Spec:
     and with the colours in its first layer alone, whose scale the others share.
     """
     points = spec.get("datasets", {}).get("points")
-    if not points or not points[0].keys() >= {"said", "trial", "low", "high"}:
+    if not points or not points[0].keys() >= {"said", "low", "high"}:
         return spec
     lines: dict[str, list[list[float]]] = {}
     for point in points:

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from reports.charts import charts, line_charts, tuning
 from reports.charts.data import ReportData, TrialPoint
 from reports.charts.ranks_chart import critical_difference
-from reports.charts.search_charts import search
 from reports.charts.style import Chart, Look, slug, styles
 from reports.leaderboard.board import Contest, Row
 from reports.wording.tables import groups, scenario_text, several
 from reports.wording.words import overall_title, plural, short, title_of
-from trials.run.outcome import Status
 from trials.scoring.metrics import direction, sign
 
 Gallery = dict[str, list[Chart]]
@@ -84,10 +82,9 @@ def _heat(name: str, rows_of: Mapping[Contest, list[Row]]) -> Chart:
 def _tuning(
     data: ReportData, look: Look, rows_of: Mapping[Contest, list[Row]], found: Gallery
 ) -> None:
-    """Best so far, and for each entry its search."""
+    """The best so far, and the average ranks by budget."""
     by_group: dict[Contest, dict[str, list[TrialPoint]]] = defaultdict(lambda: defaultdict(list))
-    sources = {(row.group, row.algorithm): (row.sweep, row.entry_id) for row in data.board.rows}
-    order = list(sources)
+    order = [(row.group, row.algorithm) for row in data.board.rows]
     for trial in sorted(data.trials, key=lambda t: order.index((t.group, t.algorithm))):
         by_group[trial.group][trial.algorithm].append(trial)
     signed: dict[Contest, dict[str, list[float]]] = {}
@@ -98,35 +95,9 @@ def _tuning(
         spec = line_charts.budget(best, look, "best validation score", better)
         alt = f"{scenario_text(group)}: best validation score so far against search trials"
         found["budget"].append(Chart(f"budget-{_slug(group)}", scenario_text(group), alt, spec))
-        for name, trials in of_group.items():
-            share = data.importance.get(sources[group, name])
-            found["search"] += _search(group, name, trials, share, better > 0)
     ranks = tuning.ranks_by_budget(signed)
     if len(signed) > 1 and ranks:
         spec = line_charts.average_ranks(ranks, look)
         title = f"Average rank over {len(signed)} scenarios"
         alt = f"{title} of the best configuration so far, against search trials"
         found["budget"].insert(0, Chart("budget-ranks", title, alt, spec))
-
-
-def _search(
-    group: Contest,
-    name: str,
-    trials: Sequence[TrialPoint],
-    share: Mapping[str, float] | None,
-    up: bool,
-) -> list[Chart]:
-    """The chart of an entry's search, where it has tried anything."""
-    points = [
-        (t.params, t.value) for t in trials if t.status == Status.FINISHED and t.value is not None
-    ]
-    if not points or len({str(sorted(t.params.items())) for t in trials}) < 3:
-        return []
-    if share is None:  # its sweep has not ended
-        share = tuning.importance(points, up)
-    title = f"{short(name)} · {scenario_text(group)}"
-    alt = f"{title}: importance " + ", ".join(f"{k} {v:.2f}" for k, v in share.items())
-    alt += "; search trials over their hyperparameters"
-    return [
-        Chart(f"search-{_slug(group)}-{slug(short(name))}", title, alt, search(trials, share, up))
-    ]

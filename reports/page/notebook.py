@@ -19,7 +19,7 @@ from reports.wording.words import legend, title_of
 from trials.common.errors import unknown
 from trials.scoring.metrics import direction, sign
 
-SECTIONS = ("dots", "rounds", "bytes", "cd", "heat", "budget", "search")
+SECTIONS = ("dots", "rounds", "bytes", "cd", "heat", "budget")
 """The kinds of charts that a leaderboard or a sweep has."""
 
 
@@ -63,7 +63,7 @@ def board_html(board: Leaderboard) -> str:
 
 def board_plot(shown: ReportData | Leaderboard, kinds: Sequence[str] = ()) -> Plot:
     """The charts of a leaderboard, or of a report, all or those of some sections: `dots`, `rounds`, `bytes`, `cd`, `heat`,
-    `budget`, `search`. Raises `UserError` for others.
+    `budget`. Raises `UserError` for others.
     """
     data = ReportData(shown) if isinstance(shown, Leaderboard) else shown
     data = told_apart(data, (row.algorithm for row in data.board.rows))
@@ -71,7 +71,7 @@ def board_plot(shown: ReportData | Leaderboard, kinds: Sequence[str] = ()) -> Pl
     for kind in kinds:
         if kind not in SECTIONS:
             raise unknown("chart", kind, SECTIONS)
-    wanted = kinds or [kind for kind in found if kind != "search"]
+    wanted = kinds or list(found)
     return Plot([chart for kind in wanted for chart in found.get(kind, [])])
 
 

@@ -51,30 +51,21 @@ BUDGET = (
     "entry that was searched several times the mean. Where lines cross late, more trials may change the ranking."
 )
 HEAT = "Number: mean over final seeds. Colour: the deeper, the nearer to the best of its column."
-SEARCH = (
-    "Importance is PED-ANOVA's share of what sets good trials apart, of a few trials: a hint, not a finding. Points "
-    "and lines are search trials at full rounds, validation score upwards; large and red: the best. The pointer on "
-    "a trial marks it everywhere. Of a schedule its last value is shown."
-)
 
 
-def build(
-    data: ReportData, forms: Iterable[str] = FORMS, still: bool = True
-) -> tuple[str, dict[str, bytes]]:
-    """The page, with a `still` picture in each chart or without, and its figures as files of these forms by name. The
-    chart of each entry's search is on the page only.
-    """
+def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
+    """Return the page, and its figures as files of these forms by name."""
     data = without_paths(as_shown(data, data.board))
     look = look_of(data)
     found = gallery(data, look)
-    kept = [chart for section, charts in found.items() if section != "search" for chart in charts]
-    return show(_page(data, look, found, still)), drawing.files(kept, forms)
+    kept = [chart for charts in found.values() for chart in charts]
+    return show(_page(data, look, found)), drawing.files(kept, forms)
 
 
 def leaderboard_page(board: Leaderboard) -> str:
     """A leaderboard alone as a page: no charts, no search."""
     data = ReportData(without_paths(as_shown(board, board)))
-    return show(_page(data, look_of(data), {}, still=False))
+    return show(_page(data, look_of(data), {}))
 
 
 def show(page: Page, template: str = "page.html", **more: Any) -> str:
@@ -83,7 +74,7 @@ def show(page: Page, template: str = "page.html", **more: Any) -> str:
     return render(template, page=page, title=page.title, script=script, **more)
 
 
-def _page(data: ReportData, look: Look, found: Gallery, still: bool) -> Page:
+def _page(data: ReportData, look: Look, found: Gallery) -> Page:
     """The page of a report."""
     board = data.board
     lead, known = headline(board)
@@ -91,7 +82,7 @@ def _page(data: ReportData, look: Look, found: Gallery, still: bool) -> Page:
     sections = [_leaderboard(data, look), *_standing(board)]
     if blocks := audit(board):
         sections.append(Section("audit", audits.TITLE, blocks, "Audit"))
-    sections += _drawn(board, found, still)
+    sections += _drawn(board, found)
     if data.trials or data.failures:
         sections.append(Section("failures", "Failures", [_failures(data)], "Failures"))
     if data.sweeps:
@@ -150,25 +141,25 @@ def audit(board: Leaderboard) -> list[Block]:
     return found if len(found) > 2 else [*found, nothing]
 
 
-def across(board: Leaderboard, drawn: Sequence[Chart], still: bool = True) -> list[Block]:
+def across(board: Leaderboard, drawn: Sequence[Chart]) -> list[Block]:
     """The comparisons of algorithms over several data sets; nothing where there is one."""
     found: list[Block] = []
     for metric, compared in several(board).items():
         pairs = pairs_table(compared)
         fold = Fold(f"All {len(pairs.lines)} pairs", [pairs], "screen")
         found += [across_table(metric, compared), fold]
-    charts = [Charts(inlined(drawn, still))] if drawn else []
+    charts = [Charts(inlined(drawn))] if drawn else []
     return [Text(ACROSS, "legend"), *charts, *found] if found else []
 
 
-def _drawn(board: Leaderboard, found: Gallery, still: bool) -> list[Section]:
+def _drawn(board: Leaderboard, found: Gallery) -> list[Section]:
     """The sections that have charts."""
     made = []
 
     def charts(key: str, look: str = "") -> Charts:
-        return Charts(inlined(found[key], still), look)
+        return Charts(inlined(found[key]), look)
 
-    if blocks := across(board, found.get("cd", ()), still):
+    if blocks := across(board, found.get("cd", ())):
         made.append(Section("across", "Across data sets", blocks, "Across data sets"))
     if found.get("rounds"):
         curves: list[Block] = [Text(CURVES, "legend"), charts("rounds")]
@@ -181,10 +172,6 @@ def _drawn(board: Leaderboard, found: Gallery, still: bool) -> list[Section]:
         heat: list[Block] = [Text(HEAT, "legend"), charts("heat", "natural")]
         title = "Algorithms and heterogeneity"
         made.append(Section("heterogeneity", title, heat, "Heterogeneity"))
-    if found.get("search"):
-        folds = [Fold(c.title, [Charts(inlined([c], still), "natural")]) for c in found["search"]]
-        searches: list[Block] = [Text(SEARCH, "legend"), *folds]
-        made.append(Section("search", "Search, entry by entry", searches, "Search", look="screen"))
     return made
 
 
@@ -217,15 +204,15 @@ def render(template: str, **content: Any) -> str:
     return _templates().get_template(template).render(sign=SIGN, **content)
 
 
-def inlined(found: Sequence[Chart], still: bool) -> list[dict[str, str]]:
-    """Charts as a page holds them: specifications, and beside each a `still` picture of it."""
+def inlined(found: Sequence[Chart]) -> list[dict[str, str]]:
+    """Return charts as a page holds them: specifications, and beside each a still picture of it."""
     return [
         {
             "name": c.name,
             "title": c.title,
             "alt": c.alt,
             "spec": drawing.inline(packed(c.spec)),
-            "still": drawing.still(c) if still else "",
+            "still": drawing.still(c),
         }
         for c in found
     ]

@@ -56,7 +56,6 @@ document.documentElement.classList.toggle("drawn", Boolean(window.vegaEmbed));
 const WIDEST = 860;
 const views = new Map();
 const hidden = new Set();
-const logs = { x: false, y: false };
 let scope = "leaders";
 const visible = (spec) => spec.params.find((p) => p.name === "shown")?.value.filter((name) => !hidden.has(name));
 const inScope = (spec) => {
@@ -69,22 +68,6 @@ function fitted(figure, spec) {
     spec.width = Math.min(figure.clientWidth, WIDEST);
     spec.height += 56; // what axis and title take of it
   }
-  const plots = spec.vconcat?.[0];
-  if (plots?.hconcat) {
-    plots.columns = Math.max(1, Math.floor((figure.clientWidth - 60) / 160));
-    plots.concat = plots.hconcat;
-    delete plots.hconcat;
-  }
-  return spec;
-}
-// A log scale where all values are positive, else one that is linear around 0.
-function logged(spec) {
-  for (const layer of spec.datasets?.points ? spec.layer : [])
-    for (const axis of ["x", "y"])
-      if (logs[axis]) {
-        const low = axis === "y" ? spec.params.find((p) => p.name === "spans").value[inScope(spec)][0] : Math.min(...spec.datasets.points.map((p) => p.x));
-        layer.encoding[axis].scale = { ...layer.encoding[axis].scale, type: low > 0 ? "log" : "symlog" };
-      }
   return spec;
 }
 // Lines may come as rows of numbers by algorithm, a quarter of the size.
@@ -93,17 +76,17 @@ function unpacked(spec) {
   if (!lines || Array.isArray(lines)) return spec;
   const said = (y, low, high) => y.toFixed(4) + (high > low ? ` ± ${((high - low) / 2).toFixed(4)}` : "");
   spec.datasets.points = Object.entries(lines).flatMap(([algorithm, rows]) => rows.map(
-    ([x, y, low = y, high = y]) => ({ algorithm, trial: "", x, y, low, high, said: said(y, low, high) })));
+    ([x, y, low = y, high = y]) => ({ algorithm, x, y, low, high, said: said(y, low, high) })));
   return spec;
 }
 async function draw(figure) {
   const text = figure.querySelector("script").textContent, known = views.get(figure.dataset.chart);
-  if (known?.figure === figure && known.text === text && known.width === figure.clientWidth && known.logs === JSON.stringify(logs)) return;
-  const spec = logged(fitted(figure, unpacked(JSON.parse(text)))), params = Object.fromEntries((spec.params ?? []).map((p) => [p.name, p]));
+  if (known?.figure === figure && known.text === text && known.width === figure.clientWidth) return;
+  const spec = fitted(figure, unpacked(JSON.parse(text))), params = Object.fromEntries((spec.params ?? []).map((p) => [p.name, p]));
   if (params.shown) params.shown.value = visible(spec);
   if (params.spans) params.scope.value = inScope(spec);
   known?.finalize();
-  const entry = { figure, text, logs: JSON.stringify(logs), width: figure.clientWidth, spec: unpacked(JSON.parse(text)), finalize() {} };
+  const entry = { figure, text, width: figure.clientWidth, spec: unpacked(JSON.parse(text)), finalize() {} };
   views.set(figure.dataset.chart, entry);
   const options = {
     renderer: "svg", actions: { export: { svg: true, png: false }, source: false, compiled: false, editor: false },
@@ -132,7 +115,7 @@ function signals() {
   }
 }
 addEventListener("click", (event) => {
-  const chip = event.target.closest?.(".chip"), button = event.target.closest?.("[data-scope]"), log = event.target.closest?.("[data-log]");
+  const chip = event.target.closest?.(".chip"), button = event.target.closest?.("[data-scope]");
   if (chip) {
     const name = chip.dataset.name;
     hidden.has(name) ? hidden.delete(name) : hidden.add(name);
@@ -140,11 +123,6 @@ addEventListener("click", (event) => {
   } else if (button) {
     scope = button.dataset.scope;
     for (const other of button.parentNode.children) other.setAttribute("aria-pressed", other === button);
-  } else if (log) {
-    const axis = log.dataset.log;
-    logs[axis] = !logs[axis];
-    log.setAttribute("aria-pressed", logs[axis]);
-    drawAll();
   } else return;
   signals();
 });

@@ -13,6 +13,7 @@ from suite.tracking import pages_at, usual
 from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    import optuna
     import pandas as pd
 
     from reports.leaderboard.board import Leaderboard
@@ -114,6 +115,23 @@ def status(
 
     name, folder = name_of(sweep), _folder(sweep, storage)
     return [read(folder, each) for each in sweeps(folder)] if name is None else read(folder, name)
+
+
+def study(
+    sweep: str | Path | Result,
+    entry: str,
+    *,
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+) -> "optuna.Study":
+    """Return the search of an entry of a sweep as an `optuna.Study`, for `optuna.visualization` and `optuna.importance`.
+
+    `entry` is an entry's id or name as `status` has them, or an algorithm that has one entry only. Values are validation scores.
+    """
+    from suite.results.study import study_of
+
+    tables, name = _tables(sweep, (), storage, tracking_uri)
+    return study_of(tables.of(name).tables[0], entry)
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:

@@ -57,6 +57,7 @@ COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
             "suite report quickstart --figures svg,pdf --output reports/quickstart",
         ),
         "ui": (control.ui, "suite ui quickstart --open"),
+        "export": (results.export, ""),
     },
     "Reuse": {
         "tuned": (tuned.app, ""),

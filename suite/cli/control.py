@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import socket
 import sys
 import time
 import webbrowser
@@ -21,7 +22,6 @@ from trials.common.errors import UserError, unknown
 LEADERS = 3
 """Methods of a scenario that are named."""
 PORT = 5000
-LOG = "ui.log"
 BROWSER_SECONDS = 60.0
 """How long a browser has to start."""
 Port = Annotated[
@@ -145,31 +145,47 @@ def ui(
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """All pages at one address: sweeps, leaderboards, reports, MLflow.
+    """All pages at one address: sweeps, reports, Optuna's, MLflow's.
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
     from suite.sweeps.status import sweeps
     from suite.tracking.database import refuse_others
-    from suite.watch import server
-    from suite.watch.ui import ui as serve
-    from suite.watch.views import address
+    from suite.watch.pages import LOG, address
+    from suite.watch.pages import ui as serve
 
     if name is not None and name not in (known := sweeps(storage)):
         raise unknown(f"sweep in {storage}", name, known)
     refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
-    there, log = server.bind(host, port, PORT), storage / LOG
+    there = bind(host, port, PORT)
     token = secrets.token_urlsafe(24)
+    page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
+    say(f"Pages: {page}\nCtrl-C ends it; the server's messages go to {storage / LOG}.")
+    screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
+    if open_page and screen:
+        Thread(target=_browse, args=(page, storage), daemon=True).start()
+    serve(storage, tracking_uri, there, token)
 
-    def started(site: str) -> None:
-        page = site + ("/" if name is None else address(name)) + f"?token={token}"
-        say(f"Pages: {page}\nCtrl-C ends it; the server's messages go to {log}.")
-        screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
-        if open_page and screen:
-            Thread(target=_browse, args=(page, storage), daemon=True).start()
 
-    server.quiet(log)
-    serve(storage, tracking_uri, there, token, started)
+def bind(host: str, port: int | None, usual: int) -> socket.socket:
+    """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
+    `UserError` where the port that was asked for cannot be used, or none of the host.
+    """
+    for wanted in (usual, 0) if port is None else (port,):
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, wanted), family=family)
+        except OSError as error:
+            reason = error.strerror or error
+    where = f"--port {port}" if port is not None else f"--host {host}"
+    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
+
+
+def site(there: socket.socket) -> str:
+    """Return the address that a browser finds a socket at."""
+    host, port, *_ = there.getsockname()
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"
 
 
 def _browse(page: str, storage: Path) -> None:

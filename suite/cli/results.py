@@ -204,6 +204,30 @@ def report(
         out().print(str(done.page), **PLAIN)
 
 
+export = typer.Typer(no_args_is_help=True, help="Write results for other tools.")
+
+
+@export.command("optuna", epilog="Example: suite export optuna quickstart searches.db")
+def export_optuna(
+    sweep: Annotated[str, typer.Argument(help="The sweep's name.")],
+    file: Annotated[Path, typer.Argument(help="The SQLite file to write.")],
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+    as_json: Json = False,
+) -> None:
+    """Write a sweep's searches for Optuna's tools: a study for each entry."""
+    from suite.results.study import export as write_studies
+
+    tables, name, _ = _asked([], sweep, None, storage, tracking_uri)
+    names = write_studies(tables.of(name).tables[0], file)
+    if as_json:
+        emit({"file": str(file), "studies": names})
+        return
+    say(f"{len(names)} studies in {file}. From Python:")
+    say(f'  optuna.load_study(study_name="{names[0]}", storage="sqlite:///{file}")')
+    out().print(f"optuna-dashboard sqlite:///{file}", **PLAIN)
+
+
 def _asked(
     given: list[str],
     name: str | None,

@@ -1,6 +1,5 @@
 """`suite report`: what a report shows, read from tables, and written."""
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -10,18 +9,16 @@ from typing import Any
 
 from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.charts.drawing import SIGN
-from reports.charts.tuning import importance
 from reports.leaderboard.board import Leaderboard, Row
 from suite.results.final_runs import is_lost, number, run_id
 from suite.results.leaderboards import board_of, entries_of, searched, without_finals
 from suite.results.query import Query
 from suite.results.table import TableFacts
-from suite.results.tables import SEARCHES, Key, Tables, records
+from suite.results.tables import SEARCHES, Tables, records
 from suite.tracking.schema.leaderboard_view import run_page
 from suite.yaml_files import dump, write_files
-from trials.engine import schedule
 from trials.run.outcome import reason
-from trials.scoring.metrics import COSTS, TASKS, cost_until
+from trials.scoring.metrics import COSTS, cost_until
 
 FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
 SHARED = ("rounds", "clients", "participation")
@@ -93,10 +90,6 @@ def data_of(tables: Tables, query: Query, server: str) -> ReportData:
         failures=tuple(_failures(tables, query, board)),
         sweeps=tuple(_sweep(tables, facts) for facts in _shown(tables, board)),
         tuned={(sweep, entry.id): entry.tuned for sweep, entry in ended},
-        importance={
-            (sweep, entry.id): _importance(tables, (sweep, entry.id), entry.metric)
-            for sweep, entry in ended
-        },
         server=server,
     )
 
@@ -105,18 +98,6 @@ def _shown(tables: Tables, board: Leaderboard) -> list[TableFacts]:
     """Return what is said of the sweeps that a leaderboard shows."""
     named = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
     return [facts for name, facts in tables.facts.items() if name in named]
-
-
-def _importance(tables: Tables, key: Key, metric: str) -> dict[str, float]:
-    """Return how much each hyperparameter of an entry mattered in its search."""
-    trials = tables.searches[key]
-    done = trials[(trials["kind"] == "search") & (trials["status"] == "finished")]
-    points = [
-        (_last(json.loads(params)), value)
-        for params, value in zip(done["params"], done["val_score"], strict=True)
-        if value == value
-    ]
-    return importance(points, TASKS[metric].sign > 0)
 
 
 def _curves(tables: Tables, board: Leaderboard) -> tuple[Curve, ...]:
@@ -150,17 +131,10 @@ def _trial(trial: Any, row: Row) -> TrialPoint:
         row.group,
         row.algorithm,
         trial.number,
-        trial.origin,
         trial.status,
         number(trial.val_score),
-        _last(json.loads(trial.params)),
         trial.replicate,
     )
-
-
-def _last(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hyperparameters with the last value of each schedule."""
-    return {name: schedule.last(value) for name, value in params.items()}
 
 
 FAILED = ("sweep", "entry_id", "entry", "trial_id", "kind", "seed", "status", "metric")

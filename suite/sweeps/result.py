@@ -75,8 +75,8 @@ class Result:
         return self.leaderboard._repr_html_() if self.leaderboard else None
 
     def plot(self, *kinds: str) -> "Plot":
-        """The charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `cd`, `heat`, `budget`
-        and `search`; all but the last, or those kinds.
+        """The charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `cd`, `heat` and
+        `budget`; all, or those kinds.
         """
         from reports.page.notebook import board_plot
         from suite.results.report import read

@@ -101,7 +101,9 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     Raises `UserError` when there is no such sweep, or its journal is damaged or of another version.
     """
     folder = _folder(storage, name)
-    seen = Followed(folder).refresh()
+    followed = Followed(folder)
+    seen, state = followed.refresh(), followed.state
+    assert state.begun is not None
     counts = seen.counts
     return {
         "name": name,
@@ -133,6 +135,21 @@ def status(storage: Path, name: str) -> dict[str, Any]:
                 "trials": len(entry.known),
             }
             for entry in seen.entries
+        ],
+        "now": [
+            {
+                "trial_id": trial_id,
+                "entry_id": entry.entry_id,
+                "name": entry.name,
+                "kind": state.requested[trial_id].kind,
+                "params": state.requested[trial_id].params,
+                "round": curve[-1][0] if curve else 0,
+                "rounds": state.begun.study["settings"]["rounds"],
+                "score": curve[-1][1] if curve else None,
+                "metric": entry.metric,
+            }
+            for entry in seen.entries
+            for trial_id, curve in entry.running.items()
         ],
     }
 

@@ -1,4 +1,4 @@
-"""The server of the live pages: on loopback, for the browser of whoever started it.
+"""The server of the pages: on loopback, for the browser of whoever started it.
 
 Every account of the machine can reach loopback, so each request has to show the token that this start of the server
 printed. A page elsewhere can make a browser send requests here, with the browser's cookie. So whatever names another
@@ -11,8 +11,8 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from contextlib import redirect_stderr, suppress
 from hmac import compare_digest
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from reports.leaderboard.names import without_paths
 from trials.common.errors import UserError
 
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
@@ -79,7 +80,7 @@ class Guard:
 
 
 def ours(host: str) -> bool:
-    """Whether a Host header is an address or a name of this machine; a rebound name is neither."""
+    """Return whether a Host header is an address or a name of this machine; a rebound name is neither."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     try:
         ipaddress.ip_address(name.strip("[]"))
@@ -88,61 +89,35 @@ def ours(host: str) -> bool:
     return True
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it answers."""
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._said = started
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
-        self._said()
-
-
-def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """A socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
-    `UserError` where the port that was asked for cannot be used, or none of the host.
-    """
-    for wanted in (usual, 0) if port is None else (port,):
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server((host, wanted), family=family)
-        except OSError as error:
-            reason = error.strerror or error
-    where = f"--port {port}" if port is not None else f"--host {host}"
-    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
-
-
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
-    """An application of these routes that answers to this machine's own names, and to who knows the token."""
-    return Starlette(routes=routes, middleware=[Middleware(Guard, token)])
+    """Return an application of these routes that answers to this machine's own names, and to who knows the token."""
+    guard = [Middleware(Guard, token)]
+    return Starlette(routes=routes, middleware=guard, exception_handlers={UserError: _absent})
 
 
-def serve(app: ASGIApp, there: socket.socket, started: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM, with little of the processor: a sweep may run beside it."""
+def _absent(request: Request, error: Exception) -> Response:
+    """Say in words what is not there."""
+    alone = headers("default-src 'none'; frame-ancestors 'none'")
+    return PlainTextResponse(without_paths(str(error)), 404, alone)
+
+
+def headers(policy: str) -> dict[str, str]:
+    """Return what a browser is told of each of our pages."""
+    alone = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    return {**alone, "Content-Security-Policy": policy}
+
+
+def serve(app: ASGIApp, there: socket.socket, log: Path) -> None:
+    """Serve until SIGINT or SIGTERM, with little of the processor: a sweep may run beside it. What is said meanwhile goes to a
+    file; to none where its folder is not there or not ours to write.
+    """
     os.nice(10)
+    handler: logging.Handler = logging.NullHandler()
+    with suppress(OSError):
+        handler = logging.FileHandler(log)
+    logging.basicConfig(format=LOG, level=logging.INFO, handlers=[handler], force=True)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2
     )
-    _Server(config, started).run(sockets=[there])
-
-
-def quiet(path: Path) -> None:
-    """Let what servers say go to a file; to none where its folder is not there or not ours to write."""
-    handler: logging.Handler = logging.NullHandler()
-    with suppress(OSError):
-        handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter(LOG))
-    for name in ("uvicorn", "mlflow", "alembic", "asyncio"):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-    logging.getLogger("uvicorn").setLevel(logging.INFO)
-
-
-def site(there: socket.socket) -> str:
-    """The address that a browser finds a socket at."""
-    host, port, *_ = there.getsockname()
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
+    with redirect_stderr(getattr(handler, "stream", sys.stderr)):
+        uvicorn.Server(config).run(sockets=[there])

@@ -74,14 +74,7 @@ def trials(
     algorithm: str = "fedavg",
     scores: Sequence[float] = (0.5, 0.7, 0.6, 0.9, 0.8, 0.4, 0.3, 0.2),
 ) -> list[TrialPoint]:
-    """The rate decides everything, mu nothing."""
-    return [
-        TrialPoint(
-            *(group, algorithm, i, "sampled", "finished", score),
-            {"lr": score / 10, "mu": [1e-4, 1.0][i % 2], "variant": "ab"[i // 2 % 2]},
-        )
-        for i, score in enumerate(scores)
-    ]
+    return [TrialPoint(group, algorithm, i, "finished", score) for i, score in enumerate(scores)]
 
 
 def shown(board: Leaderboard, width: int) -> list[str]:

@@ -175,9 +175,6 @@ def test_a_report_is_used_by_keys(page, report):
     page.wait_for_function(NO_ZETA)
     page.locator("[data-scope=all]").press(" ")
     assert page.get_attribute("[data-scope=all]", "aria-pressed") == "true"
-    page.fill("#filter", "")
-    page.locator("#search summary").first.press("Enter")
-    page.locator("#search svg.marks").first.wait_for()
     assert page.complaints == []
 
 
@@ -247,21 +244,11 @@ def test_charts_answer_to_the_pointer_and_to_scales(page, report):
     assert page.complaints == []
 
 
-def test_search_charts_are_drawn_when_they_are_opened(page, report):
-    page.goto(report)
-    chromium.drawn(page)
-    entry = page.locator("#search details").first
-    assert entry.locator("svg.marks").count() == 0
-    entry.locator("summary").first.click()
-    entry.locator("svg.marks").wait_for()
-    assert page.complaints == []
-
-
 def test_print_begins_with_the_leaderboards_and_is_short(page, report, tmp_path):
     page.goto(report)
     chromium.drawn(page)
     page.emulate_media(media="print")
-    for hidden in ("nav", "#search", ".tools", ".switches"):
+    for hidden in ("nav", ".tools", ".switches"):
         assert not page.locator(hidden).first.is_visible(), hidden
     page.emulate_media(media="screen")
     document = page.pdf(format="A4")
@@ -289,7 +276,7 @@ def test_an_opened_configuration_is_not_cut(page, report):
 def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, ui):
     page.goto(ui.door)
     assert page.inner_text("h1") == "Sweeps and leaderboards"
-    page.get_by_role("link", name="MLflow").click()
+    page.get_by_role("link", name="MLflow", exact=True).first.click()
     page.get_by_role("link", name="quick").wait_for()
     page.goto(f"{ui.address}/#/experiments/1", wait_until="commit")
     page.wait_for_url("**/mlflow/#/experiments/1**")

@@ -131,9 +131,9 @@ def test_every_row_links_to_its_run(built, data):
 
 def test_every_section_is_there(built):
     sections = re.findall(r'<section id="(\w+)"', built[0])
-    wanted = ["leaderboard", "across", "curves", "budget", "heterogeneity", "search"]
+    wanted = ["leaderboard", "across", "curves", "budget", "heterogeneity"]
     assert sections == [*wanted, "failures", "provenance"]
-    for word in ("cannot reject at this n", "abc123", "trials: 8", "fingerprint", "PED-ANOVA"):
+    for word in ("cannot reject at this n", "abc123", "trials: 8", "fingerprint"):
         assert word in built[0] or word == "fingerprint"
     assert "&lt;b&gt;ZeroDivisionError" in built[0], "what runs say is text, not markup"
     assert "<b>Zero" not in built[0]
@@ -161,15 +161,13 @@ def test_warm_started_cells_have_figures_of_their_own(data):
 
 
 def test_figures_are_files_of_three_kinds(built):
-    """Of what compares algorithms; the search of each entry is on the page alone."""
-    page, files = built
+    files = built[1]
     names = {name.rpartition(".")[0] for name in files}
     assert {*files} == {f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")}
     for start, count in {
         "leaderboard": 2, "rounds": 2, "bytes": 2, "budget": 3, "critical-difference": 0, "heat": 1,
     }.items():  # fmt: skip
         assert sum(name.startswith(start) for name in names) == count, start
-    assert sum(name.startswith("search") for name in specs(page)) == 4
     for name, content in files.items():
         kind = name.rpartition(".")[2]
         assert content.startswith({"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<svg"}[kind])

@@ -1,11 +1,10 @@
-"""What a report says of searches, by hand: the best so far, ranks by budget, importance."""
+"""What a report says of searches, by hand: the best so far, and ranks by budget."""
 
 import math
 
-import numpy as np
 import pytest
 
-from reports.charts import search_charts, tuning
+from reports.charts import tuning
 from reports.charts.data import TrialPoint
 
 
@@ -13,7 +12,7 @@ def test_best_so_far_by_hand():
     group = ("s", "d", "m", "iid", False)
 
     def trial(i, status, value):
-        return TrialPoint(group, "a", i, "sampled", status, value, {})
+        return TrialPoint(group, "a", i, status, value)
 
     ends = [
         ("failed", None),
@@ -30,18 +29,13 @@ def test_best_so_far_by_hand():
 
 
 def test_several_searches_of_an_entry_are_averaged_by_their_own_trials():
-    """Two tunings of two trials are a budget of two, not of four, and their trials are told apart."""
+    """Two tunings of two trials are a budget of two, not of four."""
     group = ("s", "d", "m", "iid", False)
     first, second = (
-        [
-            TrialPoint(group, "a", i, "sampled", "finished", value, {"lr": value, "mu": i}, name)
-            for i, value in enumerate(of)
-        ]
+        [TrialPoint(group, "a", i, "finished", value, name) for i, value in enumerate(of)]
         for name, of in (("", (0.2, 0.4)), ("t1", (0.8, 0.6)))
     )
     assert tuning.best_so_far([*first, *second], up=True) == pytest.approx([0.5, 0.6])
-    spec = search_charts.search([*first, *second], {}, True)
-    assert [one["trial"] for one in spec["datasets"]["trials"]] == ["0", "1", "t1 0", "t1 1"]
 
 
 def test_ranks_by_budget_by_hand():
@@ -51,18 +45,3 @@ def test_ranks_by_budget_by_hand():
     }
     assert tuning.ranks_by_budget(cells) == {"a": [2.0, 1.75, 1.0], "b": [1.0, 1.25, 2.0]}
     assert tuning.ranks_by_budget({}) == {}
-
-
-def test_importance_finds_what_matters():
-    draw = np.random.default_rng(0)
-    found = [
-        ({"lr": lr, "mu": mu, "c": c}, 1 - abs(lr - 0.5))
-        for lr, mu, c in zip(
-            draw.random(40), 10 ** draw.uniform(-4, 0, 40), draw.choice(["p", "q"], 40), strict=True
-        )
-    ]
-    share = tuning.importance(found, True)
-    assert set(share) == {"lr", "mu", "c"}
-    assert share["lr"] > 0.6
-    assert tuning.importance(found[:3], True) == {}, "of three trials nothing is said"
-    assert tuning.importance([({"lr": i}, 0.5) for i in range(9)], True) == {}

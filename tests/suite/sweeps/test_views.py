@@ -1,4 +1,4 @@
-"""How far a sweep is, in four views at once: the terminal, `suite status`, the live page and the leaderboard."""
+"""How far a sweep is, in three views at once: the terminal, `suite status` (which the pages draw) and the leaderboard."""
 
 import math
 import time
@@ -18,7 +18,6 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.status import Followed, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
-from suite.watch.views import Views
 from tests.support import foreign
 from tests.support.foreign import little, play
 from trials.common.errors import UserError
@@ -64,10 +63,6 @@ def seen_by_status(storage: Path, name: str) -> dict[str, Any]:
     }
 
 
-def seen_on_the_page(views: Views, name: str) -> dict[str, Any]:
-    return summed(views.sweep(name).sweep)
-
-
 def wait_for_records(sweep: Sweep) -> None:
     deadline = time.monotonic() + 60
     while sweep.state.ended.keys() - sweep.state.recorded.keys():
@@ -87,21 +82,20 @@ def interim(sweep: Sweep) -> dict[str, tuple[float | None, int, int]]:
     return {one.entry_id: (one.best, one.trials, one.finals) for one in board.interim}
 
 
-def test_four_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every trial's beginning and end, of a sweep that is begun and of one that grows; trials diverge."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     monkeypatch.setattr(running, "SECONDS", 0.0)  # others learn at once which trials run
     place = SweepPaths(tmp_path / "runs", "s")
-    views = Views(place.storage, None, "")
     moments: list[dict[str, Any]] = []
 
     def compare(sweep: Sweep) -> None:
         one = seen_by_the_terminal(sweep)
-        assert one == seen_by_status(place.storage, "s") == seen_on_the_page(views, "s")
+        assert one == seen_by_status(place.storage, "s")
         moments.append(one)
         if len(moments) % 9 == 0:  # reading the store takes a while
             wait_for_records(sweep)
-            told = {e.entry_id: e for e in views.sweep("s").sweep.entries}
+            told = {e.entry_id: e for e in Followed(place.folder).refresh().entries}
             for entry_id, (best, trials, finals) in interim(sweep).items():
                 entry = told[entry_id]
                 assert (best, trials) == (entry.best, entry.counts["search"])

@@ -1,4 +1,4 @@
-"""Who `suite ui` answers, and what of MLflow it lets through."""
+"""Who `suite ui` answers, and what of MLflow and of Optuna's dashboard it lets through."""
 
 import asyncio
 import http.client
@@ -18,12 +18,15 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
+from optuna.storages import InMemoryStorage
+from optuna_dashboard import wsgi
 
 from suite.cli import control
 from suite.tracking.store import Store
+from suite.watch.mounts import DASHBOARD_READS, MLFLOW_READS, reads
 from suite.watch.server import app
-from suite.watch.ui import reads
 from tests.support.served import Served, served
+from tests.support.watched import swept
 
 NOBODY = 65534
 
@@ -64,6 +67,21 @@ LET_THROUGH = {
     "POST /graphql": '{"query": "{ mlflowGetRun(input: {runId: \\"{run}\\"}) { run { info { runName } } } }"}',
 }
 """All of MLflow's that is served, with what it is asked below; what is there at `/ajax-api`, too, is listed once."""
+STUDIES = (
+    "GET /api/studies",
+    "GET /api/studies/<study_id:int>",
+    "GET /api/studies/<study_id:int>/param_importances",
+    "GET /api/studies/<study_id:int>/plot/<plot_type>",
+    "GET /csv/<study_id:int>",
+)
+DASHBOARD = {
+    *STUDIES,
+    "GET /api/meta",
+    "GET /dashboard<:re:(/.*)?>",
+    "GET /favicon.ico",
+    "GET /static/<filename:path>",
+}
+"""All of optuna-dashboard's that is served."""
 
 
 class Owned:
@@ -99,12 +117,17 @@ class Owned:
         (self.storage / "artifacts" / self.linked / "artifacts").symlink_to(self.secret)
         (Path(urlsplit(uri).path) / "out").symlink_to(self.secret)
         (Path(urlsplit(uri).path) / "key").symlink_to(self.secret / "key")
+        swept(self.storage, "night")
 
     def content(self) -> tuple[list[str], list[str]]:
         """Return all rows of the database, and all files."""
         with sqlite3.connect(self.storage / "mlflow.db") as database:
             rows = list(database.iterdump())
-        files = [str(path) for path in self.secret.parent.rglob("*") if path.name != "ui.log"]
+        files = [
+            str(path)
+            for path in self.secret.parent.rglob("*")
+            if path.name != "ui.log" and "report" not in path.parts
+        ]
         return rows, sorted(files)
 
     def filled(self, text: str) -> str:
@@ -147,9 +170,50 @@ def routes() -> list[tuple[str, str]]:
     return sorted(found)
 
 
+def routes_of_the_dashboard() -> list[tuple[str, str]]:
+    """Return each method and path of optuna-dashboard's application."""
+    return sorted({(route.method, route.rule) for route in wsgi(InMemoryStorage()).routes})
+
+
 def filled(route: str, value: str = "x") -> str:
-    """Return a path of a route with parameters, which are `{name}` in FastAPI and `<name>` in Flask."""
-    return re.sub(r"[{<][^}>]+[}>]", value, route)
+    """Return a path of a route with parameters: `{name}` in FastAPI, `<name>` in Flask, `<name:kind>` in Bottle."""
+    route = route.replace("<:re:(/.*)?>", f"/{value}")
+    return re.sub(
+        r"[{<][^}>]+[}>]", lambda part: "0" if part[0].endswith(":int>") else value, route
+    )
+
+
+def test_the_routes_of_the_dashboard_that_are_served() -> None:
+    assert len(routes_of_the_dashboard()) > 30
+    assert {method for method, _ in routes_of_the_dashboard()} == {"GET", "POST", "PUT", "DELETE"}
+    passed = {
+        f"{method} {route}"
+        for method, route in routes_of_the_dashboard()
+        if any(reads(DASHBOARD_READS, method, filled(route, value)) for value in ("x", "a/b"))
+    }
+    assert passed == DASHBOARD
+
+
+def test_the_dashboard_reads_and_writes_nothing(pages: Served, owned: Owned) -> None:
+    """What only reads is answered; all else is refused, whatever the method, and no study changes."""
+    before = owned.content(), ask(pages, "GET", "/api/studies/0")[1]
+    real = {"/static/x": "/static/bundle.js", "/dashboard/x": "/dashboard/studies/0"}
+    for _, route in routes_of_the_dashboard():
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+            if route == "/":
+                continue  # the first page is ours
+            path = real.get(filled(route), filled(route))
+            served_here = f"{method} {route}" in DASHBOARD
+            if "/plot/" in route and served_here:
+                continue  # needs plotly, which is the person's
+            status, answer, _ = ask(pages, method, path, None if served_here else '{"name": "new"}')
+            assert status == (200 if served_here else 403), (method, route, answer)
+    assert (owned.content(), ask(pages, "GET", "/api/studies/0")[1]) == before
+    assert len(json.loads(ask(pages, "GET", "/api/studies")[1])["study_summaries"]) == 2
+    for path in ("/static/../index.html", "/static/%2e%2e/index.html", "/static/..%2f_app.py"):
+        status, answer, _ = ask(pages, "GET", path)
+        assert status in (403, 404), path
+        assert "import" not in answer
 
 
 def test_the_routes_of_mlflow_that_are_served() -> None:
@@ -158,7 +222,9 @@ def test_the_routes_of_mlflow_that_are_served() -> None:
     passed = [
         f"{method} {route.replace('/ajax-api/', '/api/')}"
         for method, route in routes()
-        if any(reads(method, filled(route, value)) for value in ("x", "search", "a/b"))
+        if any(
+            reads(MLFLOW_READS, method, filled(route, value)) for value in ("x", "search", "a/b")
+        )
     ]
     assert sorted(set(passed)) == sorted(LET_THROUGH)
 
@@ -167,7 +233,7 @@ def test_what_is_served_answers_and_writes_nothing(pages: Served, owned: Owned) 
     parts = {"<model_id>": owned.model, "<path:path>": "manifest.json"}
     before = owned.content()
     for method, route in routes():
-        if reads(method, filled(route)):
+        if reads(MLFLOW_READS, method, filled(route)):
             asked = owned.filled(LET_THROUGH[f"{method} {route.replace('/ajax-api/', '/api/')}"])
             path = re.sub("<.*?>", lambda part: parts[part[0]], f"/mlflow{route}")
             query, body = (f"?{asked}", None) if method == "GET" else ("", asked)
@@ -180,7 +246,7 @@ def test_all_the_rest_of_mlflow_is_refused_and_writes_nothing(pages: Served, own
     before = owned.content()
     body = json.dumps({"name": "new", "experiment_id": owned.experiment, "run_id": owned.run})
     for method, route in routes():
-        if not reads(method, filled(route)):
+        if not reads(MLFLOW_READS, method, filled(route)):
             for below in ("", "/mlflow")[route == "/" :]:  # the first page is ours
                 status = ask(pages, method, below + filled(route), body)[0]
                 assert status == 403, (method, below, route)
@@ -229,10 +295,20 @@ def test_nobody_else_is_answered_or_writes(pages: Served, owned: Owned) -> None:
     """The account `nobody` asks for pages, records and files, writes, and tries to read the folder itself."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to be another account")
-    paths = ["/", "/x", "/vega.js", "/compare", "/sweeps/x", "/health", "/mlflow/", "/?token=x"]
+    paths = [
+        "/",
+        "/x",
+        "/sweeps/night",
+        "/sweeps/night/report.html",
+        "/sweeps/night/studies/x",
+        "/health",
+        "/mlflow/",
+        "/?token=x",
+    ]
     paths += [f"/get-artifact?path=files/note.txt&run_uuid={owned.run}"]
     asked = [("GET", path) for path in paths]
-    asked += [(method, filled(route)) for method, route in routes() if method != "HEAD"]
+    everything = routes() + routes_of_the_dashboard()
+    asked += [(method, filled(route)) for method, route in everything if method != "HEAD"]
     asked += [("GET", f"/mlflow{path}") for method, path in asked if method == "GET"]
     # It becomes `nobody` itself: that account need not be able to start this Python.
     code = f"""
@@ -262,8 +338,10 @@ except PermissionError:
 
 def test_the_printed_address_leaves_a_cookie_of_its_port(pages: Served) -> None:
     path = pages.door.removeprefix(pages.address)
-    status, _, headers = ask(pages, "GET", f"/compare{path[1:]}&a=night&b=", None, Accept="*/*")
-    assert (status, headers["Location"]) == (303, f"{pages.address}/compare?a=night&b=")
+    status, _, headers = ask(
+        pages, "GET", f"/sweeps/night{path[1:]}&a=night&b=", None, Accept="*/*"
+    )
+    assert (status, headers["Location"]) == (303, f"{pages.address}/sweeps/night?a=night&b=")
     name, _, rest = headers["Set-Cookie"].partition("=")
     value, *attributes = rest.split("; ")
     assert (name, value) == (f"suite-ui-{pages.port}", pages.token)
@@ -288,7 +366,7 @@ def test_a_client_reads_with_the_token_and_does_not_write(
     client = MlflowClient(pages.address)
     assert client.get_run(owned.run).data.metrics == {"mean": 0.5}
     assert [m.value for m in client.get_metric_history(owned.run, "mean")] == [0.5]
-    with pytest.raises(MlflowException, match="MLflow is served here for reading alone"):
+    with pytest.raises(MlflowException, match="served here for reading alone"):
         client.set_tag(owned.run, "a", "b")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "another")
     with pytest.raises(MlflowException, match="these pages are for whoever started them"):

@@ -1,16 +1,16 @@
-"""What pages say of any name and any error: it is text."""
+"""What pages say of any name and any error: it is text, and names nobody's folders."""
 
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from reports.page import compare
-from reports.page.compare import Compared
-from reports.page.live import Frame, home_page, live_page, trial_page
-from reports.page.trial_table import Asked
+from starlette.requests import Request
+
 from suite.sweeps.journal import events as journal
-from suite.sweeps.journal.events import Begun, Died
-from suite.watch.views import Views, address
+from suite.sweeps.journal.events import Begun
+from suite.sweeps.journal.paths import MARKER
+from suite.watch.mounts import Dashboard
+from suite.watch.pages import Pages
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.run.outcome import Status
@@ -24,6 +24,7 @@ class Skeleton(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, tuple[str, ...]]] = []
         self.links: set[str | None] = set()
+        self.text = page
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -31,29 +32,31 @@ class Skeleton(HTMLParser):
         self.links |= {value for name, value in attrs if name in ("href", "src", "action")}
 
 
-def pages(storage: Path, name: str, text: str) -> list[Skeleton]:
-    """The first page and the sweep's own, of a sweep of this name with a study and errors of this text."""
+def pages(storage: Path, name: str, text: str, path: str = "npz:/home/me/my.npz") -> list[Skeleton]:
+    """The first page and the sweep's own, of a sweep of this name with a study and errors of this text; beside it a damaged one."""
     folder, entry = storage / name, entries_of(**STUDY)[0].id
     folder.mkdir(parents=True)
     study = a_study(**STUDY).model_dump(mode="json")
-    about = {e.id: e.about() for e in entries_of(**STUDY)}
+    about = {e.id: {**e.about(), "dataset": path} for e in entries_of(**STUDY)}
     begun = Begun(study_name=text, study=study, lag=2, planned={}, id="x", entries=about)
     (folder / "journal.jsonl").write_bytes(line(begun))
     one, two = asked(entry, 0), asked(entry, 1)
     result = TrialResult(Status.FAILED, error=text)
     failed = journal.ended(one.request.trial_id, result, at=1.0)
-    died = Died(trial_id=two.request.trial_id, round=0, error=text)
-    add(folder, one, two, failed, died, ended(two, 2.0, 0.5))
-    views = Views(storage, None, "http://127.0.0.1:5000")
-    home = home_page(*views.home()[:2], Frame(), [text])
-    sweep, trial = views.sweep(name), views.trial(name, one.request.trial_id)
-    other = Compared(sweep, {text: text})
-    return [
-        Skeleton(home),
-        Skeleton(live_page(sweep, Asked(), Frame())),
-        Skeleton(trial_page(*trial, Frame())),
-        Skeleton(compare.page([name], other, Compared(sweep, {}), Frame())),
-    ]
+    add(folder, one, two, failed, ended(two, 2.0, 0.5))
+    damaged = storage / "damaged"
+    damaged.mkdir()
+    (damaged / MARKER).touch()
+    (damaged / "journal.jsonl").write_bytes(line(begun) + b"soup\n")
+    dashboard = Dashboard(storage)
+    served = Pages(storage, "/mlflow", dashboard)
+    found = []
+    for given in ({}, {"name": name}):
+        scope = {"type": "http", "method": "GET", "headers": [], "path_params": given}
+        answer = served.home(Request(scope))
+        assert answer.status_code == 200, answer.body
+        found.append(Skeleton(bytes(answer.body).decode()))
+    return found
 
 
 def test_names_are_text_on_a_page(tmp_path: Path) -> None:
@@ -62,10 +65,12 @@ def test_names_are_text_on_a_page(tmp_path: Path) -> None:
     sound = pages(tmp_path / "a", "night", "quick")
     found = pages(tmp_path / "b", hostile.replace("/", ""), hostile)
     assert [page.elements for page in found] == [page.elements for page in sound]
-    address_of = address(hostile.replace("/", ""))
+    key = quote(hostile.replace("/", ""), safe="")
     for one, other in zip(found, sound, strict=True):
-        moved = {str(link).replace(address("night"), address_of) for link in other.links}
-        key = quote(hostile.replace("/", ""), safe="")
-        assert {str(link) for link in one.links} == {
-            link.replace("?a=night", f"?a={key}") for link in moved
-        }
+        assert one.links == {str(link).replace("/night", f"/{key}") for link in other.links}
+        assert "/home/me" not in one.text
+        assert str(tmp_path) not in one.text
+    assert "my.npz" in found[1].text
+    assert "line 2: it is no JSON object" in found[0].text, (
+        "a damaged sweep is told, and hides no other"
+    )

@@ -1,8 +1,8 @@
-"""The server of the live pages: what it answers, and to whom."""
+"""The server of the pages: what it answers, and to whom."""
 
 import asyncio
 import http.client
-import math
+import json
 import os
 import re
 import socket
@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,12 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from reports.page.live import Live, live_parts
-from reports.page.trial_table import Asked
-from reports.snapshot import EntrySnapshot, Snapshot
+from suite.cli.control import bind
 from suite.tracking import pages_at
-from suite.watch.server import app, bind, ours
+from suite.watch.server import app, ours
 from tests.support.commands import study_file, suite_here
 from tests.support.served import served
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
 
 TOKENS: dict[int, str] = {}
 """Of what is served, by its port."""
@@ -75,50 +71,46 @@ def ask(
 
 
 def test_a_finished_sweep_has_its_leaderboard(port: int) -> None:
-    """In the first answer, whatever was looked at before."""
-    ask(port, "/")
-    page = ask(port, "/sweeps/night")[1]
-    assert "<h2>Leaderboard</h2>" in page
-    assert "8 of 8 trials" in page
-    assert "interim, validation only" not in page, "no scenario is open any more"
-    view = r"workflowType=machine_learning&amp;viewStateShareKey=leaderboard-[0-9a-f]{8}"
-    assert re.search(rf'<a href="/mlflow/#/experiments/1/runs\?{view}">MLflow</a>', page)
+    for path in ("/", "/sweeps/night"):
+        page = ask(port, path)[1]
+        assert "<h2>Leaderboard</h2>" in page
+        assert "8 of 8" in page
+        assert "what runs now" not in page
+        assert "interim, validation only" not in page, "no scenario is open any more"
+
+
+def test_a_search_leads_to_the_dashboard(port: int) -> None:
+    entries = [text[:8] for text in ask(port, "/sweeps/night")[1].split("/studies/")[1:]]
+    assert len(entries) == 2
+    for entry in entries:
+        status, _, headers = ask(port, f"/sweeps/night/studies/{entry}")
+        assert (status, headers["Location"][:19]) == (307, "/dashboard/studies/")
+        study = json.loads(ask(port, headers["Location"].replace("/dashboard", "/api"))[1])
+        assert study["name"].startswith("night: fed")
+        assert [trial["state"] for trial in study["trials"]] == ["Complete"] * 2
+        assert study["has_intermediate_values"]
+    assert ask(port, "/sweeps/night/studies/x")[2]["Location"] == "/dashboard"
 
 
 def test_links_lead_to_the_view_of_mlflow_that_shows_runs(port: int, storage: Path) -> None:
-    """By itself it opens that of language models."""
-    made = suite_here("report", "night", "--storage", storage, cwd=storage)
+    """By itself it opens that of language models. A report's links are whole addresses, since it is a file, too."""
+    made = suite_here(
+        "report", "night", "--storage", storage, "--output", storage / "o", cwd=storage
+    )
     pages = [Path(made.stdout.strip()).read_text()]
-    paths = ("/", "/compare", "/sweeps/night", "/sweeps/night/report")
-    pages += [ask(port, path)[1] for path in paths]
+    pages += [ask(port, path)[1] for path in ("/", "/sweeps/night", "/sweeps/night/report.html")]
     for page in pages:
         links = re.findall(r'href="([^"]*/#/[^"]*|[^"]*:5000/*|/mlflow/*)"', page)
         assert links
         assert all("?workflowType=machine_learning" in link for link in links), links
-
-
-def test_what_has_not_changed_is_not_sent_again(port: int) -> None:
-    status, _, headers = ask(port, "/sweeps/night/parts")
-    assert (status, float(headers["X-Seconds"]) >= 0) == (200, True)
-    assert ask(port, "/sweeps/night/parts", If_None_Match=headers["ETag"])[:2] == (304, "")
-
-
-@pytest.mark.parametrize(
-    ("path", "method", "status"),
-    [
-        ("/sweeps/nigth", "GET", 404),
-        ("/sweeps/nigth/parts", "GET", 404),
-        ("/sweeps/..%2f..%2fetc", "GET", 403),
-        ("/sweeps/night/stop", "GET", 403),
-    ],
-)
-def test_what_is_not_there(port: int, path: str, method: str, status: int) -> None:
-    assert ask(port, path, method)[0] == status
+    assert f'href="http://127.0.0.1:{port}/mlflow/#/' in pages[-1]
+    assert "viewStateShareKey=leaderboard-" in pages[1]
+    assert (storage / "report" / "night" / "report.html").read_text() == pages[-1]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example"])
 def test_another_host_is_refused(port: int, host: str) -> None:
-    for path in ("/", "/sweeps/night", "/vega.js"):
+    for path in ("/", "/sweeps/night", "/dashboard"):
         assert ask(port, path, host=host)[:2] == (403, "this host is not served here")
 
 
@@ -131,30 +123,6 @@ def test_whose_names_are_ours(host: str, served: bool) -> None:
     assert ours(host) is served
 
 
-def test_no_page_stops_a_sweep(port: int, storage: Path) -> None:
-    own = f"http://127.0.0.1:{port}"
-    for word in ("stop", "cancel"):
-        assert ask(port, f"/sweeps/night/{word}", "POST", Origin=own)[0] == 403
-    assert not (storage / "night" / "control").exists()
-
-
-@pytest.fixture
-def sweep_that_runs() -> Live:
-    return Live(Snapshot("night", "quick", True, "", 1, 1, 1, 1, 0, 1.0, 2, 2, None, 0, 0.0, []))
-
-
-def test_no_chart_while_there_is_nothing_to_draw(sweep_that_runs: Live) -> None:
-    """A trial that diverged has no score: an empty chart has axes from 0 to 1."""
-    place = Scenario("digits", "logreg", "iid")
-    entry = EntrySnapshot("a", "fedavg", "fedavg", place, "accuracy", 4, 0, {}, {}, [math.nan], 0)
-    sweep = replace(sweep_that_runs.sweep, entries=[entry])
-    assert "<figure" not in (page := live_parts(Live(sweep), Asked()))
-    assert "no search trial has run to its end" in page
-    sound = replace(entry, scores=[math.nan, 0.5])
-    page = live_parts(Live(replace(sweep, entries=[sound])), Asked())
-    assert "<figcaption>Best so far · digits · logreg · iid</figcaption>" in page
-
-
 def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
     """A page that says so; nothing is made in the folder."""
     with served("--storage", str(tmp_path / "runs")) as pages:
@@ -165,16 +133,36 @@ def test_where_nothing_was_run_yet(tmp_path: Path) -> None:
 
 
 def test_no_other_page_shows_them_in_a_frame(port: int) -> None:
-    for path in ("/", "/sweeps/night", "/sweeps/night/parts"):
+    for path in ("/", "/sweeps/night", "/sweeps/night/report.html", "/sweeps/x"):
         headers = ask(port, path)[2]
-        assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_every_page_has_a_policy(port: int) -> None:
+    """Ours let run what has the nonce of the one answer; others load nothing from elsewhere."""
+    nonces = set()
+    for _ in range(2):
+        policy = ask(port, "/")[2]["Content-Security-Policy"]
+        nonce = re.search("script-src 'nonce-([^']+)'", policy)
+        assert nonce
+        assert policy.startswith("default-src 'none'; ")
+        assert "unsafe" not in policy
+        nonces.add(nonce[1])
+    assert len(nonces) == 2
+    for path in ("/mlflow/", "/dashboard", "/api/studies", "/mlflow/version"):
+        assert "default-src 'self'" in ask(port, path)[2]["Content-Security-Policy"], path
+    report = ask(port, "/sweeps/night/report.html")[2]
+    assert "sandbox allow-scripts" in report["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize(
     ("path", "refused"),
     [
         ("/sweeps/%2e%2e", 404),
+        ("/sweeps/%2e%2e/report.html", 404),
+        ("/sweeps/nigth/report.html", 404),
+        ("/sweeps/..%2f..%2fetc", 403),
         ("/sweeps/%00", 404),
         ("/sweeps/" + "a" * 5000, 404),
         ("/sweeps/%ff", 404),
@@ -186,6 +174,7 @@ def test_names_of_no_sweep(port: int, path: str, refused: int) -> None:
     status, said, _ = ask(port, path)
     assert status == refused
     assert "Traceback" not in said
+    assert str(Path.cwd()) not in said
 
 
 def test_who_is_slow_or_sends_much_keeps_nobody_waiting(port: int) -> None:
@@ -204,7 +193,7 @@ def test_who_is_slow_or_sends_much_keeps_nobody_waiting(port: int) -> None:
         for one, text in zip(slow, said * 30, strict=True):
             with suppress(OSError):  # who sends too much may be cut off
                 one.sendall(text)
-        assert ask(port, "/sweeps/night/parts")[0] == 200
+        assert ask(port, "/sweeps/night")[0] == 200
 
 
 def through(path: str, method: str, **headers: str) -> int:
@@ -273,9 +262,8 @@ def test_where_mlflow_s_pages_are(given: str | None, tracking: str | None, found
 
 def test_no_torch_is_loaded(storage: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from suite.watch.views import Views; "
-        f"import suite.watch.ui; Views(Path({str(storage)!r}), None, '').sweep('night'); "
-        "print(*{'torch', 'ray'} & set(sys.modules))"
+        "import sys; from pathlib import Path; from suite.watch.mounts import Dashboard; import suite.watch.pages; "
+        f"Dashboard(Path({str(storage)!r})).page('night', ''); print(*{{'torch', 'ray'}} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ

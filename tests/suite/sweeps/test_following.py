@@ -1,26 +1,17 @@
 """A sweep followed by its journal: what was added is read once, and what it adds up to is right."""
 
-import asyncio
 import math
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import Response
 
-from reports.page import live
-from reports.page.live import Frame, home_page
 from suite.sweeps import running
 from suite.sweeps.journal import file as journal
 from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState
-from suite.sweeps.journal.paths import MARKER
 from suite.sweeps.running import Reported, Running
 from suite.sweeps.status import Followed
-from suite.watch.pages import Pages
-from suite.watch.views import Views
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.common.errors import UserError
@@ -120,13 +111,13 @@ def test_what_running_trials_report_is_there_at_most_once_a_second(
     assert found.entries[0].running == {request.trial_id: [(0, 0.1)]}
     assert (found.dashboard, found.experiment) == ("http://127.0.0.1:8265", "7")
     assert found.hardware.startswith("2 CPUs; load ")
-    before = followed.version
+    before = (folder / running.FILE).read_text()
     outcome.history.append({"round": 5, "val_accuracy": 0.4})
     written.reported(request, outcome)
-    assert followed.version == before
+    assert (folder / running.FILE).read_text() == before
     now[0] += 1
     written.reported(request, outcome)
-    assert followed.version != before
+    assert (folder / running.FILE).read_text() != before
     with locked(folder):
         found = followed.refresh()
     assert found.entries[0].running == {request.trial_id: [(0, 0.1), (5, 0.4)]}
@@ -169,40 +160,6 @@ def test_scores_stand_in_the_order_the_trials_were_asked(sweep: tuple[Path, list
     assert Followed(folder).refresh().entries[0].scores == (0.0, 0.1, 0.2)
 
 
-def look(pages: Pages, etag: str = "") -> Response:
-    """A browser's question for what has changed."""
-    headers = [(b"host", b"127.0.0.1")] + [(b"if-none-match", etag.encode())] * bool(etag)
-    scope = {"type": "http", "headers": headers, "path_params": {"name": "night"}}
-    scope |= {"scheme": "http", "path": "/", "query_string": b""}
-    return asyncio.run(pages.sweep_parts(Request(scope)))
-
-
-def test_a_look_without_news_reads_no_line_and_renders_nothing(
-    sweep: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, (first, _) = sweep
-    rendered, refreshed, taken = [], [], []
-    for of, name, seen in (
-        (live, "live_parts", rendered),
-        (Followed, "refresh", refreshed),
-        (SweepState, "_take", taken),
-    ):
-        real = getattr(of, name)
-        monkeypatch.setattr(
-            of, name, lambda *given, real=real, seen=seen: (seen.append(given), real(*given))[1]
-        )
-    pages = Pages(Views(folder.parent, None, "http://127.0.0.1:5000"))
-    etag = look(pages).headers["ETag"]
-    assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
-    for _ in range(3):
-        assert look(pages, etag).status_code == 304
-    assert [len(seen) for seen in (rendered, refreshed, taken)] == [1, 1, 1]
-    news = [asked(first, 0), *ended(asked(first, 0), 1.0, 0.5)]
-    add(folder, *news)
-    assert look(pages, etag).status_code == 200
-    assert [len(seen) for seen in (rendered, refreshed, taken)] == [2, 2, 4], "what is new alone"
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -232,36 +189,3 @@ def test_a_line_that_no_sweep_wrote_is_said_each_time(
     for _ in range(2):
         with pytest.raises(UserError, match=r"journal\.jsonl, line 3: .*\. It is damaged, or "):
             followed.refresh()
-
-
-def test_a_damaged_sweep_hides_no_other(sweep: tuple[Path, list[str]]) -> None:
-    folder, _ = sweep
-    shutil.copytree(folder, folder.parent / "day")
-    add(folder, torn=b"soup\n")
-    (folder / MARKER).touch()
-    views = Views(folder.parent, None, "")
-    found, board, faults = views.home()
-    assert [one.sweep.name for one in found] == ["day"]
-    assert board is not None
-    assert {standing.sweep for standing in board.board.interim} == {"day"}
-    assert len(faults) == 1
-    assert faults[0].startswith(f"journal {folder}/journal.jsonl, line 2: it is no JSON object. ")
-    assert f'<p class="note">journal {folder}/' in home_page(found, board, Frame(), faults)
-    with pytest.raises(UserError):
-        views.sweep("night")
-    assert views.sweep("day").sweep.planned == 10
-
-
-def test_a_journal_that_was_replaced_is_read_anew(sweep: tuple[Path, list[str]]) -> None:
-    folder, (first, second) = sweep
-    whole = (folder / "journal.jsonl").read_bytes()
-    add(folder, asked(second, 0), torn=b"soup\n")
-    (folder / MARKER).touch()
-    views = Views(folder.parent, None, "")
-    with pytest.raises(UserError):
-        views.sweep("night")
-    (folder / "journal.part").write_bytes(whole + line(asked(first, 0)) + line(asked(first, 1)))
-    (folder / "journal.part").replace(folder / "journal.jsonl")
-    views.sweep("night")
-    requests = views._followed["night"].state.requests
-    assert [(request.entry_id, request.index) for request in requests] == [(first, 0), (first, 1)]

@@ -1,0 +1,101 @@
+"""The first page: how sweeps stand, what runs now, and the leaderboards so far."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from reports.charts.data import ReportData
+from reports.leaderboard import interim
+from reports.leaderboard.names import as_shown, without_paths
+from reports.page.board_table import tables
+from reports.page.gallery import look_of
+from reports.page.page import legend_blocks, render
+from reports.snapshot import spell
+from reports.table import Column, ColumnKind, Table, table
+from reports.wording.tables import interim_tables
+from reports.wording.words import params_text
+
+NOW = (
+    Column("trial", ColumnKind.NAME),
+    Column("algorithm", ColumnKind.WORDS),
+    Column("round", ColumnKind.WORDS),
+    Column("last score", better=1),
+    Column("configuration", ColumnKind.WORDS),
+    Column("scenario", ColumnKind.WORDS),
+)
+Status = Mapping[str, Any]
+"""A sweep as `suite status --json` has it."""
+
+
+def home_page(
+    name: str | None,
+    statuses: Sequence[Status],
+    faults: Sequence[str],
+    data: ReportData | None,
+    links: Mapping[str, Mapping[str, str]],
+    mlflow: str,
+    nonce: str,
+) -> str:
+    """Return the page of all sweeps, or of the one with a name: `faults` say what is wrong with others, `links` where more of each
+    sweep is to be seen, `mlflow` where MLflow's pages are, and scripts with the `nonce` are the page's own.
+    """
+    if data:
+        data = without_paths(as_shown(data, data.board))
+    return render(
+        "home.html",
+        title=name or "Sweeps and leaderboards",
+        name=name,
+        sweeps=[{**summary(of), "links": links[of["name"]]} for of in statuses],
+        faults=faults,
+        tables=tables(data, look_of(data)) if data else [],
+        legend=legend_blocks(data.board) if data and data.board.rows else [],
+        standings=interim_tables(data.board) if data else [],
+        about=interim.ABOUT,
+        mlflow=mlflow,
+        nonce=nonce,
+    )
+
+
+def summary(of: Status) -> dict[str, Any]:
+    """Return what the page says of a sweep."""
+    done = of["ended"] - of["superseded"]
+    over = done >= of["expected"] and of["recorded"] >= of["ended"]
+    state = "running" if of["running"] else "finished" if over else "not running"
+    if of["running"] and of["asked_to"]:
+        state += f", asked to {of['asked_to']}"
+    counts = [f"{of[key]} {key}" for key in ("pruned", "diverged", "failed", "died") if of[key]]
+    pace = ""
+    if of["running"] and of["per_minute"] and of["seconds_left"] is not None:
+        pace = f"about {spell(of['seconds_left'])} left, {of['per_minute']:.0f} trials/min"
+    return {
+        **{key: of[key] for key in ("name", "study", "running", "expected")},
+        "done": done,
+        "trials": ", ".join([f"{done} of {of['expected']}", *counts]),
+        "state": state,
+        "pace": pace,
+        "now": running(of["now"], of["best"]),
+        "entries": [
+            (entry["entry_id"], f"{entry['name']} · {scenario(entry)}") for entry in of["best"]
+        ],
+    }
+
+
+def scenario(entry: Status) -> str:
+    """Return the scenario of an entry in words."""
+    return " · ".join(entry[part] for part in ("dataset", "model", "heterogeneity"))
+
+
+def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:
+    """Return the table of the trials that run at this moment."""
+    scenarios = {entry["entry_id"]: scenario(entry) for entry in entries}
+    rows = [
+        (
+            trial["trial_id"].removeprefix(f"{trial['entry_id']}-"),
+            trial["name"],
+            f"{trial['round']} of {trial['rounds']}",
+            "" if trial["score"] is None else f"{trial['score']:.4f}",
+            params_text(trial["params"]),
+            scenarios.get(trial["entry_id"], ""),
+        )
+        for trial in now
+    ]
+    return table(NOW, rows)

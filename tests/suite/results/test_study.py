@@ -1,0 +1,189 @@
+"""Searches as Optuna's studies: what of a table each has, and where it is shown or written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+import suite
+from suite.results.study import export, searches_of, study_of
+from suite.results.table import TableFacts, TrialTable, rows_table
+from suite.sweeps.journal.events import Requested
+from suite.sweeps.tables import local_table, open_tables
+from suite.watch.mounts import Dashboard, Fresh
+from tests.support.commands import fault, suite_here
+from tests.support.journals import add
+from tests.support.watched import asked, ended, swept
+from trials.algorithm import Range
+from trials.common.errors import UserError
+
+NAME = "fedprox · digits · logreg · iid"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    """A sweep of 30 trials of each entry, the last one of each still to end; every seventh diverged."""
+    swept(tmp_path / "runs", "night")
+    return tmp_path / "runs"
+
+
+def table_of(
+    params: list[dict[str, Any]], space: dict[str, Range], metric: str = "accuracy", **columns: Any
+) -> TrialTable:
+    """A table of one entry with trials of these configurations."""
+    rows = [
+        {
+            "kind": "search", "entry_id": "e", "replicate": "", "trial_id": f"e-s{i}", "number": i,
+            "status": "finished", "params": json.dumps(own), "val_score": i / 10, "seed": 3,
+            "round": [0, 5], "val": [0.0, i / 10], **{name: of[i] for name, of in columns.items()},
+        }
+        for i, own in enumerate(params)
+    ]  # fmt: skip
+    entry = {"id": "e", "name": "a · d · m · iid", "algorithm": "a", "dataset": "d", "model": "m"}
+    entry |= {"heterogeneity": "iid", "metric": metric, "reference": False, "space": space}
+    facts = TableFacts(name="s", id="i", study_name="x", study={}, entries=[entry], began=0.0)
+    return TrialTable(facts, rows_table(rows))
+
+
+def test_a_study_has_what_the_table_has(storage: Path) -> None:
+    study = suite.study("night", NAME, storage=storage)
+    assert study.direction == optuna.study.StudyDirection.MAXIMIZE
+    assert [trial.user_attrs["trial_id"][-5:] for trial in study.trials] == [
+        f"s{i:04d}" for i in range(29)
+    ]
+    first, bad = study.trials[0], study.trials[6]
+    assert first.params == {"lr": 0.01, "mu": 0.1}
+    assert (first.state, first.value) == (TrialState.COMPLETE, 0.5)
+    assert first.intermediate_values == {r: pytest.approx(0.5 * (r + 1) / 11) for r in range(11)}
+    assert (
+        first.user_attrs | {"status": "finished", "origin": "sampled", "seed": 0}
+        == first.user_attrs
+    )
+    assert first.duration is not None
+    assert first.duration.total_seconds() == 1.5
+    assert (bad.state, bad.value) == (TrialState.FAIL, None)
+    assert bad.user_attrs["status"] == "diverged"
+    assert study.user_attrs["algorithm"] == "fedprox"
+    shares = optuna.importance.get_param_importances(study)
+    assert set(shares) == {"lr", "mu"}, (
+        "values beyond the declared range are no reason to leave one out"
+    )
+    same = suite.study("night", study.user_attrs["id"], storage=storage)
+    assert [t.params for t in same.trials] == [t.params for t in study.trials]
+    assert len(suite.study("night", "fedavg", storage=storage).trials) == 29, "it has one entry"
+    with pytest.raises(
+        UserError, match=f"unknown entry of sweep night '.*'. Did you mean '{NAME}'"
+    ):
+        suite.study("night", NAME.replace("prox", "porx"), storage=storage)
+
+
+def test_declared_ranges_are_widened_and_schedules_end_somewhere() -> None:
+    space = {
+        "lr": Range("float", 0.001, 1.0, log=True),
+        "steps": Range("int", 1, 10),
+        "kind": Range("choice", choices=("a", ("b", 1))),
+        "mix": Range("float", 0.0, 1.0),
+    }
+    params = [
+        {"lr": 0.1, "steps": 3, "kind": "a", "mix": 0.5, "fixed": 1},
+        {"lr": "0.3@1,0.03@100", "steps": 12, "kind": "c", "mix": "auto", "fixed": 1},
+        {"lr": 5.0, "steps": 3, "kind": ["b", 1], "mix": 0.5, "fixed": 1},
+    ]
+    study = study_of(table_of(params, space), "a")
+    ranges = study.trials[0].distributions
+    assert ranges["lr"] == optuna.distributions.FloatDistribution(0.001, 5.0, log=True)
+    assert ranges["steps"] == optuna.distributions.IntDistribution(1, 12)
+    assert ranges["kind"].choices == ("a", '["b", 1]', "c")
+    assert [trial.params["lr"] for trial in study.trials] == [0.1, 0.03, 5.0]
+    assert study.trials[1].user_attrs["lr"] == "0.3@1,0.03@100"
+    assert [trial.user_attrs["mix"] for trial in study.trials] == [0.5, "auto", 0.5]
+    assert {trial.user_attrs["fixed"] for trial in study.trials} == {1}
+    assert {len(trial.params) for trial in study.trials} == {3}
+
+
+def test_states_and_the_direction_follow_the_table() -> None:
+    space = {"lr": Range("float", 0.1, 1.0)}
+    status = ["finished", "pruned", "failed", "finished"]
+    columns = {"status": status, "val_score": [0.3, 0.2, None, float("nan")]}
+    columns["error"] = [None, None, "Traceback\nValueError: /home/me/x.py is bad\n", None]
+    study = study_of(table_of([{"lr": 0.5}] * 4, space, metric="mse", **columns), "e")
+    assert study.direction == optuna.study.StudyDirection.MINIMIZE
+    wanted = [TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.FAIL]
+    assert [trial.state for trial in study.trials] == wanted
+    assert study.trials[2].user_attrs["error"] == "ValueError: x.py is bad"
+
+
+def test_each_replicate_is_a_study_of_its_own() -> None:
+    space = {"lr": Range("float", 0.1, 1.0)}
+    table = table_of([{"lr": 0.5}] * 4, space, replicate=["", "", "t1", "t1"], number=[0, 1, 0, 1])
+    assert [search.name for search in searches_of(table)] == [
+        "s: a · d · m · iid",
+        "s: a · d · m · iid · t1",
+    ]
+    assert len(study_of(table, "e-t1").trials) == 2
+    with pytest.raises(UserError, match="unknown entry"):
+        study_of(table, "a")
+
+
+def test_an_export_opens_with_one_line(storage: Path, tmp_path: Path) -> None:
+    words = ("export", "optuna", "night", "searches.db")
+    done = suite_here(*words, cwd=tmp_path)
+    assert done.stdout == "optuna-dashboard sqlite:///searches.db\n"
+    place = f"sqlite:///{tmp_path / 'searches.db'}"
+    read, study = (
+        optuna.load_study(study_name=f"night: {NAME}", storage=place),
+        suite.study("night", NAME, storage=storage),
+    )
+    for one, other in zip(read.trials, study.trials, strict=True):
+        for name in ("number", "state", "value", "params", "distributions", "user_attrs"):
+            assert getattr(one, name) == getattr(other, name)
+        assert one.intermediate_values == pytest.approx(other.intermediate_values)
+    assert "not there yet" in fault(suite_here(*words, cwd=tmp_path, code=2))
+    assert "cannot write" in fault(suite_here(*words[:3], "searches.db/x", cwd=tmp_path, code=2))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "searches.db"]
+    with pytest.raises(UserError, match="no search trial of sweep s has ended"):
+        export(table_of([], {}), tmp_path / "none.db")
+
+
+def test_the_dashboard_gets_what_ended_since_behind_what_it_has(storage: Path) -> None:
+    """A browser asks for the trials after the last that it has: their places do not change."""
+    dashboard = Dashboard(storage)
+    entry = local_table(storage, "night").facts.entries[0].id
+    page = dashboard.page("night", entry)
+    study = optuna.load_study(
+        study_name="night: fedavg · digits · logreg · iid", storage=dashboard.studies.storage
+    )
+    before = [trial.user_attrs["trial_id"] for trial in study.trials]
+    late, last = asked(entry, 30, 0), asked(entry, 29, 0)
+    add(storage / "night", Requested(request=late), ended(late, 30, 10), ended(last, 29, 10))
+    dashboard.studies.update(open_tables(storage).tables)
+    after = [trial.user_attrs["trial_id"] for trial in study.trials]
+    assert after[:29] == before
+    assert sorted(after[29:]) == [last.trial_id, late.trial_id]
+    assert dashboard.page("night", entry) == page
+    (storage / "night").rename(storage / "renamed")
+    dashboard.studies.update(open_tables(storage).tables)
+    assert dashboard.page("night", entry) == "/dashboard", "what went is shown no more"
+
+
+def test_what_is_shown_is_made_anew_at_most_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, took, calls = [100.0], [0.0], []
+    monkeypatch.setattr("suite.watch.mounts.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("suite.watch.mounts.time.thread_time", lambda: took[0])
+
+    def make() -> int:
+        took[0] += 0.1
+        calls.append(now[0])
+        return len(calls)
+
+    fresh = Fresh(make)
+    seen = []
+    for at in (100.0, 101.0, 104.9, 105.1, 106.0):
+        now[0] = at
+        seen.append(fresh())
+    assert (seen, calls) == ([1, 1, 1, 2, 2], [100.0, 105.1]), "0.1 s of a processor: every 5 s"
