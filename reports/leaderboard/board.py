@@ -15,10 +15,6 @@ from trials.run.scenario import Scenario
 if TYPE_CHECKING:
     import pandas as pd
 
-OUTSIDE = "†"
-"""Marks a row outside its paper's setting, and the note that says why."""
-AWAY = "°"
-"""Marks the rank of a row whose scenario is not like its paper's, and the note that says how."""
 FIRST = (
     "dataset", "model", "heterogeneity", "rank", "algorithm", "mean", "ci_low", "ci_high", "behind", "within_noise",
     "seeds", "worst_clients", "sample_gradients", "uploaded_bytes", "downloaded_bytes", "trials",

@@ -22,7 +22,7 @@ def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
     return [
         _table(data, found, rows, look, linked)
         for found, rows in zip(
-            board_tables(data.board, wide=True), groups(data.board).values(), strict=True
+            board_tables(data.board, ["all"]), groups(data.board).values(), strict=True
         )
     ]
 

@@ -10,14 +10,13 @@ from reports.leaderboard.statistics import DIFFERS, Across
 from reports.page.gallery import told_apart
 from reports.wording.tables import groups, scenario_text
 from reports.wording.words import (
-    caution,
+    answer,
     label,
     listed,
     mean_text,
     methods,
     short,
     title_of,
-    verdict,
 )
 
 
@@ -26,7 +25,6 @@ def headline(board: Leaderboard) -> tuple[str, str]:
     not over.
     """
     lead, known = _ranked(board)
-    known = " ".join(filter(None, (known, caution(board))))
     if ongoing := len({one.group for one in board.interim}):
         scenarios = "1 scenario is" if ongoing == 1 else f"{ongoing} scenarios are"
         known += f" {scenarios} not over: {MARK}."
@@ -52,13 +50,13 @@ def _ranked(board: Leaderboard) -> tuple[str, str]:
 
 def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
     """Who is first where no other may be the best or nothing is known of that; else how many may be."""
-    first, known = _firsts(rows), verdict(list(rows)).splitlines()[0]
+    first, known = _firsts(rows), answer(rows)
     tie = "tied at " if len(first) > 1 else ""
     highest = f"{_names(first)}: {tie}{mean_text(first[0])} {title_of(first[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
     if maybe < 2:
         return f"{highest} on {where}", known
-    of = "methods" if methods(list(rows)) else "configurations"
+    of = "methods" if methods(rows) else "configurations"
     return (
         f"{maybe} of {len(rows)} {of} may be the best on {where}",
         f"Highest mean: {highest}. {known}",

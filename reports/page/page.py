@@ -32,7 +32,7 @@ from reports.wording.tables import (
     pairs_table,
     several,
 )
-from reports.wording.words import HEADS, how, short, signs
+from reports.wording.words import HEADS, how, setting_notes, short, signs
 from trials.run.outcome import Status
 
 PICTURE = (
@@ -111,7 +111,7 @@ def _page(data: ReportData, look: Look, found: Gallery, still: bool) -> Page:
 
 def _leaderboard(data: ReportData, look: Look) -> Section:
     board = data.board
-    found: list[Block] = [Text(note, "note") for note in board.notes]
+    found: list[Block] = [Text(n, "note") for n in (*board.notes, *setting_notes(board.rows))]
     found += tables(data, look)
     found += (
         legend_blocks(board)
