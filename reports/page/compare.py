@@ -9,11 +9,11 @@ from reports.page.live import Frame, Live
 from reports.page.page import render
 from reports.snapshot import EntrySnapshot
 from reports.table import Cell, Cells, Column, ColumnKind, Table, table
-from reports.wording.words import mean_text, params_text
+from reports.wording.words import mean_text, number, params_text
 from trials.run.outcome import TrialKind
 
 ABOUT = (
-    "Score: the mean over final runs on test data, ± a 95 % interval. Validation: the best search trial. "
+    "Score: the mean over final runs on test data, ± a 95 % interval. Validation: the best search trial. Shares are in percent. "
     "Whether a difference is more than chance is what a leaderboard of both says: `suite leaderboard` ranks sweeps "
     "together where they are comparable."
 )
@@ -109,11 +109,14 @@ def _row(key: tuple[str, str], a: Compared, b: Compared) -> Cells:
     entries = [(one, one.entries.get(key)) for one in (a, b)]
     found = [one.row(entry) if entry else None for one, entry in entries]
     first, second = found
-    gap = second.mean - first.mean if first and second and first.metric == second.metric else None
+    gap = None
+    if first and second and first.metric == second.metric:
+        apart = second.mean - first.mean
+        gap = Cell("+" * (apart > 0) + number(apart, first.metric, 2), apart)
     return [
         *key,
         *(Cell(mean_text(row), row.mean) if row else "" for row in found),
-        *(Cell(f"{e.best:.4f}", e.best) if e and e.best is not None else "" for _, e in entries),
-        "" if gap is None else Cell(f"{gap:+.4f}", gap),
+        *(Cell(number(e.best, e.metric), e.best) if e else "" for _, e in entries),
+        gap or "",
         *(Cell(one.winner(e) if e else "", look="cut") for one, e in entries),
     ]

@@ -15,6 +15,7 @@ from reports.wording.words import (
     listed,
     mean_text,
     methods,
+    percent,
     short,
     title_of,
 )
@@ -52,7 +53,7 @@ def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
     """Who is first where no other may be the best or nothing is known of that; else how many may be."""
     first, known = _firsts(rows), answer(rows)
     tie = "tied at " if len(first) > 1 else ""
-    highest = f"{_names(first)}: {tie}{mean_text(first[0])} {title_of(first[0].metric)}"
+    highest = f"{_names(first)}: {tie}{_score(first[0])} {title_of(first[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
     if maybe < 2:
         return f"{highest} on {where}", known
@@ -109,10 +110,14 @@ def _each(scenarios: Sequence[Sequence[Row]]) -> str:
     best = [_firsts(rows) for rows in scenarios]
     where = told_apart([rows[0].group for rows in best])
     said = [
-        f"{_names(rows)} {mean_text(rows[0])} on {on}" for rows, on in zip(best, where, strict=True)
+        f"{_names(rows)} {_score(rows[0])} on {on}" for rows, on in zip(best, where, strict=True)
     ]
     more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
     return f"Highest mean by scenario: {'; '.join(said[:3])}{more}."
+
+
+def _score(row: Row) -> str:
+    return mean_text(row) + " %" * percent(row.metric)
 
 
 def _firsts(rows: Sequence[Row]) -> list[Row]:

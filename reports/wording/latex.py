@@ -7,7 +7,7 @@ from statistics import fmean
 
 from reports.leaderboard.board import Contest, Leaderboard, Row
 from reports.wording.tables import groups, leads
-from reports.wording.words import percent, plural, setting_notes, short, title_of
+from reports.wording.words import head_of, percent, plural, setting_notes, short
 
 
 def latex(board: Leaderboard) -> str:
@@ -18,7 +18,7 @@ def latex(board: Leaderboard) -> str:
     references below a rule.
     """
     found = groups(board)
-    metrics = list(dict.fromkeys(title_of(rows[0].metric) for rows in found.values()))
+    metrics = list(dict.fromkeys(head_of(rows[0].metric) for rows in found.values()))
     heads = _heads(found, len(metrics) > 1)
     spans = [(above, len(list(same))) for above, same in groupby(above for above, _ in heads)]
     of = {name: {r.group: r for r in board.rows if r.algorithm == name} for name in _names(board)}
@@ -67,7 +67,7 @@ def _heads(found: Mapping[Contest, Sequence[Row]], metrics: bool) -> list[tuple[
     heads = []
     for group, rows in found.items():
         dataset, model, level = group.scenario
-        above = [dataset] + [model] * models + [title_of(rows[0].metric)] * metrics
+        above = [dataset] + [model] * models + [head_of(rows[0].metric)] * metrics
         sweeps = f" ({group.sweeps})" if asked[group.scenario, group.warm] > 1 else ""
         heads.append((", ".join(above), level + ", warm-started" * group.warm + sweeps))
     return heads

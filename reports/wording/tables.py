@@ -12,18 +12,19 @@ from reports.wording import audits
 from reports.wording.words import (
     answer,
     behind_text,
+    head_of,
     label,
     mean_text,
     number,
     overall,
     overall_title,
     params_text,
+    percent,
     rank_text,
     score_text,
     short,
     spread_text,
     standings,
-    title_of,
     to_target_text,
     total_bytes,
 )
@@ -57,7 +58,7 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     seeds = {(row.seeds, row.failed_seeds) for row in board.rows}
     always = ["seeds"] if len(seeds) > 1 or any(failed for _, failed in seeds) else []
     target = "" if board.target is None else f"rounds to {board.target:g}"
-    score = title_of(rows[0].metric)
+    score = head_of(rows[0].metric)
     every = [
         Measure(Column("#", better=-1, look="rank"), rank_text, lambda r: r.rank or 999),
         Measure(Column("algorithm", ColumnKind.NAME, look="name"), label),
@@ -87,16 +88,17 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
         Measure(Column("trials", better=1), lambda r: str(r.trials), lambda r: r.trials),
         Measure(Column("tuned", ColumnKind.WORDS, look="params"), lambda r: params_text(r.params)),
     ]
-    known = [measure.column.head for measure in every]
+    heads = [measure.column.head for measure in every if measure.column.head]
     for name in wanted:
-        if name not in ("all", *known):
-            raise unknown("column", name, known)
-    shown = known if "all" in wanted else [*USUAL, score, target, *always, *wanted]
-    # At equal bytes or steps, what a run spends in all misleads.
-    hidden = set() if board.at == "rounds" else {"k samples", "MB"}
-    hidden |= {target} if not target else set()
-    hidden |= set() if any(len(row.spread) > 1 for row in board.rows) else {"spread by"}
-    return [m for m in every if m.column.head in shown and m.column.head not in hidden]
+        if name not in ("all", *heads):
+            raise unknown("column", name, heads)
+    shown = set(heads if "all" in wanted else [*USUAL, score, target, *always, *wanted])
+    shown -= {""}  # the rounds to no target
+    if board.at != "rounds":  # what a run spends in all misleads at equal bytes or steps
+        shown -= {"k samples", "MB"}
+    if not any(len(row.spread) > 1 for row in board.rows):
+        shown -= {"spread by"}
+    return [measure for measure in every if measure.column.head in shown]
 
 
 def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
@@ -157,31 +159,29 @@ def _budget(board: Leaderboard, row: Row) -> str:
     return f", at {amount} of each run"
 
 
-INTERIM = (
-    Column("#"),
-    Column("algorithm", ColumnKind.NAME),
-    Column("best val"),
-    Column("trials"),
-    Column("final runs"),
-    Column("best so far", ColumnKind.WORDS),
-)
-
-
 def interim_tables(board: Leaderboard) -> list[Table]:
-    """How the scenarios stand that are not over, a table each."""
-    return [
-        table(
-            INTERIM, map(_interim, found), title=f"{place} ({sweep}): {interim.MARK}", essential=3
+    """Return how the scenarios stand that are not over, a table each."""
+    made = []
+    for (sweep, place), group in groupby(board.interim, key=lambda one: one.group):
+        ongoing = list(group)
+        heads = (
+            Column("#"),
+            Column("algorithm", ColumnKind.NAME),
+            Column("best val" + " %" * percent(ongoing[0].metric)),
+            Column("trials"),
+            Column("final runs"),
+            Column("best so far", ColumnKind.WORDS),
         )
-        for (sweep, place), found in groupby(board.interim, key=lambda one: one.group)
-    ]
+        title = f"{place} ({sweep}): {interim.MARK}"
+        made.append(table(heads, map(_interim, ongoing), title=title, essential=3))
+    return made
 
 
 def _interim(one: interim.Standing) -> list[str]:
     """The line of an algorithm in a scenario that is not over."""
     rank, counts = one.rank, ((one.trials, one.planned), (one.finals, one.seeds))
     done = [f"{count}/{of}" for count, of in counts]
-    name, best = short(one.algorithm), number(one.best)
+    name, best = short(one.algorithm), number(one.best, one.metric)
     return ["-" if rank is None else str(rank), name, best, *done, params_text(one.params)]
 
 

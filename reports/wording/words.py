@@ -61,10 +61,14 @@ def overall(found: Across) -> list[str]:
 
 
 def title_of(metric: str) -> str:
-    """A metric as the head of a column."""
+    """Return a metric's name as people read it: the title of a chart, whose axis has the plain score."""
     name = metric.replace("_", " ")
-    name = name if name in ("test accuracy", "test mse") else name.removeprefix("test ")
-    return f"{name} %" if percent(metric) else name
+    return name if name in ("test accuracy", "test mse") else name.removeprefix("test ")
+
+
+def head_of(metric: str) -> str:
+    """Return a metric as the head of a column of scores, with their unit."""
+    return title_of(metric) + " %" * percent(metric)
 
 
 def total_bytes(row: Row) -> float:
@@ -117,8 +121,8 @@ failures of one search in ten may all stay unseen. Those of one method alone sti
 def methods(rows: Sequence[Row]) -> bool:
     """Whether words are about methods, tuned anew often enough, and not about the configurations that ran."""
     ranked = [row for row in rows if row.rank is not None]
-    found = [row.units for row in ranked if row.over != "seed"]
-    return len(found) == len(ranked) and min(found) >= UNITS and sum(sorted(found)[1:]) >= SEARCHES
+    units = [row.units if row.over != "seed" else 0 for row in ranked]
+    return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def rank_text(row: Row) -> str:
@@ -136,25 +140,16 @@ def short(algorithm: str) -> str:
     return algorithm.rpartition(":")[2]
 
 
-def number(value: float | None) -> str:
-    """A score, to the decimals that leaderboards show."""
-    return "" if value is None else f"{value:z.{DECIMALS}f}"
-
-
-DECIMALS = 4
-
-
 def legend(board: Leaderboard) -> str:
     """Say in a line how the rows were made and what the intervals are."""
-    over = " and ".join(dict.fromkeys(repeats(row) for row in board.rows))
-    return (
-        f"{how(board)} ±: 95 % over {over}; behind the best: 95 % for all of a scenario together."
-    )
+    intervals = f" ±: 95 % over {repeats(board.rows)}; behind the best: 95 % for all of a scenario together."
+    return how(board) + intervals * bool(board.rows)
 
 
-def repeats(row: Row) -> str:
-    """Return what a row's interval is over, and of how many."""
-    return f"{row.units} {plural(row.over) if row.units > 1 else row.over}"
+def repeats(rows: Sequence[Row]) -> str:
+    """Return what the intervals of rows are over, and of how many."""
+    counts = [f"{row.units} {plural(row.over) if row.units > 1 else row.over}" for row in rows]
+    return " and ".join(dict.fromkeys(counts))
 
 
 def how(board: Leaderboard) -> str:
@@ -177,9 +172,8 @@ HEADS = {
 
 def signs(board: Leaderboard) -> list[tuple[str, str]]:
     """Return what the signs that a leaderboard shows mean."""
-    over = " and ".join(dict.fromkeys(repeats(row) for row in board.rows))
     ranks = {rank_text(row)[-1] for row in board.rows}
-    shown = [("±", f"95 % Student-t interval over {over}")]
+    shown = [("±", f"95 % Student-t interval over {repeats(board.rows)}")]
     return shown + [(sign, SIGNS[sign]) for sign in ("=", "-") if sign in ranks]
 
 
@@ -201,16 +195,17 @@ def percent(metric: str) -> bool:
     return any(name in metric for name in ("accuracy", *LABELWISE))
 
 
-def score_text(value: float | None, row: Row) -> str:
-    """Return a score of a row as people read it: in percent to a tenth, or a hundredth where the row's interval is below 0.05 points;
-    of other metrics four digits.
-    """
+def number(value: float | None, metric: str, digits: int = 1) -> str:
+    """Return a score as people read it: in percent, or with four digits where its metric is no share."""
     if value is None:
         return ""
-    if not percent(row.metric):
-        return f"{value:z.4g}"
+    return f"{100 * value:z.{digits}f}" if percent(metric) else f"{value:z.4g}"
+
+
+def score_text(value: float | None, row: Row) -> str:
+    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that."""
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
-    return f"{100 * value:z.{2 if fine else 1}f}"
+    return number(value, row.metric, 2 if fine else 1)
 
 
 def mean_text(row: Row) -> str:
@@ -225,16 +220,20 @@ def behind_text(row: Row) -> str:
     unit = " points" if percent(row.metric) else ""
     if row.rank is None or row.behind_low is None or row.behind_high is None:
         return f"{score_text(row.behind, row)}{unit}" if row.behind else ""
-    if row.equivalent:
-        return "within the margin"
+    if row.within_noise and not row.behind_high and not row.tied:
+        return "the best"
     if row.within_noise:
-        return "may be the best" if row.behind_high or row.tied else "the best"
-    return f"{score_text(row.behind_low, row)} to {score_text(row.behind_high, row)}{unit}"
+        return "within the margin" if row.equivalent else "may be the best"
+    low, digits = score_text(row.behind_low, row), 2
+    # What is shown to be behind does not read as if it were not.
+    while row.behind_low and not float(low):
+        low, digits = number(row.behind_low, row.metric, digits), digits + 1
+    return f"{low} to {score_text(row.behind_high, row)}{unit}"
 
 
 def spread_text(row: Row) -> str:
-    """The standard deviation by tuning, partition, split and seed, of those that vary."""
-    return " ".join(f"{factor} {value:z.4f}" for factor, value in row.spread.items())
+    """Return the standard deviation by tuning, partition, split and seed, of those that vary."""
+    return " ".join(f"{factor} {score_text(value, row)}" for factor, value in row.spread.items())
 
 
 def to_target_text(row: Row) -> str:
