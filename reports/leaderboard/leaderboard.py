@@ -160,7 +160,6 @@ def _rank(
                 tunings=len({run.tuning for run in runs}),
                 partitions=len({run.partition for run in runs}),
                 spread=spreads(scores[name]),
-                selected=_mean(run.selected for run in runs),
                 chosen=tuple(run.run_id for run in chosen),
                 by_replicate=tuple(fmean(r.score for r in of) for of in _replicates(runs)),
             )

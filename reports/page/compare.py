@@ -13,8 +13,8 @@ from reports.wording.words import mean_text, number, params_text
 from trials.run.outcome import TrialKind
 
 ABOUT = (
-    "Score: the mean over final runs on test data, ± a 95 % interval. Validation: the best search trial. Shares are in percent. "
-    "Whether a difference is more than chance is what a leaderboard of both says: `suite leaderboard` ranks sweeps "
+    "Score: the mean over final runs on test data, ± a 95 % interval. Validation: the best search trial. Shares are in "
+    "percent. Whether a difference is more than chance is what a leaderboard of both says: `suite leaderboard` ranks sweeps "
     "together where they are comparable."
 )
 ALIKE = "The two studies are alike."

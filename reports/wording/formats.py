@@ -51,8 +51,9 @@ def table(
     columns: Collection[str] = (),
     explain: bool = False,
 ) -> Group:
-    """Return a leaderboard for a terminal of `width` characters, on which the suite is called as `program`: a table a group with the line
-    that answers it, bold what may be the best, and last how it was made and where to read more; that too, to `explain`.
+    """Return a leaderboard for a terminal of `width` characters, on which the suite is called as `program`: a table a
+    group with the line that answers it, bold what may be the best, and last how it was made and which options say more,
+    or what columns mean and how settings differ, to `explain`.
     """
     board = as_shown(board, board)
     parts: list[Any] = []
@@ -68,22 +69,29 @@ def table(
     parts += [Text(f"Note: {note}") for note in board.notes]
     if board.rows or not board.interim:
         parts.append(Text(legend(board), style="dim"))
-    notes = setting_notes(board.rows)
-    findings = [text for _, texts in audits.found(board.rows) for text in texts]
     if explain:
         parts += [Text(f"{head}: {meaning}", style="dim") for head, meaning in HEADS.items()]
-        parts += [Text(f"Note: {note}") for note in notes]
-    else:
-        more = {"--explain": (notes, "notes on the papers' settings")}
-        more["--audit"] = findings, "findings about the searches"
-        told = [f"{option} ({len(of)} {what})" for option, (of, what) in more.items() if of]
-        called = f"{shlex.quote(program)} leaderboard"
-        parts += [Text(f"More: {called} {', '.join(told)}.", style="dim")] if told else []
+        parts += [Text(f"Note: {note}") for note in setting_notes(board.rows)]
+    elif board.rows:
+        parts.append(_more(board, program))
     return Group(*parts)
 
 
+def _more(board: Leaderboard, program: str) -> Text:
+    """Return the line with the options that say more, and how much."""
+    findings = sum(len(texts) for _, texts in audits.found(board.rows))
+    options = []
+    for option, what, count in (
+        ("--explain", "note", len(setting_notes(board.rows))),
+        ("--audit", "finding", findings),
+        ("--columns all", "", 0),
+    ):
+        options.append(option + f" ({count} {what}{'s' * (count > 1)})" * bool(count))
+    return Text(f"More: {shlex.quote(program)} leaderboard {', '.join(options)}", style="dim")
+
+
 def audit_table(board: Leaderboard, width: int, program: str = "suite") -> Group:
-    """Return for a terminal how fair the searches were, row by row, what was found amiss, and the commands that mend it."""
+    """Return how fair the searches were, row by row, what was found amiss, and the commands that mend it."""
     audited = tables.audit_table(as_shown(board, board))
     if audited is None:
         return Group(Text(NO_AUDIT))

@@ -51,8 +51,8 @@ USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
 
 
 def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -> list[Measure]:
-    """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are among them where
-    rows have unequal many.
+    """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are
+    among them where rows have unequal many.
     """
     better = sign(direction(rows[0].metric))
     seeds = {(row.seeds, row.failed_seeds) for row in board.rows}
@@ -112,12 +112,12 @@ def scenario_text(group: Contest) -> str:
 
 
 def leads(row: Row) -> bool:
-    """Whether a row is the best of its group, not shown to differ from it, or shown to be as good."""
-    return row.rank is not None and bool(row.behind == 0 or row.within_noise or row.equivalent)
+    """Return whether a row has the best score of its group, or may be the best."""
+    return row.rank is not None and bool(row.behind == 0 or row.within_noise)
 
 
 def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Table]:
-    """Return a table for each group of rows that are ranked together, with these `columns` beside the usual ones; its best stand out."""
+    """Return a table for each group of rows that are ranked together, with these `columns` beside the usual ones."""
     found = []
     for group, rows in groups(board).items():
         shown = measures(board, rows, columns)

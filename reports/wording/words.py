@@ -77,8 +77,8 @@ def total_bytes(row: Row) -> float:
 
 
 def answer(rows: Sequence[Row]) -> str:
-    """Say which of the ranked methods may be the best: of methods where intervals are over tunings, partitions or splits, else of the
-    configurations that ran; and which seeds diverged, and what is not ranked.
+    """Say which of the ranked methods may be the best: of methods where intervals are over tunings, partitions or
+    splits, else of the configurations that ran; and which runs diverged, and what is not ranked.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]
@@ -94,12 +94,12 @@ def answer(rows: Sequence[Row]) -> str:
     elif len(best) == len(ranked):
         text = f"{about} no method is told apart from the best"
     else:
-        text = f"{about} {len(best)} of {len(ranked)} may be the best: {', '.join(best)}"
+        text = f"{about} {len(best)} of {len(ranked)} may be the best: {listed(best, 6)}"
     lost = [f"{row.failed_seeds} of {label(row)}" for row in rows if row.failed_seeds]
     left = [f"{label(row)} ({row.outside.split(': ')[0]})" for row in rows if row.outside]
-    counted = f" Runs that diverged count with the untrained model's score: {', '.join(lost)}."
-    unranked = f" Not ranked: {', '.join(left)}."
-    return f"{text}.{counted if lost else ''}{unranked if left else ''}"
+    diverged = f" Runs that diverged: {listed(lost)}." if lost else ""
+    unranked = f" Not ranked: {listed(left)}." if left else ""
+    return f"{text}.{diverged}{unranked}"
 
 
 def setting_notes(rows: Sequence[Row]) -> list[str]:
@@ -142,8 +142,7 @@ def short(algorithm: str) -> str:
 
 def legend(board: Leaderboard) -> str:
     """Say in a line how the rows were made and what the intervals are."""
-    intervals = f" ±: 95 % over {repeats(board.rows)}; behind the best: 95 % for all of a scenario together."
-    return how(board) + intervals * bool(board.rows)
+    return how(board) + f" ±: 95 % over {repeats(board.rows)}." * bool(board.rows)
 
 
 def repeats(rows: Sequence[Row]) -> str:
@@ -162,7 +161,8 @@ SIGNS = {
     "-": "not ranked: a reference, or outside its paper's setting",
 }
 HEADS = {
-    "behind the best": "by how much at least and at most, whichever method that is; it holds for all of a scenario with 95 %",
+    "behind the best": "at least and at most, whichever method that is: 95 % for all that is said of a scenario",
+    "seeds": "final runs; one that diverged counts with the untrained model's score",
     "worst 10 %": "mean score of the tenth of the clients that it serves worst",
     "k samples": "thousands of sample gradients that clients computed",
     "MB": "sent up, down and between peers",

@@ -84,8 +84,8 @@ def trials(
     ]
 
 
-def shown(board: Leaderboard, width: int) -> list[str]:
+def shown(board: Leaderboard, width: int, **asked: Any) -> list[str]:
     """The lines that a terminal of this width shows."""
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(table(board, width))
+    console.print(table(board, width, **asked))
     return console.file.getvalue().splitlines()
