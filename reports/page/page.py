@@ -37,7 +37,7 @@ from trials.run.outcome import Status
 
 PICTURE = (
     "Spread: standard deviation over clients. The picture of an interval spans the leaders; an arrow: the row "
-    "lies outside. Shaded: the best and what ties with it. Click a heading to sort, best first."
+    "lies outside. Shaded: what may be the best. Click a heading to sort, best first."
 )
 """What a table on a page has beyond the terminal's."""
 FOOTER = "Everything on this page is read from recorded runs; nothing is typed in. `suite report` makes it anew."

@@ -224,10 +224,9 @@ def behind_text(row: Row) -> str:
         return "the best"
     if row.within_noise:
         return "within the margin" if row.equivalent else "may be the best"
-    low, digits = score_text(row.behind_low, row), 2
-    # What is shown to be behind does not read as if it were not.
-    while row.behind_low and not float(low):
-        low, digits = number(row.behind_low, row.metric, digits), digits + 1
+    low = score_text(row.behind_low, row)
+    if not float(low):  # what is shown to be behind does not read as if it were not
+        low = f"<{low[:-1]}1"
     return f"{low} to {score_text(row.behind_high, row)}{unit}"
 
 

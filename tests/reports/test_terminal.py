@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from reports.leaderboard.audit import Audit, Finding
 from reports.leaderboard.board import Leaderboard
@@ -13,7 +12,7 @@ from reports.table import Column, ColumnKind
 from reports.terminal import fitted, left_out
 from reports.wording.formats import audit_table
 from reports.wording.words import HEADS, behind_text, setting_notes
-from tests.support.boards import LEVEL, LEVELS, A, B, C, board_of, runs, shown
+from tests.support.boards import LEVEL, LEVELS, A, B, C, board_of, printed, runs, shown
 from trials.common.errors import UserError
 
 WIDTHS = st.integers(40, 200)
@@ -47,10 +46,7 @@ def cells(lines: list[str]) -> list[list[str]]:
 @given(ROWS, WIDTHS)
 def test_numbers_and_marks_are_whole_or_their_column_is_named_as_left_out(rows, width):
     table, dropped = fitted(COLUMNS, rows, width, 4)
-    console = Console(width=400, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    lines = capture.get().splitlines()
+    lines = printed(table)
     assert max(map(len, lines)) <= width
     kept = len(COLUMNS) - len(dropped)
     assert dropped == [column.head for column in COLUMNS[kept:]]
@@ -105,10 +101,7 @@ def test_a_leaderboard_is_whole_at_every_width(width):
     if "too narrow for: behind the best" not in said:
         behind = [text for row in body for text in row[3:4] if text]
         assert " ".join(behind) == " ".join(map(behind_text, board.rows))
-    console = Console(width=400, color_system=None)
-    with console.capture() as capture:
-        console.print(audit_table(board, width))
-    rows = [row for row in cells(capture.get().splitlines()) if "3 in 16" in row]
+    rows = [row for row in cells(printed(audit_table(board, width))) if "3 in 16" in row]
     assert len(rows) == 3
     head = ["3 in 16", "6%", "0.5", "1.2", "5", "+0.2"]
     assert all(row[1:] == head[: len(row) - 1] for row in rows)

@@ -86,6 +86,11 @@ def trials(
 
 def shown(board: Leaderboard, width: int, **asked: Any) -> list[str]:
     """The lines that a terminal of this width shows."""
+    return printed(table(board, width, **asked), width)
+
+
+def printed(text: Any, width: int = 400) -> list[str]:
+    """The lines in which a terminal prints something."""
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(table(board, width, **asked))
+    console.print(text)
     return console.file.getvalue().splitlines()
