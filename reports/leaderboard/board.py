@@ -133,7 +133,7 @@ class Leaderboard:
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over scenarios by metric, `notes` what
-    could not be compared or ranked, `budgets` what fewer trials would have chosen, `searched` how each sweep
+    could not be compared, `budgets` what fewer trials would have chosen, `searched` how each sweep
     found its configurations, in words, `interim` how scenarios stand whose final runs are not all there: they have
     no rows yet.
     """

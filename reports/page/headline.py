@@ -22,9 +22,7 @@ from reports.wording.words import (
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """The winner in a few words, and sentences on how sure that is, what intervals leave out, and what is
-    not over.
-    """
+    """Return the winner in a few words, and sentences on how sure that is and what is not over."""
     lead, known = _ranked(board)
     if ongoing := len({one.group for one in board.interim}):
         scenarios = "1 scenario is" if ongoing == 1 else f"{ongoing} scenarios are"

@@ -24,7 +24,7 @@ ABOUT = (
 """What the columns of `facts` mean."""
 TITLE = "Audit of the searches"
 NAMED = 3
-"""How many rows of one finding are named above a leaderboard."""
+"""How many rows of one finding are named."""
 
 HEAD = (
     Column("algorithm", ColumnKind.NAME),

@@ -1,4 +1,4 @@
-"""What a terminal of any width shows of a table: each number and each mark whole, or not its column at all."""
+"""What a terminal of any width shows of a table: each number whole, or not its column at all; and how little beside it."""
 
 from dataclasses import replace
 
