@@ -25,7 +25,6 @@ class ColumnKind(Enum):
     """What a column holds: where its texts may break. A name may break anywhere, rather after these."""
 
     NUMBER = r"(?!)"
-    MARKED = r"(?=✗)"
     WORDS = r"(?<= )"
     NAME = r"(?<=[\s_,+:/(=])"
 

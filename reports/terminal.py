@@ -1,4 +1,4 @@
-"""Tables for a terminal in which no number and no mark is ever cut.
+"""Tables for a terminal in which no number is ever cut.
 
 Where there is not the room for a whole table its heads wrap, then its last columns are left out, and only then
 names fold; what is left out is said.

@@ -15,10 +15,6 @@ from trials.run.scenario import Scenario
 if TYPE_CHECKING:
     import pandas as pd
 
-OUTSIDE = "†"
-"""Marks a row outside its paper's setting, and the note that says why."""
-AWAY = "°"
-"""Marks the rank of a row whose scenario is not like its paper's, and the note that says how."""
 FIRST = (
     "dataset", "model", "heterogeneity", "rank", "algorithm", "mean", "ci_low", "ci_high", "behind", "within_noise",
     "seeds", "worst_clients", "sample_gradients", "uploaded_bytes", "downloaded_bytes", "trials",
@@ -48,8 +44,7 @@ class Row:
     `beaten_by` has those that are, best first, which need not hold the first row; `tied` whether another has
     the same rank, `equivalent` whether it may be the best and is shown to be within the study's margin of it. `units` is
     the number of levels of `over`. `params` are
-    those of the tuning that validates best over its final seeds, `selected` is the mean validation score of
-    what the searches chose, with which they chose it; `chosen` are the final runs of `params`. `by_replicate`
+    those of the tuning that validates best over its final seeds; `chosen` are the final runs of `params`. `by_replicate`
     are the means of the tunings on each partition and split. `rank` is None for references; `outside` says of references that are so for their settings what their paper assumes, `away` what the scenario lacks of
     the experiments of the row's paper. `budget` is
     the cost at which the group is compared, if any.
@@ -111,7 +106,6 @@ class Row:
     partitions: int = 1
     spread: Mapping[str, float] = field(default_factory=dict)
     equivalent: bool | None = None
-    selected: float | None = None
     chosen: tuple[str, ...] = ()
     by_replicate: tuple[float, ...] = ()
     beaten_by: tuple[str, ...] = ()
@@ -139,7 +133,7 @@ class Leaderboard:
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over scenarios by metric, `notes` what
-    could not be compared or ranked, `budgets` what fewer trials would have chosen, `searched` how each sweep
+    could not be compared, `budgets` what fewer trials would have chosen, `searched` how each sweep
     found its configurations, in words, `interim` how scenarios stand whose final runs are not all there: they have
     no rows yet.
     """

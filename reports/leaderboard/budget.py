@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 
 from reports.leaderboard.replication import Draw, Mean, Scores, mean_of
-from reports.leaderboard.statistics import DIGITS
 from trials.run.scenario import Scenario
 
 Trial = tuple[float, float]
@@ -43,9 +42,6 @@ class Budgets:
     """The curves of a scenario's methods: entry n - 1 is the expected score of what n trials choose, the mean over
     final runs, between `low` and `high` (`mean_of`; None with fewer than three tunings). A search with fewer trials
     than others keeps its last score.
-
-    `leads` has (n, method) wherever another method begins to lead, and `settled` is the least n from which
-    the order of the methods is that of the whole budget.
     """
 
     sweep: str
@@ -53,8 +49,6 @@ class Budgets:
     expected: Mapping[str, tuple[float, ...]]
     low: Mapping[str, tuple[float | None, ...]]
     high: Mapping[str, tuple[float | None, ...]]
-    leads: tuple[tuple[int, str], ...]
-    settled: int
 
 
 def expected_best(trials: Sequence[Trial]) -> list[float]:
@@ -81,17 +75,6 @@ def budgets(
     at = {name: _over_budgets(of, length) for name, of in methods.items()}
     mean = {name: [of.mean for of in found] for name, found in at.items()}
     between = {name: [of.interval() for of in found] for name, found in at.items()}
-    placed = [
-        sorted((-round(of[n], DIGITS), name) for name, of in mean.items()) for n in range(length)
-    ]
-    orders = [[name for _, name in places] for places in placed]
-    leads = [
-        (n + 1, order[0])
-        for n, order in enumerate(orders)
-        if n == 0 or order[0] != orders[n - 1][0]
-    ]
-    others = (n for n in reversed(range(length)) if orders[n] != orders[-1])
-    settled = next(others, -1) + 1
     ends = (0, 1) if sign > 0 else (1, 0)
 
     def signed(of: Mapping[str, Sequence[float | None]]) -> dict[str, tuple[float | None, ...]]:
@@ -99,7 +82,7 @@ def budgets(
 
     low, high = ({k: [pair[end] for pair in of] for k, of in between.items()} for end in ends)
     expected = {name: tuple(sign * v for v in of) for name, of in mean.items()}
-    return Budgets(sweep, scenario, expected, signed(low), signed(high), tuple(leads), settled + 1)
+    return Budgets(sweep, scenario, expected, signed(low), signed(high))
 
 
 def _over_budgets(of: Tuning, length: int) -> list[Mean]:

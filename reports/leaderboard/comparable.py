@@ -31,8 +31,7 @@ class FinalRun:
     clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
     equal cost. `split_index`, `partition` and `tuning` count the replicates of its entry; `validated` is its own
-    validation score with the sign that more is better, `selected` that of the search trial that it
-    repeats. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's pages
+    validation score with the sign that more is better. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's pages
     show its leaderboard row.
     """
 
@@ -64,7 +63,6 @@ class FinalRun:
     partition: int = 0
     tuning: int = 0
     validated: float | None = None
-    selected: float | None = None
 
     @property
     def draw(self) -> Draw:

@@ -14,7 +14,7 @@ from statistics import fmean, median_low
 from typing import Any
 
 from reports.leaderboard.best import behind_best
-from reports.leaderboard.board import AWAY, OUTSIDE, Leaderboard, Row
+from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
 from reports.leaderboard.replication import (
     Difference,
@@ -53,17 +53,8 @@ def leaderboard(
         rows=tuple(rows),
         differences=tuple((found[0].group, pairs) for found, pairs in ranked),
         overall=_overall([found for found, _ in ranked]),
-        notes=(*notes, *_marked(rows)),
+        notes=tuple(notes),
     )
-
-
-def _marked(rows: Sequence[Row]) -> list[str]:
-    """Why rows have no rank though their algorithm might, or a mark beside it, each reason once."""
-    outside = "is outside its paper's setting and not ranked"
-    said = [f"{OUTSIDE} {row.algorithm} {outside}: {row.outside}." for row in rows if row.outside]
-    away = "is ranked away from its paper's setting"
-    said += [f"{AWAY} {row.algorithm} {away}: {row.away}." for row in rows if row.away]
-    return list(dict.fromkeys(said))
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
@@ -169,7 +160,6 @@ def _rank(
                 tunings=len({run.tuning for run in runs}),
                 partitions=len({run.partition for run in runs}),
                 spread=spreads(scores[name]),
-                selected=_mean(run.selected for run in runs),
                 chosen=tuple(run.run_id for run in chosen),
                 by_replicate=tuple(fmean(r.score for r in of) for of in _replicates(runs)),
             )

@@ -9,7 +9,7 @@ from reports.charts.style import LEADERS, Look
 from reports.leaderboard.board import Row
 from reports.table import Cell, Column, ColumnKind, Line, Table
 from reports.wording.tables import board_tables, groups, leads
-from reports.wording.words import label, number, params_text
+from reports.wording.words import label, params_text, score_text
 
 STRIP = 140
 """Width of the picture of an interval."""
@@ -22,7 +22,7 @@ def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
     return [
         _table(data, found, rows, look, linked)
         for found, rows in zip(
-            board_tables(data.board, wide=True), groups(data.board).values(), strict=True
+            board_tables(data.board, ["all"]), groups(data.board).values(), strict=True
         )
     ]
 
@@ -35,7 +35,8 @@ def _table(data: ReportData, found: Table, rows: Sequence[Row], look: Look, link
     wanted = [i for i in range(FIXED, last) if any(texts[i])]
     same = [i for i in wanted if len(rows) > 1 and len(set(texts[i])) == 1]
     kept = [i for i in wanted if i not in same]
-    bar = Column(" to ".join(map(number, scale)), ColumnKind.MARKED, look="bar")
+    ends = " to ".join(score_text(end, rows[0]) for end in scale)
+    bar = Column(ends, ColumnKind.WORDS, look="bar")
     lines = []
     for row, line in zip(rows, found.lines, strict=True):
         cells = line.full

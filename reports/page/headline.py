@@ -10,23 +10,20 @@ from reports.leaderboard.statistics import DIFFERS, Across
 from reports.page.gallery import told_apart
 from reports.wording.tables import groups, scenario_text
 from reports.wording.words import (
-    caution,
+    answer,
     label,
     listed,
     mean_text,
     methods,
+    percent,
     short,
     title_of,
-    verdict,
 )
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """The winner in a few words, and sentences on how sure that is, what intervals leave out, and what is
-    not over.
-    """
+    """Return the winner in a few words, and sentences on how sure that is and what is not over."""
     lead, known = _ranked(board)
-    known = " ".join(filter(None, (known, caution(board))))
     if ongoing := len({one.group for one in board.interim}):
         scenarios = "1 scenario is" if ongoing == 1 else f"{ongoing} scenarios are"
         known += f" {scenarios} not over: {MARK}."
@@ -52,13 +49,13 @@ def _ranked(board: Leaderboard) -> tuple[str, str]:
 
 def _one(where: str, rows: Sequence[Row]) -> tuple[str, str]:
     """Who is first where no other may be the best or nothing is known of that; else how many may be."""
-    first, known = _firsts(rows), verdict(list(rows)).splitlines()[0]
+    first, known = _firsts(rows), answer(rows)
     tie = "tied at " if len(first) > 1 else ""
-    highest = f"{_names(first)}: {tie}{mean_text(first[0])} {title_of(first[0].metric)}"
+    highest = f"{_names(first)}: {tie}{_score(first[0])} {title_of(first[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
     if maybe < 2:
         return f"{highest} on {where}", known
-    of = "methods" if methods(list(rows)) else "configurations"
+    of = "methods" if methods(rows) else "configurations"
     return (
         f"{maybe} of {len(rows)} {of} may be the best on {where}",
         f"Highest mean: {highest}. {known}",
@@ -111,10 +108,14 @@ def _each(scenarios: Sequence[Sequence[Row]]) -> str:
     best = [_firsts(rows) for rows in scenarios]
     where = told_apart([rows[0].group for rows in best])
     said = [
-        f"{_names(rows)} {mean_text(rows[0])} on {on}" for rows, on in zip(best, where, strict=True)
+        f"{_names(rows)} {_score(rows[0])} on {on}" for rows, on in zip(best, where, strict=True)
     ]
     more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
     return f"Highest mean by scenario: {'; '.join(said[:3])}{more}."
+
+
+def _score(row: Row) -> str:
+    return mean_text(row) + " %" * percent(row.metric)
 
 
 def _firsts(rows: Sequence[Row]) -> list[Row]:

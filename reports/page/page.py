@@ -32,12 +32,12 @@ from reports.wording.tables import (
     pairs_table,
     several,
 )
-from reports.wording.words import HEADS, how, short, signs
+from reports.wording.words import HEADS, how, setting_notes, short, signs
 from trials.run.outcome import Status
 
 PICTURE = (
     "Spread: standard deviation over clients. The picture of an interval spans the leaders; an arrow: the row "
-    "lies outside. Shaded: the best and what ties with it. Click a heading to sort, best first."
+    "lies outside. Shaded: what may be the best. Click a heading to sort, best first."
 )
 """What a table on a page has beyond the terminal's."""
 FOOTER = "Everything on this page is read from recorded runs; nothing is typed in. `suite report` makes it anew."
@@ -102,7 +102,7 @@ def _page(data: ReportData, look: Look, found: Gallery) -> Page:
 
 def _leaderboard(data: ReportData, look: Look) -> Section:
     board = data.board
-    found: list[Block] = [Text(note, "note") for note in board.notes]
+    found: list[Block] = [Text(n, "note") for n in (*board.notes, *setting_notes(board.rows))]
     found += tables(data, look)
     found += (
         legend_blocks(board)

@@ -19,12 +19,12 @@ ABOUT = (
     "Searched 2 in 16: 2 hyperparameters, 16 trials. Lead: how far the best configuration is ahead of the second "
     "on validation data. Noise: how much its score varies with the seed (standard deviation). As good: other "
     "configurations that are closer to it than that. Last tenth: how much the last tenth of the trials "
-    "improved the best."
+    "improved the best. All three are in the unit of the score."
 )
 """What the columns of `facts` mean."""
 TITLE = "Audit of the searches"
 NAMED = 3
-"""How many rows of one finding are named above a leaderboard."""
+"""How many rows of one finding are named."""
 
 HEAD = (
     Column("algorithm", ColumnKind.NAME),
@@ -43,7 +43,7 @@ def facts(rows: Sequence[Row]) -> list[list[str]]:
     """A line for each audited row, under `HEAD`."""
     scenarios = _scenarios(rows)
     return [
-        [label(row), scenarios[row.group], *_facts(row.audit)]
+        [label(row), scenarios[row.group], *_facts(row.audit, row.metric)]
         for row in rows
         if row.audit is not None
     ]
@@ -80,15 +80,15 @@ def _named(who: str, short: str, finding: Finding) -> str:
     return f"{who} ({finding.text})" if finding.kind == "edge" else who
 
 
-def _facts(audit: Audit) -> list[str]:
+def _facts(audit: Audit, metric: str) -> list[str]:
     searched = "" if audit.hyperparameters is None else f"{audit.hyperparameters} in {audit.trials}"
     return [
         searched,
         f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
-        number(audit.margin),
-        number(audit.noise),
+        number(audit.margin, metric),
+        number(audit.noise, metric),
         "" if audit.as_good is None else str(audit.as_good),
-        f"+{audit.late_gain:.4f}" if audit.late_gain else "",
+        f"+{number(audit.late_gain, metric)}" if audit.late_gain else "",
         ", ".join(f"{e.name} {e.end}{' (limit)' * e.closed}" for e in audit.edges or ()),
     ]
 

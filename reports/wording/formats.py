@@ -3,7 +3,7 @@
 import csv
 import io
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +18,7 @@ from reports.table import Table, markdown, plain, visible
 from reports.terminal import drawn, left_out
 from reports.wording import audits, tables
 from reports.wording.latex import latex
-from reports.wording.words import caution, legend, params_text
+from reports.wording.words import HEADS, legend, params_text, setting_notes
 
 
 def render(board: Leaderboard, form: str) -> str:
@@ -33,61 +33,75 @@ PICTURE = 150
 NO_AUDIT = "No search trial of these rows is recorded: nothing to audit."
 
 
-def _parts(board: Leaderboard) -> list[Table | str]:
+def _parts(board: Leaderboard, columns: Collection[str] = ()) -> list[Table | str]:
     """The tables of a leaderboard, and what stands below those of scenarios that are not over."""
     standing = tables.interim_tables(board)
     return [
-        *tables.board_tables(board),
+        *tables.board_tables(board, columns),
         *standing,
         *([interim.ABOUT] if standing else []),
         *(tables.across_table(*found) for found in tables.several(board).items()),
     ]
 
 
-def table(board: Leaderboard, width: int, program: str = "suite") -> Group:
-    """For a terminal of `width` characters, on which the suite is called as `program`: what was found amiss, then
-    one table a group, and last what its signs mean; bold is the best and what is not shown not to be.
+def table(
+    board: Leaderboard,
+    width: int,
+    program: str = "suite",
+    columns: Collection[str] = (),
+    explain: bool = False,
+) -> Group:
+    """Return a leaderboard for a terminal of `width` characters, on which the suite is called as `program`: a table a
+    group with the line that answers it, bold what may be the best, and last how it was made and which options say more,
+    or what columns mean and how settings differ, to `explain`.
     """
     board = as_shown(board, board)
-    parts: list[Any] = [Text(caution(board), style="dim"), Text()] if caution(board) else []
-    parts += _found(board, program)
-    parts += [Text(f"Note: {note}") for note in board.notes] + [Text()] * bool(board.notes)
-    heads: set[str] = set()
+    parts: list[Any] = []
     narrow: list[str] = []
-    for part in _parts(board):
+    for part in _parts(board, columns):
         if isinstance(part, str):
             parts += [Text(part), Text()]
             continue
         shown, dropped = drawn(part, width)
-        heads |= {column.head for column in part.columns} - set(dropped)
         narrow += dropped
         parts += [Text(part.headline, style="bold"), shown, *map(Text, part.said), Text()]
     parts += left_out(narrow, "--json")
+    parts += [Text(f"Note: {note}") for note in board.notes]
     if board.rows or not board.interim:
-        parts.append(Text(legend(board, heads), style="dim"))
+        parts.append(Text(legend(board), style="dim"))
+    if explain:
+        parts += [Text(f"{head}: {meaning}", style="dim") for head, meaning in HEADS.items()]
+        parts += [Text(f"Note: {note}") for note in setting_notes(board.rows)]
+    elif board.rows:
+        parts.append(_more(board, program))
     return Group(*parts)
 
 
-def audit_table(board: Leaderboard, width: int) -> Group:
-    """For a terminal: how fair the searches were, row by row."""
-    found = tables.audit_table(as_shown(board, board))
-    if found is None:
+def _more(board: Leaderboard, program: str) -> Text:
+    """Return the line with the options that say more, and how much."""
+    findings = sum(len(texts) for _, texts in audits.found(board.rows))
+    options = []
+    for option, what, count in (
+        ("--explain", "note", len(setting_notes(board.rows))),
+        ("--audit", "finding", findings),
+        ("--columns all", "", 0),
+    ):
+        options.append(option + f" ({count} {what}{'s' * (count > 1)})" * bool(count))
+    return Text(f"More: {shlex.quote(program)} leaderboard {', '.join(options)}", style="dim")
+
+
+def audit_table(board: Leaderboard, width: int, program: str = "suite") -> Group:
+    """Return how fair the searches were, row by row, what was found amiss, and the commands that mend it."""
+    audited = tables.audit_table(as_shown(board, board))
+    if audited is None:
         return Group(Text(NO_AUDIT))
-    shown, dropped = drawn(found, width)
-    about = Text(audits.ABOUT, style="dim")
-    title = Text(audits.TITLE, style="bold")
-    return Group(title, shown, *left_out(dropped, "--json"), about, Text())
-
-
-def _found(board: Leaderboard, program: str) -> list[Any]:
-    """What the audit found of the searches, and the commands that mend it."""
-    parts: list[Any] = []
+    shown, dropped = drawn(audited, width)
+    parts: list[Any] = [Text(audits.TITLE, style="bold"), shown, *left_out(dropped, "--json")]
     for command, texts in audits.found(board.rows):
         parts += [Text(text) for text in texts]
         called = f"{shlex.quote(program)}{command.removeprefix('suite')}"
         parts.append(Text(f"  {called}", style="cyan", no_wrap=True, overflow="ignore"))
-    title = Text("What the audit of the searches found (--audit shows all of it)")
-    return [title, *parts, Text()] if parts else []
+    return Group(*parts, Text(audits.ABOUT, style="dim"), Text())
 
 
 def _csv(board: Leaderboard) -> str:
@@ -130,8 +144,8 @@ BLANK = ("\t", "\r", "\n")
 
 
 def _markdown(board: Leaderboard) -> str:
-    parts = [caution(board)] if board.rows and caution(board) else []
-    for part in _parts(board):
+    parts = []
+    for part in _parts(board, ["all"]):
         if isinstance(part, str):
             parts.append(part)
             continue
@@ -142,7 +156,7 @@ def _markdown(board: Leaderboard) -> str:
         for command, texts in audits.found(board.rows):
             parts += ["\n".join(f"- {plain(text)}" for text in texts), f"      {command}"]
         parts.append(audits.ABOUT)
-    parts += [f"Note: {plain(note)}" for note in board.notes]
+    parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
     parts += [] if board.interim and not board.rows else [plain(legend(board))]
     return "\n\n".join(parts) + "\n"
 

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
-from reports.leaderboard.board import AWAY, OUTSIDE, Contest, Leaderboard, Row
+from reports.leaderboard.board import Contest, Leaderboard, Row
 from reports.wording.tables import groups, leads
-from reports.wording.words import caution, plural, rank_text, short, title_of
-from trials.scoring.metrics import LABELWISE
+from reports.wording.words import head_of, percent, plural, setting_notes, short
 
 
 def latex(board: Leaderboard) -> str:
@@ -19,7 +18,7 @@ def latex(board: Leaderboard) -> str:
     references below a rule.
     """
     found = groups(board)
-    metrics = list(dict.fromkeys(_title(rows[0].metric) for rows in found.values()))
+    metrics = list(dict.fromkeys(head_of(rows[0].metric) for rows in found.values()))
     heads = _heads(found, len(metrics) > 1)
     spans = [(above, len(list(same))) for above, same in groupby(above for above, _ in heads)]
     of = {name: {r.group: r for r in board.rows if r.algorithm == name} for name in _names(board)}
@@ -37,7 +36,7 @@ def latex(board: Leaderboard) -> str:
     parts += [_line("Method", [escaped(head) for _, head in heads]), "\\midrule"]
     parts += [lines[name] for name in ranked]
     parts += ["\\midrule"] * bool(ranked and below) + [lines[name] for name in below]
-    foot = [f"{{\\par\\footnotesize {escaped(note)}\\par}}" for note in _marked(board)]
+    foot = [f"{{\\par\\footnotesize {escaped(note)}\\par}}" for note in setting_notes(board.rows)]
     return "\n".join([*parts, "\\bottomrule", "\\end{tabular}", *foot, ""])
 
 
@@ -47,13 +46,8 @@ def _about(board: Leaderboard) -> list[str]:
         f"$\\pm$: 95 % Student-t interval over {over}. Bold: the best and what may be the best; a line: under the "
         "second, where the best stands alone. Below the last rule: references, not ranked."
     )
-    notes = [f"Note: {note}" for note in board.notes if note not in _marked(board)]
-    return ["needs \\usepackage{booktabs}", caution(board), signs * bool(over), *notes]
-
-
-def _marked(board: Leaderboard) -> list[str]:
-    """The notes on signs in the table, which stand below it."""
-    return [note for note in board.notes if note.startswith((AWAY, OUTSIDE))]
+    notes = [f"Note: {note}" for note in board.notes]
+    return ["needs \\usepackage{booktabs}", signs * bool(over), *notes]
 
 
 def _names(board: Leaderboard) -> list[str]:
@@ -73,35 +67,25 @@ def _heads(found: Mapping[Contest, Sequence[Row]], metrics: bool) -> list[tuple[
     heads = []
     for group, rows in found.items():
         dataset, model, level = group.scenario
-        above = [dataset] + [model] * models + [_title(rows[0].metric)] * metrics
+        above = [dataset] + [model] * models + [head_of(rows[0].metric)] * metrics
         sweeps = f" ({group.sweeps})" if asked[group.scenario, group.warm] > 1 else ""
         heads.append((", ".join(above), level + ", warm-started" * group.warm + sweeps))
     return heads
-
-
-def _share(metric: str) -> bool:
-    """Whether a metric is shown in percent."""
-    return any(name in metric for name in ("accuracy", *LABELWISE))
-
-
-def _title(metric: str) -> str:
-    return title_of(metric) + " (%)" * _share(metric)
 
 
 def _text(row: Row | None, rows: Sequence[Row]) -> str:
     """A score with half its interval, marked by what is shown of it."""
     if row is None:
         return "--"
-    scale, form = (100, ".2f") if _share(row.metric) else (1, ".4g")
+    scale, form = (100, ".2f") if percent(row.metric) else (1, ".4g")
     text = f"{scale * row.mean:{form}}"
     if row.ci_low is not None and row.ci_high is not None:
         text += f" $\\pm$ {scale * (row.ci_high - row.ci_low) / 2:{form}}"
-    mark = escaped(AWAY) * bool(row.away)
     if leads(row):
-        return f"\\textbf{{{text}}}{mark}"
+        return f"\\textbf{{{text}}}"
     if row.rank == 2 and sum(map(leads, rows)) == 1:
-        return f"\\underline{{{text}}}{mark}"
-    return f"{text} {escaped(rank_text(row))}" if row.outside else text + mark
+        return f"\\underline{{{text}}}"
+    return text
 
 
 def _line(first: str, others: Sequence[str]) -> str:
@@ -130,9 +114,6 @@ ESCAPED = str.maketrans(
         "<": "\\textless{}",
         ">": "\\textgreater{}",
         "–": "--",
-        "†": "$\\dagger$",
-        "‡": "$\\ddagger$",
-        "°": "$^\\circ$",
     }
 )
 """What LaTeX takes for itself, one character at a time."""

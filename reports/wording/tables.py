@@ -1,6 +1,6 @@
 """A leaderboard as tables: its groups, how open scenarios stand, the audit, tests over data sets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
@@ -10,23 +10,25 @@ from reports.leaderboard.statistics import Across
 from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty
 from reports.wording import audits
 from reports.wording.words import (
+    answer,
     behind_text,
+    head_of,
     label,
     mean_text,
     number,
     overall,
     overall_title,
     params_text,
+    percent,
     rank_text,
+    score_text,
     short,
     spread_text,
     standings,
-    title_of,
     to_target_text,
     total_bytes,
-    tuning_notes,
-    verdict,
 )
+from trials.common.errors import unknown
 from trials.scoring.metrics import direction, sign
 
 
@@ -44,44 +46,59 @@ class Measure:
         return Cell(self.text(row), "" if value is None else value)
 
 
-def measures(board: Leaderboard, rows: Sequence[Row], wide: bool = False) -> list[Measure]:
-    """The columns of a group of rows; `wide` ones hold the spread over clients too."""
+USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
+"""The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
+
+
+def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -> list[Measure]:
+    """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are
+    among them where rows have unequal many.
+    """
     better = sign(direction(rows[0].metric))
-    found = [
+    seeds = {(row.seeds, row.failed_seeds) for row in board.rows}
+    always = ["seeds"] if len(seeds) > 1 or any(failed for _, failed in seeds) else []
+    target = "" if board.target is None else f"rounds to {board.target:g}"
+    score = head_of(rows[0].metric)
+    every = [
         Measure(Column("#", better=-1, look="rank"), rank_text, lambda r: r.rank or 999),
         Measure(Column("algorithm", ColumnKind.NAME, look="name"), label),
-        Measure(Column(title_of(rows[0].metric), better=better), mean_text, lambda r: r.mean),
-        Measure(Column("behind the best", ColumnKind.MARKED, -1), behind_text, lambda r: r.behind),
+        Measure(Column(score, better=better), mean_text, lambda r: r.mean),
+        Measure(Column("behind the best", ColumnKind.WORDS, -1), behind_text, lambda r: r.behind),
+        Measure(Column(target, better=-1), to_target_text, lambda r: r.rounds_to_target),
         Measure(
             Column("seeds", better=1), lambda r: str(r.seeds), lambda r: r.seeds - r.failed_seeds
         ),
-    ]
-    if board.target is not None:
-        head = Column(f"rounds to {board.target:g}", better=-1)
-        found.append(Measure(head, to_target_text, lambda r: r.rounds_to_target))
-    if any(len(row.spread) > 1 for row in board.rows):  # searched more than once
-        found.append(Measure(Column("spread by"), spread_text))
-    spread = Column("spread", better=-1)
-    spent = (
+        Measure(Column("spread by"), spread_text),
+        Measure(
+            Column("worst 10 %", better=better),
+            lambda r: score_text(r.worst_clients, r),
+            lambda r: r.worst_clients,
+        ),
+        Measure(
+            Column("spread", better=-1),
+            lambda r: score_text(r.client_spread, r),
+            lambda r: r.client_spread,
+        ),
         Measure(
             Column("k samples", better=-1),
             lambda r: f"{r.sample_gradients / 1e3:,.0f}",
             lambda r: r.sample_gradients,
         ),
         Measure(Column("MB", better=-1), lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes),
-    )
-    return [
-        *found,
-        Measure(
-            Column("worst 10 %", better=better),
-            lambda r: number(r.worst_clients),
-            lambda r: r.worst_clients,
-        ),
-        *([Measure(spread, lambda r: number(r.client_spread), lambda r: r.client_spread)] * wide),
-        *(spent if board.at == "rounds" else ()),  # else what a run spends in all misleads
         Measure(Column("trials", better=1), lambda r: str(r.trials), lambda r: r.trials),
         Measure(Column("tuned", ColumnKind.WORDS, look="params"), lambda r: params_text(r.params)),
     ]
+    heads = [measure.column.head for measure in every if measure.column.head]
+    for name in wanted:
+        if name not in ("all", *heads):
+            raise unknown("column", name, heads)
+    shown = set(heads if "all" in wanted else [*USUAL, score, target, *always, *wanted])
+    shown -= {""}  # the rounds to no target
+    if board.at != "rounds":  # what a run spends in all misleads at equal bytes or steps
+        shown -= {"k samples", "MB"}
+    if not any(len(row.spread) > 1 for row in board.rows):
+        shown -= {"spread by"}
+    return [measure for measure in every if measure.column.head in shown]
 
 
 def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
@@ -95,20 +112,20 @@ def scenario_text(group: Contest) -> str:
 
 
 def leads(row: Row) -> bool:
-    """Whether a row is the best of its group, not shown to differ from it, or shown to be as good."""
-    return row.rank is not None and bool(row.behind == 0 or row.within_noise or row.equivalent)
+    """Return whether a row has the best score of its group, or may be the best."""
+    return row.rank is not None and bool(row.behind == 0 or row.within_noise)
 
 
-def board_tables(board: Leaderboard, wide: bool = False) -> list[Table]:
-    """A table for each group of rows that are ranked together; its best stand out."""
+def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Table]:
+    """Return a table for each group of rows that are ranked together, with these `columns` beside the usual ones."""
     found = []
     for group, rows in groups(board).items():
-        shown = measures(board, rows, wide)
+        shown = measures(board, rows, columns)
         lines = [Line([measure.cell(row) for measure in shown], leads(row)) for row in rows]
         title = scenario_text(group) + _budget(board, rows[0])
-        said = [verdict(rows), *_by_model(board, group), *tuning_notes(board, rows)]
-        columns = [measure.column for measure in shown]
-        found.append(Table(columns, lines, title, group.sweeps, said, essential=4))
+        said = [answer(rows), *_by_model(board, group)]
+        heads = [measure.column for measure in shown]
+        found.append(Table(heads, lines, title, group.sweeps, said, essential=4))
     return found
 
 
@@ -142,31 +159,29 @@ def _budget(board: Leaderboard, row: Row) -> str:
     return f", at {amount} of each run"
 
 
-INTERIM = (
-    Column("#"),
-    Column("algorithm", ColumnKind.NAME),
-    Column("best val"),
-    Column("trials"),
-    Column("final runs"),
-    Column("best so far", ColumnKind.WORDS),
-)
-
-
 def interim_tables(board: Leaderboard) -> list[Table]:
-    """How the scenarios stand that are not over, a table each."""
-    return [
-        table(
-            INTERIM, map(_interim, found), title=f"{place} ({sweep}): {interim.MARK}", essential=3
+    """Return how the scenarios stand that are not over, a table each."""
+    made = []
+    for (sweep, place), group in groupby(board.interim, key=lambda one: one.group):
+        ongoing = list(group)
+        heads = (
+            Column("#"),
+            Column("algorithm", ColumnKind.NAME),
+            Column("best val" + " %" * percent(ongoing[0].metric)),
+            Column("trials"),
+            Column("final runs"),
+            Column("best so far", ColumnKind.WORDS),
         )
-        for (sweep, place), found in groupby(board.interim, key=lambda one: one.group)
-    ]
+        title = f"{place} ({sweep}): {interim.MARK}"
+        made.append(table(heads, map(_interim, ongoing), title=title, essential=3))
+    return made
 
 
 def _interim(one: interim.Standing) -> list[str]:
     """The line of an algorithm in a scenario that is not over."""
     rank, counts = one.rank, ((one.trials, one.planned), (one.finals, one.seeds))
     done = [f"{count}/{of}" for count, of in counts]
-    name, best = short(one.algorithm), number(one.best)
+    name, best = short(one.algorithm), number(one.best, one.metric)
     return ["-" if rank is None else str(rank), name, best, *done, params_text(one.params)]
 
 

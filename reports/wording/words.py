@@ -1,14 +1,12 @@
 """What is said of a leaderboard's rows, in words and numbers as people read them."""
 
-from collections.abc import Collection, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reports.leaderboard.board import AWAY, OUTSIDE, Leaderboard, Row
-from reports.leaderboard.budget import Budgets
-from reports.leaderboard.statistics import CANNOT, DIFFERS, DIGITS, Across
+from reports.leaderboard.board import Leaderboard, Row
+from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
 from trials.engine import schedule
-from trials.scoring.metrics import direction, sign
+from trials.scoring.metrics import LABELWISE
 
 
 def overall_title(metric: str, found: Across) -> str:
@@ -63,9 +61,14 @@ def overall(found: Across) -> list[str]:
 
 
 def title_of(metric: str) -> str:
-    """A metric as the head of a column."""
+    """Return a metric's name as people read it: the title of a chart, whose axis has the plain score."""
     name = metric.replace("_", " ")
     return name if name in ("test accuracy", "test mse") else name.removeprefix("test ")
+
+
+def head_of(metric: str) -> str:
+    """Return a metric as the head of a column of scores, with their unit."""
+    return title_of(metric) + " %" * percent(metric)
 
 
 def total_bytes(row: Row) -> float:
@@ -73,30 +76,39 @@ def total_bytes(row: Row) -> float:
     return row.uploaded_bytes + row.downloaded_bytes + row.peer_bytes
 
 
-def verdict(rows: list[Row]) -> str:
-    """Which algorithms are shown not to be the best, and which are not shown to differ from it: of
-    methods where intervals are over tunings, partitions or splits, else of the configurations that ran.
+def answer(rows: Sequence[Row]) -> str:
+    """Say which of the ranked methods may be the best: of methods where intervals are over tunings, partitions or
+    splits, else of the configurations that ran; and which runs diverged, and what is not ranked.
     """
-    rows = [row for row in rows if row.rank is not None]
-    if not rows:
-        return "Nothing is ranked."
-    clear = [label(row) for row in rows if row.within_noise is False]
-    equal = [label(row) for row in rows if row.equivalent]
-    noise = [label(row) for row in rows if row.within_noise and not row.equivalent]
-    found = {
-        "shown not to be the best": clear,
-        "shown to be within the margin of the best": equal,
-        "may be the best": noise,
-    }
-    parts = [f"{what}: {', '.join(names)}" for what, names in found.items() if names]
-    text = "; ".join(parts or ["too few algorithms or seeds to tell differences from noise"])
-    of = (
-        "of methods whose searches fail as often as here" if methods(rows) else "as configured here"
+    ranked = [row for row in rows if row.rank is not None]
+    best = [label(row) for row in ranked if row.within_noise]
+    about = (
+        "Of methods whose searches fail as often as here" if methods(rows) else "As configured here"
     )
-    text = f"{of}, {text}"
-    lost = [f"{label(row)}: {row.failed_seeds} diverged" for row in rows if row.failed_seeds]
-    note = f"\nSeeds counted with the untrained model's score: {', '.join(lost)}." if lost else ""
-    return f"{text[0].upper()}{text[1:]}.{note}"
+    if not ranked:
+        text = "Nothing is ranked"
+    elif not best:
+        text = "Too few methods or seeds to tell differences from noise"
+    elif len(best) == 1:
+        text = f"{about} {best[0]} is shown to be the best"
+    elif len(best) == len(ranked):
+        text = f"{about} no method is told apart from the best"
+    else:
+        text = f"{about} {len(best)} of {len(ranked)} may be the best: {listed(best, 6)}"
+    lost = [f"{row.failed_seeds} of {label(row)}" for row in rows if row.failed_seeds]
+    left = [f"{label(row)} ({row.outside.split(': ')[0]})" for row in rows if row.outside]
+    diverged = f" Runs that diverged: {listed(lost)}." if lost else ""
+    unranked = f" Not ranked: {listed(left)}." if left else ""
+    return f"{text}.{diverged}{unranked}"
+
+
+def setting_notes(rows: Sequence[Row]) -> list[str]:
+    """Say what of the rows' settings is unlike their papers', each reason once."""
+    outside = "is outside its paper's setting and not ranked"
+    notes = [f"{label(row)} {outside}: {row.outside}." for row in rows if row.outside]
+    away = "is ranked away from its paper's setting"
+    notes += [f"{label(row)} {away}: {row.away}." for row in rows if row.away]
+    return list(dict.fromkeys(notes))
 
 
 UNITS, SEARCHES = 8, 30
@@ -106,81 +118,16 @@ failures of one search in ten may all stay unseen. Those of one method alone sti
 """
 
 
-def methods(rows: list[Row]) -> bool:
+def methods(rows: Sequence[Row]) -> bool:
     """Whether words are about methods, tuned anew often enough, and not about the configurations that ran."""
     ranked = [row for row in rows if row.rank is not None]
-    found = [row.units for row in ranked if row.over != "seed"]
-    return len(found) == len(ranked) and min(found) >= UNITS and sum(sorted(found)[1:]) >= SEARCHES
-
-
-def caution(board: Leaderboard) -> str:
-    """What intervals leave out, as the first line of a leaderboard; "" where they leave nothing out."""
-    scenarios = {row.group for row in board.rows}
-    single = {row.group for row in board.rows if row.over == "seed"}
-    if not single:
-        return ""
-    where = "" if single == scenarios else f"In {len(single)} of {len(scenarios)} scenarios "
-    return (
-        f"{where}± shows how much a score changes with the random seed. It does not show how much it would "
-        "change if the search were run again, which is usually more. To measure that, sweep with --set tunings=5."
-    )
-
-
-def tuning_notes(board: Leaderboard, rows: list[Row]) -> list[str]:
-    """What is to be said of how a group was tuned, where runs are compared by their score."""
-    sweeps, scenario = {row.sweep for row in rows}, rows[0].scenario
-    curves = [of for of in board.budgets if of.sweep in sweeps and of.scenario == scenario]
-    if not curves:
-        return []
-    several = [of for of in curves if len(of.expected) > 1]
-    return [*map(budget_text, several), *filter(None, [selection_text(rows)])]
-
-
-def budget_text(found: Budgets) -> str:
-    """Which method leads at which tuning budget, and from where on the ranking stays."""
-    first, *later = found.leads
-    text = f"By the recorded trials, {short(first[1])} would be expected to lead"
-    text += f" with a search of {_trials(first[0])}" if later else ""
-    text += "".join(f"; from {n} on, {short(name)}" for n, name in later)
-    length = len(next(iter(found.expected.values())))
-    if found.settled == length and length > 1:
-        return (
-            f"{text}. Their order still changes at the last of {length} trials: they are too few."
-        )
-    return f"{text}. Their order stays as it is from {found.settled} of {_trials(length)} on."
-
-
-def _trials(count: int) -> str:
-    return f"{count} trial{'s' * (count != 1)}"
-
-
-def selection_text(rows: list[Row]) -> str:
-    """How much better the searches' winners validated than they test, which is what choosing costs."""
-    gaps = [
-        sign(direction(row.metric)) * (row.selected - row.mean)
-        for row in rows
-        if row.rank is not None and row.selected is not None
-    ]
-    if not gaps:
-        return ""
-    gap = fmean(gaps)
-    if gap <= 0:
-        return (
-            f"Winners score {abs(gap):.4f} worse on validation than on test data: no sign of "
-            "over-tuning."
-        )
-    return (
-        f"Winners score {gap:.4f} better on the validation data that chose them than on test data."
-    )
+    units = [row.units if row.over != "seed" else 0 for row in ranked]
+    return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def rank_text(row: Row) -> str:
-    """The rank, `=` behind one that several share, and the sign of a row away from its paper's setting; or the sign of
-    why there is none.
-    """
-    if row.rank is None:
-        return OUTSIDE if row.outside else "-"
-    return f"{row.rank}{'=' * row.tied}{AWAY * bool(row.away)}"
+    """Return the rank, with `=` behind one that several share; `-` where there is none."""
+    return "-" if row.rank is None else f"{row.rank}{'=' * row.tied}"
 
 
 def label(row: Row) -> str:
@@ -193,27 +140,29 @@ def short(algorithm: str) -> str:
     return algorithm.rpartition(":")[2]
 
 
-def number(value: float | None) -> str:
-    """A score, to the decimals that leaderboards show."""
-    return "" if value is None else f"{value:z.{DECIMALS}f}"
+def legend(board: Leaderboard) -> str:
+    """Say in a line how the rows were made and what the intervals are."""
+    return how(board) + f" ±: 95 % over {repeats(board.rows)}." * bool(board.rows)
 
 
-DECIMALS = 4
-
-
-def legend(board: Leaderboard, columns: Collection[str] | None = None) -> str:
-    """The legend of a leaderboard: what the signs and columns that are shown mean; all columns by default."""
-    heads = {k: v for k, v in HEADS.items() if columns is None or k in columns}
-    told = [f"{sign}: {meaning}" for sign, meaning in (*signs(board), *heads.items())]
-    return f"{how(board)} {'; '.join(told)}."
+def repeats(rows: Sequence[Row]) -> str:
+    """Return what the intervals of rows are over, and of how many."""
+    counts = [f"{row.units} {plural(row.over) if row.units > 1 else row.over}" for row in rows]
+    return " and ".join(dict.fromkeys(counts))
 
 
 def how(board: Leaderboard) -> str:
-    """How the rows of a leaderboard were made: the protocol, and the search."""
+    """Say how the rows of a leaderboard were made: the protocol, and the search."""
     return f"{board.protocol[0].upper()}{board.protocol[1:]}.{_searched(board)}"
 
 
+SIGNS = {
+    "=": "a rank that is shared",
+    "-": "not ranked: a reference, or outside its paper's setting",
+}
 HEADS = {
+    "behind the best": "at least and at most, whichever method that is: 95 % for all that is said of a scenario",
+    "seeds": "final runs; one that diverged counts with the untrained model's score",
     "worst 10 %": "mean score of the tenth of the clients that it serves worst",
     "k samples": "thousands of sample gradients that clients computed",
     "MB": "sent up, down and between peers",
@@ -222,34 +171,10 @@ HEADS = {
 
 
 def signs(board: Leaderboard) -> list[tuple[str, str]]:
-    """What the signs that a leaderboard shows mean."""
-    rows = board.rows
-    over = ", ".join(dict.fromkeys(plural(row.over) for row in rows)) or "seeds"
-    sampled = any(row.over != "seed" for row in rows)
-    floor = (
-        ", of one scenario none narrower than those of all its methods pooled" if sampled else ""
-    )
-    shown = {
-        "≈": ("shown to be within the study's margin of the best", any(r.equivalent for r in rows)),
-        "~": ("may be the best", any(r.within_noise and not r.equivalent for r in rows)),
-        "✗ NAME": (
-            "NAME is shown to be ahead; NAME need not be the first row",
-            any(row.beaten_by for row in rows),
-        ),
-        "=": ("a rank that is shared", any(row.tied for row in rows)),
-        "-": ("a reference, not ranked", any(rank_text(row) == "-" for row in rows)),
-        AWAY: ("the scenario is not like those of its paper", any(row.away for row in rows)),
-        OUTSIDE: ("outside its paper's setting, not ranked", any(row.outside for row in rows)),
-    }
-    return [
-        ("±", f"95 % Student-t interval over {over}{floor}"),
-        (
-            "[a, b]",
-            "between a and b behind the best, whichever method that is; all marks and intervals of a "
-            "scenario hold together with 95 %",
-        ),
-        *((sign, meaning) for sign, (meaning, there) in shown.items() if there),
-    ]
+    """Return what the signs that a leaderboard shows mean."""
+    ranks = {rank_text(row)[-1] for row in board.rows}
+    shown = [("±", f"95 % Student-t interval over {repeats(board.rows)}")]
+    return shown + [(sign, SIGNS[sign]) for sign in ("=", "-") if sign in ranks]
 
 
 def plural(over: str) -> str:
@@ -265,34 +190,49 @@ def _searched(board: Leaderboard) -> str:
     return f" Searched by {', '.join(ways)}." if ways else ""
 
 
+def percent(metric: str) -> bool:
+    """Return whether scores of a metric are shown in percent."""
+    return any(name in metric for name in ("accuracy", *LABELWISE))
+
+
+def number(value: float | None, metric: str, digits: int = 1) -> str:
+    """Return a score as people read it: in percent, or with four digits where its metric is no share."""
+    if value is None:
+        return ""
+    return f"{100 * value:z.{digits}f}" if percent(metric) else f"{value:z.4g}"
+
+
+def score_text(value: float | None, row: Row) -> str:
+    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that."""
+    fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
+    return number(value, row.metric, 2 if fine else 1)
+
+
 def mean_text(row: Row) -> str:
-    """The mean, and half its interval."""
+    """Return the mean, and half its interval."""
     if row.ci_low is None or row.ci_high is None:
-        return f"{row.mean:z.4f}"
-    return f"{row.mean:z.4f} ± {(row.ci_high - row.ci_low) / 2:.4f}"
+        return score_text(row.mean, row)
+    return f"{score_text(row.mean, row)} ± {score_text((row.ci_high - row.ci_low) / 2, row)}"
 
 
 def behind_text(row: Row) -> str:
-    """How far behind the first row, how far behind the best at least and at most, and what that shows."""
-    if row.behind_low is None or row.behind_high is None:
-        return "" if row.behind == 0 else f"{row.behind:z.{DECIMALS}f}"
-    low, high, digits = row.behind_low, row.behind_high, DECIMALS
-    while low > 0 and not round(low, digits) and digits < DIGITS:
-        digits += 1  # an interval that holds 0 is told from one that does not
-    interval = f"[{low:z.{digits}f}, {high:z.{digits}f}]"
-    return f"{row.behind:z.{digits}f} {interval} {behind_mark(row)}".rstrip()
-
-
-def behind_mark(row: Row) -> str:
-    """What is shown of a row beside the best: a tie, no difference, or who is shown to be ahead."""
-    if row.beaten_by:
-        return f"✗ {short(row.beaten_by[0])}"
-    return "≈" if row.equivalent else "~" if row.within_noise else ""
+    """Say how far a row is behind the best, at least and at most, or that it may be the best."""
+    unit = " points" if percent(row.metric) else ""
+    if row.rank is None or row.behind_low is None or row.behind_high is None:
+        return f"{score_text(row.behind, row)}{unit}" if row.behind else ""
+    if row.within_noise and not row.behind_high and not row.tied:
+        return "the best"
+    if row.within_noise:
+        return "within the margin" if row.equivalent else "may be the best"
+    low = score_text(row.behind_low, row)
+    if not float(low):  # what is shown to be behind does not read as if it were not
+        low = f"<{low[:-1]}1"
+    return f"{low} to {score_text(row.behind_high, row)}{unit}"
 
 
 def spread_text(row: Row) -> str:
-    """The standard deviation by tuning, partition, split and seed, of those that vary."""
-    return " ".join(f"{factor} {value:z.4f}" for factor, value in row.spread.items())
+    """Return the standard deviation by tuning, partition, split and seed, of those that vary."""
+    return " ".join(f"{factor} {score_text(value, row)}" for factor, value in row.spread.items())
 
 
 def to_target_text(row: Row) -> str:

@@ -120,8 +120,14 @@ def leaderboard(
     ] = None,
     form: Annotated[Format, FORMAT] = Format.table,
     alias: Alias = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Further columns by their heads, with commas; or all.")
+    ] = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Show first how fair each row's search was.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say what columns mean, and how settings differ.")
     ] = False,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
@@ -151,8 +157,9 @@ def leaderboard(
     elif form is Format.table:
         shown = out()
         if audit:
-            shown.print(audit_table(board, shown.width))
-        shown.print(table(board, shown.width, program()), crop=False)
+            shown.print(audit_table(board, shown.width, program()), crop=False)
+        more = [name.strip() for name in columns.split(",")] if columns else []
+        shown.print(table(board, shown.width, program(), more, explain), crop=False)
     elif form is Format.html:
         from reports.page.page import leaderboard_page
 

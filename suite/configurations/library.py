@@ -11,7 +11,7 @@ from reports.frames import frame
 from reports.leaderboard.board import Row
 from reports.leaderboard.statistics import interval
 from reports.table import Column, ColumnKind, Table, table
-from reports.wording.words import number, params_text, short
+from reports.wording.words import params_text, short
 from suite.configurations import configuration as tuned
 from suite.configurations.configuration import Tuned
 from suite.console import say
@@ -57,10 +57,10 @@ class TunedList(list[Tuned]):
         rows = []
         for item in self:
             scores = [item.scores.get(f"{part}_{item.task.metric}") for part in ("val", "test")]
-            known = (score if isinstance(score, int | float) else None for score in scores)
+            texts = [f"{v:z.4f}" if isinstance(v, int | float) else "" for v in scores]
             source = str(item.provenance.get("sweep", "a file"))
             name, scenario = short(item.algorithm), str(item.scenario)
-            rows.append([name, scenario, *map(number, known), params_text(item.params), source])
+            rows.append([name, scenario, *texts, params_text(item.params), source])
         return table(columns, rows, essential=5)
 
     def to_pandas(self) -> "pd.DataFrame":

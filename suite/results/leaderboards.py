@@ -17,7 +17,7 @@ from reports.leaderboard.interim import Ongoing, Standing, ranked
 from reports.leaderboard.leaderboard import leaderboard
 from reports.wording.words import short
 from suite.results.audits import audited
-from suite.results.final_runs import curves_for, final_run, number
+from suite.results.final_runs import curves_for, final_run
 from suite.results.query import EVERYTHING, Query, why_none
 from suite.results.table import EntryFacts, TableFacts
 from suite.results.tables import Key, Tables, records
@@ -107,12 +107,10 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     rows = sorted(records(finals), key=order)
     runs, winners = [], {}
     for row in rows:
-        key, winner = (row["sweep"], row["entry_id"]), TrialId.parse(row["source"])
         history = histories.get((row["sweep"], row["trial_id"]), [])
         run = final_run(row, history, query, own[row["sweep"]])
-        selected = _chosen(tables.searches.get(key), winner)
-        runs.append(replace(run, page=pages.get(key, ""), selected=selected))
-        winners[run.run_id] = winner
+        runs.append(replace(run, page=pages.get((row["sweep"], row["entry_id"]), "")))
+        winners[run.run_id] = TrialId.parse(row["source"])
     margins = {of.study.get("margin") for of in facts.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     board = leaderboard(runs, _budgets(tables.searches), query.target, query.at, margin)
@@ -178,15 +176,6 @@ def _signed(trial: Any, sign: int) -> tuple[float, float]:
 def can_be_chosen(status: str, feasible: object) -> bool:
     """Return whether final runs may repeat a search trial."""
     return status == Status.FINISHED and (feasible is None or bool(feasible))
-
-
-def _chosen(trials: pd.DataFrame | None, source: TrialId) -> float | None:
-    """Return the validation score of a search trial, which final runs repeat."""
-    if trials is None:
-        return None
-    same = (trials["number"] == source.index) & (trials["replicate"] == source.replicate)
-    found = trials.loc[same & (trials["kind"] == "search"), "val_score"]
-    return number(found.iloc[0]) if len(found) else None
 
 
 def _budgets(searches: Mapping[Key, pd.DataFrame]) -> dict[Key, int]:

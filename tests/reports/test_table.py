@@ -12,7 +12,7 @@ COLUMNS = (Column("name", ColumnKind.NAME), Column("score", better=-1), Column("
 
 def made() -> Table:
     lines = [Line([HOSTILE, Cell("0.5 ± 0.1", 0.5, look="best"), ""]), Line(["b", "0.25", ""])]
-    return Table(COLUMNS, lines, notes=["† 5 %"])
+    return Table(COLUMNS, lines, notes=["5 %"])
 
 
 def test_columns_in_which_nothing_stands_are_left_out():

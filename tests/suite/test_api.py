@@ -14,6 +14,7 @@ import pytest
 from torch import nn
 
 import suite
+from reports.wording.words import mean_text
 from suite.configurations.configuration import Tuned
 from suite.studies.study import Study, read_study
 from suite.sweeps.request import SweepRequest
@@ -228,7 +229,7 @@ def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> 
     assert page is not None
     for row in board.rows:
         assert row.algorithm in page
-        assert f"{row.mean:.4f}" in page
+        assert f">{mean_text(row)}<" in page
     assert "<script" not in page
     assert page == suite.leaderboard(swept)._repr_html_(), (
         "a sweep may be given as what it returned"

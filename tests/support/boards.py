@@ -77,8 +77,13 @@ def trials(
     return [TrialPoint(group, algorithm, i, "finished", score) for i, score in enumerate(scores)]
 
 
-def shown(board: Leaderboard, width: int) -> list[str]:
+def shown(board: Leaderboard, width: int, **asked: Any) -> list[str]:
     """The lines that a terminal of this width shows."""
+    return printed(table(board, width, **asked), width)
+
+
+def printed(text: Any, width: int = 400) -> list[str]:
+    """The lines in which a terminal prints something."""
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(table(board, width))
+    console.print(text)
     return console.file.getvalue().splitlines()

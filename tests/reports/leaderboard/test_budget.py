@@ -3,7 +3,6 @@
 from itertools import combinations
 from math import inf
 from statistics import fmean
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from reports.leaderboard.budget import Tuning, budgets, expected_best
 from reports.leaderboard.replication import Draw, mean_of
-from reports.wording.words import budget_text, tuning_notes
 from trials.run.scenario import Scenario
 
 PLACE = Scenario("digits", "logreg", "iid")
@@ -46,26 +44,13 @@ def test_equal_validation_scores_share_their_test_scores():
     assert expected_best([(0.5, 0.2), (0.5, 0.8)]) == pytest.approx([0.5, 0.5])
 
 
-def test_who_leads_at_which_budget():
-    """Safe trials lead where there is one to choose from, a wide search from two on."""
+def test_each_method_has_a_curve_and_none_has_none():
     safe, wide = [(0.6, 0.6)] * 3, [(0.1, 0.1), (0.7, 0.7), (0.9, 0.9)]
     found = budgets("night", PLACE, {"safe": once(*safe), "wide": once(*wide)}, 1)
+    assert found.expected["safe"] == pytest.approx((0.6, 0.6, 0.6))
     assert found.expected["wide"] == pytest.approx((1.7 / 3, 2.5 / 3, 0.9))
-    assert found.leads == ((1, "safe"), (2, "wide"))
-    assert found.settled == 2
-    assert budget_text(found) == (
-        "By the recorded trials, safe would be expected to lead with a search of 1 trial; from 2 on, wide. "
-        "Their order stays as it is from 2 of 3 trials on."
-    )
     assert found.low["wide"] == (None,) * 3, "one tuning has no band"
-
-
-def test_a_method_alone_leads_nobody():
-    row = SimpleNamespace(sweep="night", scenario=PLACE, metric="score", selected=None, rank=1)
-    for methods in ({"a": once((0.5, 0.5))}, {"a": once((0.5, 0.5)), "b": once((0.4, 0.4))}):
-        found = budgets("night", PLACE, methods, 1)
-        said = tuning_notes(SimpleNamespace(budgets=(found,)), [row])
-        assert any("expected to lead" in text for text in said) == (len(methods) > 1)
+    assert budgets("night", PLACE, {}, 1) is None
 
 
 def test_bands_are_over_tunings_and_errors_rank_the_other_way():
@@ -76,7 +61,6 @@ def test_bands_are_over_tunings_and_errors_rank_the_other_way():
     assert found.expected["a"] == pytest.approx((0.35, 0.3))
     assert found.low["a"][0] < 0.35 < found.high["a"][0]
     assert found.low["b"] == (None, None), "one tuning has no band"
-    assert found.leads == ((1, "a"),)
 
 
 def test_a_trial_that_diverged_is_drawn_too():
@@ -108,14 +92,3 @@ def test_at_the_whole_budget_it_is_the_mean_in_the_table(replicates):
     trials = {at: [*of, (inf, fmean(scores))] for at, (of, scores) in replicates.items()}
     found = budgets("night", PLACE, {"a": Tuning(trials, finals)}, 1)
     assert found.expected["a"][-1] == pytest.approx(mean_of(finals).mean, abs=1e-12)
-
-
-def test_a_ranking_that_still_changes_is_said():
-    late = [(0.1, 0.1), (0.2, 0.2), (0.99, 0.99)]
-    found = budgets("night", PLACE, {"late": once(*late), "even": once(*[(0.8, 0.8)] * 3)}, 1)
-    assert found.settled == 3
-    assert budget_text(found) == (
-        "By the recorded trials, even would be expected to lead with a search of 1 trial; from 3 on, late. "
-        "Their order still changes at the last of 3 trials: they are too few."
-    )
-    assert budgets("night", PLACE, {}, 1) is None

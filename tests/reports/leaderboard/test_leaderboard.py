@@ -1,6 +1,5 @@
 """Leaderboards: hand-made cases against independent computations."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from reports.leaderboard.replication import differences
 from reports.leaderboard.statistics import interval
 from reports.wording.formats import render
 from reports.wording.tables import board_tables
-from reports.wording.words import behind_text
+from reports.wording.words import answer, behind_text
 from tests.support.boards import A, B, C, at, board_of, by_seed, run, runs
 
 
@@ -59,16 +58,31 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says():
     st.sampled_from([None, 0.01, 0.3]),
 )
 def test_no_row_shows_a_mark_and_an_interval_that_contradict_each_other(table, margin):
-    """Whoever is shown not to be the best is so by more than 0, and the others' intervals hold 0."""
+    """Whoever is shown not to be the best is so by more than 0, the others are said to be candidates; so says the answer."""
     methods = [runs(f"m{i}", [score / 1000 for score in of]) for i, of in enumerate(table)]
-    for row in board_of(*methods, margin=margin).rows:
-        found = re.search(r"\[([\d.]+), ([\d.]+)\] ?(✗|≈|~|)", behind_text(row))
-        if found is None:  # nothing to estimate an error from
-            assert row.within_noise is None
+    rows = board_of(*methods, margin=margin).rows
+    told = {row.algorithm: behind_text(row) for row in rows}
+    if rows[0].within_noise is None:  # nothing to estimate an error from
+        assert all(row.within_noise is None for row in rows)
+        assert answer(rows).startswith("Too few")
+        return
+    best = [row for row in rows if row.within_noise]
+    for row in rows:
+        text = told[row.algorithm]
+        if row in best:
+            candidates = {"within the margin" if row.equivalent else "may be the best"}
+            assert text in ({"the best"} if len(best) == 1 else candidates)
             continue
-        low, high, mark = found.groups()
-        assert float(low) <= row.behind <= float(high) + 1e-4
-        assert (float(low) == 0) == (mark != "✗")
+        low, high = text.removesuffix(" points").split(" to ")
+        assert low.startswith("<0.") or 0 < float(low) <= 100 * row.behind + 0.06
+        assert 0 < 100 * row.behind <= float(high) + 0.06
+    names = ", ".join(row.algorithm for row in best)
+    if len(best) == 1:
+        assert f"{names} is shown to be the best." in answer(rows)
+    elif len(best) < len(rows):
+        assert f"{len(best)} of {len(rows)} may be the best: {names}." in answer(rows)
+    else:
+        assert "no method is told apart from the best." in answer(rows)
 
 
 def test_rows_say_how_far_they_are_behind_the_best_whichever_that_is():
@@ -271,17 +285,19 @@ def test_less_is_better_where_the_metric_says_so():
     assert board.direction == "minimize, maximize"
     shown = render(board, "md")
     assert "| test mse |" in shown
-    assert "| test accuracy |" in shown
+    assert "| test accuracy % |" in shown
 
 
 def test_below_the_tables_of_several_models_stands_which_model_suits():
-    """The best mean of each, best first: a's 0.9100 and b's 0.9040, with Student's halves; not where costs are equal."""
+    """The best mean of each, best first: a's 91.0 and b's 90.4, with Student's halves; not where costs are equal."""
     board = board_of(
         runs("a", A), runs("b", C), runs("a", C, model="mlp"), runs("b", B, model="mlp"),
         runs("a", A, heterogeneity="labels(2)"),
     )  # fmt: skip
-    half_a, half_b = (stats.t.ppf(0.975, 4) * stats.sem(scores) for scores in (A, B))
-    said = f"By model, its best method: logreg 0.9100 ± {half_a:.4f} (a), mlp 0.9040 ± {half_b:.4f} (b)."
+    half_a, half_b = (100 * stats.t.ppf(0.975, 4) * stats.sem(scores) for scores in (A, B))
+    said = (
+        f"By model, its best method: logreg 91.0 ± {half_a:.1f} (a), mlp 90.4 ± {half_b:.1f} (b)."
+    )
     assert [said in made.said for made in board_tables(board)] == [False, True, False]
     assert render(board, "md").count("By model") == 1
     assert "By model" not in render(replace(board, at="bytes"), "md")

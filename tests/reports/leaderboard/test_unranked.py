@@ -2,12 +2,12 @@
 
 import csv
 import io
-import re
 
 import pytest
 
 from reports.page.page import leaderboard_page
 from reports.wording.formats import render
+from reports.wording.words import setting_notes
 from tests.support.boards import LEVEL, A, B, board_of, runs, shown
 
 
@@ -24,7 +24,8 @@ def test_references_have_no_rank_and_stand_below():
     )
     shown = render(board, "md")
     assert "| - | all |" in shown
-    assert "ahead of all" not in shown
+    assert "| - | all | 96.0 ± 2.0 | -5.0 points |" in shown
+    assert "As configured here no method is told apart from the best." in shown
     assert "Nothing is ranked." in render(board_of(runs("all", A, reference=True)), "md")
 
 
@@ -38,31 +39,32 @@ def test_a_row_outside_its_paper_s_setting_has_no_rank_and_a_note_that_says_why(
     ranks = [(row.algorithm, row.rank, row.outside) for row in board.rows]
     assert ranks[:2] == [("a", 1, ""), ("b", 2, "")]
     assert set(ranks[2:]) == {("all", None, ""), ("gossip", None, OUTSIDE)}
-    note = f"† gossip is outside its paper's setting and not ranked: {OUTSIDE}."
-    assert board.notes == (note,)
+    note = f"gossip is outside its paper's setting and not ranked: {OUTSIDE}."
+    assert setting_notes(board.rows) == [note]
     assert board.differences == board_of(runs("b", B), runs("a", A)).differences
     markdown = render(board, "md")
     for text in (
-        "| † | gossip |",
+        "| - | gossip |",
         "| - | all |",
         f"Note: {note}",
-        "†: outside its paper's setting",
+        "Not ranked: gossip (participation is 0.2, its paper's 1.0).",
     ):
         assert text in markdown
-    assert f"Note: {note}" in " ".join(shown(board, 200))
+    assert f"Note: {note}" not in " ".join(shown(board, 200))
+    assert f"Note: {note}" in " ".join(shown(board, 200, explain=True))
     assert f">{note.replace(chr(39), '&#39;')}<" in leaderboard_page(board)
     (row,) = [r for r in csv.DictReader(io.StringIO(render(board, "csv"))) if r["outside"]]
     assert (row["algorithm"], row["rank"], row["outside"]) == ("gossip", "", OUTSIDE)
     latex = render(board, "latex")
     assert latex.count("{") == latex.count("}")
     below = latex[latex.index("b & ") :].partition("\\midrule")[2]
-    assert re.search(r"gossip & 96\.00 .* \$\\dagger\$ ", below)
-    assert re.search(r"all & 96\.00 \$\\pm\$ 1\.96 \\", below)
-    assert "$\\dagger$ gossip is outside" in latex
+    for name in ("gossip", "all"):
+        assert f"{name} & 96.00 $\\pm$ 1.96 \\\\" in below
+    assert "gossip is outside" in below
     assert "awake\\_" in latex
 
 
-def test_a_row_away_from_its_papers_setting_keeps_its_rank_with_a_mark():
+def test_a_row_away_from_its_papers_setting_keeps_its_rank_and_has_a_note():
     board = board_of(
         runs("a", A),
         runs("folb", B, away="steps are equal"),
@@ -71,16 +73,12 @@ def test_a_row_away_from_its_papers_setting_keeps_its_rank_with_a_mark():
     assert [(row.algorithm, row.rank, row.away) for row in board.rows] == [
         *(("a", 1, ""), ("folb", 2, "steps are equal"), ("c", None, ""))
     ]
-    note = "° folb is ranked away from its paper's setting: steps are equal."
-    assert board.notes == (note,)
+    note = "folb is ranked away from its paper's setting: steps are equal."
+    assert setting_notes(board.rows) == [note]
     markdown = render(board, "md")
-    for text in (
-        "| 2° | folb |",
-        f"Note: {note}",
-        "°: the scenario is not like those of its paper",
-    ):
-        assert text in markdown
-    assert "°" not in render(board_of(runs("a", A), runs("folb", B)), "md")
+    assert "| 2 | folb |" in markdown
+    assert f"Note: {note}" in markdown
+    assert setting_notes(board_of(runs("a", A), runs("folb", B)).rows) == []
 
 
 def test_one_reason_is_given_once_over_cells_and_a_sweep_that_grew_keeps_its_row_unranked():
@@ -88,4 +86,4 @@ def test_one_reason_is_given_once_over_cells_and_a_sweep_that_grew_keeps_its_row
     other = runs("gossip", A, heterogeneity=LEVEL, reference=True, outside=OUTSIDE)
     board = board_of(old + new, runs("b", B), other)
     assert [row.rank for row in board.rows if row.algorithm == "gossip"] == [None, None]
-    assert len(board.notes) == 1
+    assert len(setting_notes(board.rows)) == 1

@@ -24,10 +24,9 @@ def test_an_exact_tie_has_no_leader() -> None:
     board = board_of(runs("a", A), runs("b", A), runs("c", C))
     lead, known = headline(board)
     assert lead == "2 of 3 configurations may be the best on digits · logreg · iid"
-    assert known.startswith("Highest mean: a and b: tied at 0.9100")
-    assert [
-        line.split(" | ")[0] for line in render(board, "md").splitlines() if " | 0." in line
-    ] == ["| 1=", "| 1=", "| 3"]
+    assert known.startswith("Highest mean: a and b: tied at 91.0 ± 2.0 % test accuracy.")
+    lines = [line.split(" | ")[0] for line in render(board, "md").splitlines() if " ± " in line]
+    assert lines == ["| 1=", "| 1=", "| 3"]
 
 
 def test_no_leader_is_named_over_families_where_no_two_methods_differ() -> None:
@@ -41,5 +40,5 @@ def test_no_leader_is_named_over_families_where_no_two_methods_differ() -> None:
 
 def test_of_one_scenario_a_leader_is_named_where_no_other_may_be_the_best() -> None:
     lead, _ = headline(board_of(runs("a", A), runs("c", C)))
-    assert lead.startswith("a: 0.9100 ± ")
+    assert lead.startswith("a: 91.0 ± 2.0 % test accuracy")
     assert lead.endswith(" test accuracy on digits · logreg · iid")

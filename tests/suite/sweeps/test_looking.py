@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import suite
+from reports.wording.formats import audit_table
 from suite.execution.cluster import Resources
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
@@ -16,7 +17,7 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
-from tests.support.boards import shown
+from tests.support.boards import printed, shown
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import little, play, swept
 from tests.support.simulations import ROOT
@@ -134,9 +135,10 @@ def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path):
     wide = f"suite sweep small.yaml --name small-wider --set search.lr=0.01..1 --storage {storage}"
     found = {(finding.kind, finding.command) for finding in avg.findings}
     assert found == {("edge", wide), ("few", more)}
-    text = "\n".join(shown(board, 200))
+    text = "\n".join(printed(audit_table(board, 200), 200))
     assert "Winner at an edge of its range: " in text
     assert f"  {wide}" in text
+    assert "--audit (2 findings)" in shown(board, 200)[-1]
 
 
 def test_the_command_for_a_wider_range_searches_there(tmp_path):

@@ -28,8 +28,8 @@ def test_a_number_has_no_more_digits_than_its_interval(value, half, shown):
 
 def test_a_row_s_name_says_rank_method_score_and_cell():
     first, second = board_of(runs("fedprox", A), runs("fedavg", B)).rows
-    assert title(first, [2]) == "iid · 1 · fedprox 0.9100 ± 0.0196 · digits logreg"
-    assert title(second, []) == "2 · fedavg 0.9040 ± 0.0208 · digits logreg iid"
+    assert title(first, [2]) == "iid · 1 · fedprox 91.0 ± 2.0 · digits logreg"
+    assert title(second, []) == "2 · fedavg 90.4 ± 2.1 · digits logreg iid"
 
 
 def test_two_sweeps_of_a_study_have_views_of_their_own(tmp_path):
