@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from suite.tracking import is_server
+from suite.tracking import is_server, pages_at
 from suite.watch.pages import Pages
 from suite.watch.server import app, serve, site
 from suite.watch.views import Views
@@ -88,8 +88,9 @@ def ui(
     """Serve who knows the token until SIGINT or SIGTERM; `started` is given the server's address once it is there.
     MLflow's pages of a tracking server are at that server.
     """
-    elsewhere = tracking_uri if tracking_uri is not None and is_server(tracking_uri) else None
-    views = Views(storage, tracking_uri, MLFLOW if elsewhere is None else elsewhere.rstrip("/"))
+    server = tracking_uri is not None and is_server(tracking_uri)
+    elsewhere = pages_at(None, tracking_uri) if server else None
+    views = Views(storage, tracking_uri, elsewhere or MLFLOW)
     routes = Pages(views).routes()
     if elsewhere is None:
         mlflow = Mlflow(views.mlflow)

@@ -142,7 +142,7 @@ class Views:
 
         store = open_existing(self.tracking_uri, self.storage)
         # Without a place of ours MLflow's client puts artifacts in this folder of where it runs.
-        return server(store.uri, store.artifacts or "mlruns")
+        return server(store.address, store.artifacts or "mlruns")
 
     def home(self) -> tuple[list[Live], ReportData | None, list[str]]:
         """All sweeps, the leaderboard of all that the store holds, and what is wrong with the journals of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reports.leaderboard.audit import edges
-from suite.results.remedies import remedy
+from suite.results.audits import remedy
 from suite.studies.study import read_study
 from trials.algorithm import Range
 
@@ -29,7 +29,7 @@ def test_a_new_sweep_is_changed_as_the_one_before(changes: dict[str, Any], optio
     asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": None}
     audit = SimpleNamespace(hyperparameters=1, edges=())
     sweep: Any = SimpleNamespace(**asked)
-    found: Any = [("fedavg", audit)]
+    found: Any = {"fedavg": audit}
     assert remedy(sweep, found, {}, []).wider == BEGIN + options
 
 
@@ -40,10 +40,10 @@ def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
     asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": None}
     sweep: Any = SimpleNamespace(**asked)
     spans = {"fedavg": Range("float", 0.1, 1.0, log=True), "folb": Range("float", 0.1, 3, log=True)}
-    facts: Any = [
-        (name, SimpleNamespace(hyperparameters=1, edges=edges({"lr": span.high}, {"lr": span})))
+    facts: Any = {
+        name: SimpleNamespace(hyperparameters=1, edges=edges({"lr": span.high}, {"lr": span}))
         for name, span in spans.items()
-    ]
+    }
     found = remedy(sweep, facts, {name: {"lr": span} for name, span in spans.items()}, []).wider
     assert found == f"{BEGIN} --set search.lr=0.1..10 --set search.folb.lr=0.1..30"
 
@@ -54,7 +54,7 @@ def test_a_study_s_file_is_named_as_it_was_given() -> None:
     file = "my studies/smoke.yaml"
     asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": file}
     sweep: Any = SimpleNamespace(**asked)
-    found: Any = [("fedavg", SimpleNamespace(hyperparameters=1, edges=()))]
+    found: Any = {"fedavg": SimpleNamespace(hyperparameters=1, edges=())}
     begin = "suite sweep 'my studies/smoke.yaml' --name"
     assert remedy(sweep, found, {}, []) == (
         f"{begin} mine --resume --trials 10",

@@ -16,7 +16,7 @@ import suite as interface
 from suite.tracking import VARIABLE, database
 from suite.tracking.schema.tags import run_tags, spec_params
 from suite.tracking.store import Store, open_existing
-from tests.support.commands import document, fault, suite
+from tests.support.commands import document, fault, runs_of, suite
 from trials.common.errors import UserError
 from trials.run.outcome import Status
 from trials.run.result import TrialResult
@@ -55,7 +55,7 @@ def test_two_processes_may_make_a_store_at_once(tmp_path):
     text = "from pathlib import Path; from suite.tracking.store import Store; Store(None, Path())"
     made = [subprocess.Popen([sys.executable, "-c", text], cwd=tmp_path) for _ in range(2)]
     assert [process.wait(120) for process in made] == [0, 0]
-    assert Store(None, tmp_path).find() == []
+    assert runs_of(Store(None, tmp_path)) == []
 
 
 def test_an_experiment_is_made_once(store):
@@ -81,7 +81,7 @@ def test_what_is_logged_is_found(store, experiment):
     )
     store.log(run_id, {"lr": 0.1, "variant": "plain"}, [{"round": 5, "x": 1.5}], {"late": "yes"})
     store.set_status(run_id, "FINISHED")
-    (found,) = store.find(kind="search", late="yes")
+    (found,) = runs_of(store, kind="search", late="yes")
     assert found == store.get(run_id)
     assert found.run_id == run_id
     assert store.client.get_run(run_id).data.params == {"lr": "0.1", "variant": "plain"}
@@ -134,16 +134,16 @@ def test_logging_twice_adds_nothing(store, experiment):
         store.log(run_id, {"lr": 0.1}, tags={"kind": "repeat"})
     assert store.client.get_run(run_id).data.params == {"lr": "0.1"}
     store.log(run_id, tags={"kind": "superseded"})
-    assert store.find(kind="repeat") == []
+    assert runs_of(store, kind="repeat") == []
 
 
 def test_find_takes_all_tags_together_oldest_first(store, experiment):
     for kind, seed, age in (("m", 1, 10), ("m", 2, 30), ("n", 1, 20), ("m", 3, 40)):
         store.create(experiment, "name", {"kind": kind, "seed": seed}, seconds=age)
-    assert [r.tags["seed"] for r in store.find(kind="m")] == ["3", "2", "1"]
-    assert [r.tags["kind"] for r in store.find(kind="m", seed="1")] == ["m"]
-    assert [r.tags["seed"] for r in store.find(kind="n")] == ["1"]
-    assert store.find(kind="n", seed="2") == []
+    assert [r.tags["seed"] for r in runs_of(store, kind="m")] == ["3", "2", "1"]
+    assert [r.tags["kind"] for r in runs_of(store, kind="m", seed="1")] == ["m"]
+    assert [r.tags["seed"] for r in runs_of(store, kind="n")] == ["1"]
+    assert runs_of(store, kind="n", seed="2") == []
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_find_by_any_text(store, experiment, value):
     """A data set's path or a sweep's name may hold any character."""
     store.create(experiment, "name", {"kind": "text", "dataset": value})
     store.create(experiment, "name", {"kind": "text", "dataset": "another"})
-    assert [r.tags["dataset"] for r in store.find(dataset=value)] == [value]
+    assert [r.tags["dataset"] for r in runs_of(store, dataset=value)] == [value]
 
 
 def test_a_run_has_its_parent(store, experiment):
@@ -183,7 +183,7 @@ def test_a_deleted_run_is_gone_and_does_not_run(store, experiment):
     store.set_status(kept, "FINISHED")
     gone = store.create(experiment, "gone", {"kind": "delete"})
     store.delete(gone)
-    assert [r.run_id for r in store.find(kind="delete")] == [kept]
+    assert [r.run_id for r in runs_of(store, kind="delete")] == [kept]
     everything = store.client.search_runs([experiment], run_view_type=mlflow.entities.ViewType.ALL)
     assert {r.info.run_id for r in everything} == {kept, gone}
     assert not [r for r in everything if r.info.status == "RUNNING"]
@@ -302,7 +302,7 @@ def test_mlflow_s_own_variable_names_the_store(tmp_path):
     ran = document(suite(*words, cwd=tmp_path, env={VARIABLE: uri}))
     assert not (tmp_path / "runs").exists()
     store = Store(uri, tmp_path / "runs")
-    assert [run.run_id for run in store.find(kind="run")] == [ran["run_id"]]
+    assert [run.run_id for run in runs_of(store, kind="run")] == [ran["run_id"]]
     refused = suite("leaderboard", cwd=tmp_path, env={VARIABLE: "./mlruns"}, code=2)
     assert f"tracking store ./mlruns of {VARIABLE} does not answer" in fault(refused)
     refused = suite("leaderboard", cwd=tmp_path, env={VARIABLE: ""}, code=2)
@@ -316,7 +316,7 @@ def test_python_goes_by_it_too(tmp_path, monkeypatch):
     run = interface.run(settings={"rounds": 1, "clients": 2})
     for uri, told in ((theirs, None), (given, given)):
         run_id = run.record(tracking_uri=told)
-        assert [one.run_id for one in Store(uri, tmp_path).find(kind="run")] == [run_id]
+        assert [one.run_id for one in runs_of(Store(uri, tmp_path), kind="run")] == [run_id]
         with pytest.raises(UserError, match="holds no sweep"):
             interface.leaderboard(tracking_uri=told)
     assert not (tmp_path / "runs").exists()
@@ -336,7 +336,7 @@ def test_runs_are_found_beside_more_than_a_thousand_experiments(tmp_path):
     mine = store.create(store.experiment("mine"), "name", {"kind": "sweep", "sweep": "mine"})
     _experiments(tmp_path / "mlflow.db", 1001)
     store = Store(None, tmp_path)
-    assert [run.run_id for run in store.find(sweep="mine")] == [mine]
+    assert [run.run_id for run in runs_of(store, sweep="mine")] == [mine]
     assert store.get(mine).run_id == mine
 
 
