@@ -383,7 +383,7 @@ class Sweep:
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
         current = self.search.current_finals
-        finish = Finish(self.recording, self.paths.folder / "tuned")
+        finish = Finish(self.recording, self.paths.folder / "tuned", self.records.refuse)
         self.board = finish.bring_in(self.table, current)
         if self.study.save == "best":
             from suite.sweeps.recording.models import keep_best  # loads torch

@@ -11,6 +11,7 @@ BUSY = {408, 429}
 """The answers of a server, besides 5xx, after which the same request may be taken later."""
 NOT_IMPLEMENTED = 501
 _USER = re.compile(r"(?<=://)[^/\s'\"]*@")
+_STATUS = re.compile(r"failed with error code (\d+) !=")
 _SCHEMA = re.compile(r"\(found version (\w+), but expected (\w+)\)")
 
 
@@ -49,6 +50,8 @@ class StoreError(UserError):
 
 def _passes(error: BaseException) -> bool:
     status = getattr(error, "get_http_status_code", lambda: 500)()
+    if answered := _STATUS.search(str(error)):  # MLflow takes those that it does not know for 500
+        status = int(answered[1])
     return status in BUSY or (status >= 500 and status != NOT_IMPLEMENTED)
 
 

@@ -125,12 +125,14 @@ class Store:
         return str(experiment.experiment_id)
 
     def _check_files(self, location: str) -> None:
-        """Warn once of a server that leaves files to its clients, in a folder that only its own machine has."""
-        if self.takes_files and is_server(self.uri) and urlparse(location).scheme in ("", "file"):
+        """Warn once of a server that leaves files to its clients, in a folder that this machine does not have."""
+        place = urlparse(location)
+        there = place.scheme not in ("", "file") or Path(place.path).parent.is_dir()
+        if self.takes_files and is_server(self.uri) and not there:
             self.takes_files = False
             say(
-                f"{self.uri} keeps no files (its runs name {location}, a folder of its own machine): "
-                f"the table of a sweep is in its folder below {self.storage} alone"
+                f"{self.uri} keeps no files: its runs name {location}, a folder that this machine does not have. "
+                f"The table of a sweep is in its folder below {self.storage} alone"
             )
 
     def share(self, experiment: str, sweep: str) -> None:

@@ -213,6 +213,7 @@ class Server:
         self.folder, self.port = folder, free_port()
         self.store = store or f"sqlite:///{folder}/server.db"
         self.uri = f"http://127.0.0.1:{self.port}"
+        (folder / "artifacts").mkdir(exist_ok=True)
         self.started.append(self)
         self.start()
 

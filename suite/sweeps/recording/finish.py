@@ -1,6 +1,7 @@
 """What a sweep brings in when it ends: leaderboard runs of its entries, and tuned files."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from suite.results.table import TableFacts
 from suite.sweeps.recording.row_title import numbers, title
 from suite.sweeps.recording.runs import SweepRecording, row_tags
 from suite.sweeps.recording.sweep_table import SweepTable
+from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, versions
 from suite.yaml_files import foreign, write_whole
 from trials.common.files import plain
@@ -24,8 +26,10 @@ from trials.common.files import plain
 class Finish:
     """Leaderboard runs of all entries of a sweep, and tuned files below a folder."""
 
-    def __init__(self, recording: SweepRecording, folder: Path) -> None:
-        self.recording, self.folder = recording, folder
+    def __init__(
+        self, recording: SweepRecording, folder: Path, refuse: Callable[[StoreError], object]
+    ) -> None:
+        self.recording, self.folder, self.refuse = recording, folder, refuse
         self.store, self.name, self.study = recording.store, recording.name, recording.study
 
     def bring_in(self, table: SweepTable, finals: set[str]) -> Leaderboard | None:
@@ -67,7 +71,8 @@ class Finish:
             store.delete(run_id)
         table.write(finals, time.time())
         for brought_in in table.brought_in.values():
-            store.set_status(brought_in["row"], "FINISHED")
+            if brought_in["row"]:
+                store.set_status(brought_in["row"], "FINISHED")
         self.recording.close("FINISHED")
         return board
 
@@ -122,10 +127,17 @@ class Finish:
             self.recording.sweep_run,
         )
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
-        store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
-        scores = {"val_score": row.selected, "test_score": row.mean}
-        known = {key: score for key, score in scores.items() if score is not None}
-        store.log(run_id, row.params, [{**numbers(row), **known, "round": 0}])
+        try:
+            store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
+            scores = {"val_score": row.selected, "test_score": row.mean}
+            known = {key: score for key, score in scores.items() if score is not None}
+            store.log(run_id, row.params, [{**numbers(row), **known, "round": 0}])
+        except StoreError as error:
+            if error.passes:
+                raise
+            store.delete(run_id)
+            self.refuse(error)
+            return ""
         return run_id
 
 
