@@ -1,12 +1,9 @@
 """Records: a real SQLite store (one for all tests), and the recorder's patience."""
 
-import os
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import mlflow.entities
@@ -58,67 +55,52 @@ def test_two_processes_may_make_a_store_at_once(tmp_path):
     assert runs_of(Store(None, tmp_path)) == []
 
 
-def test_an_experiment_is_made_once(store):
-    assert store.experiment("twice") == store.experiment("twice")
-    assert store.experiment("twice") != store.experiment("other")
-
-
-def test_an_experiment_that_was_deleted_is_there_again(store):
-    made = store.experiment("deleted on the page")
+def test_an_experiment_is_made_once_and_is_there_again_when_it_was_deleted(store):
+    made = store.experiment("twice")
+    assert store.experiment("twice") == made != store.experiment("other")
     store.client.delete_experiment(made)
-    assert store.experiment("deleted on the page") == made
+    assert store.experiment("twice") == made
     store.create(made, "name", {"kind": "search"})
 
 
-def test_what_is_logged_is_found(store, experiment):
-    run_id = store.create(
-        experiment,
-        "name",
-        {
-            "kind": "search",
-            "seed": 3,
-        },
-    )
-    store.log(run_id, {"lr": 0.1, "variant": "plain"}, [{"round": 5, "x": 1.5}], {"late": "yes"})
-    store.set_status(run_id, "FINISHED")
-    (found,) = runs_of(store, kind="search", late="yes")
-    assert found == store.get(run_id)
-    assert found.run_id == run_id
-    assert store.client.get_run(run_id).data.params == {"lr": "0.1", "variant": "plain"}
-    assert found.metrics == {"x": 1.5}
-    assert {"kind": "search", "seed": "3", "late": "yes"}.items() <= found.tags.items()
-    assert (found.status, found.experiment) == ("FINISHED", experiment)
+def test_what_is_logged_is_there(store, experiment):
+    parent = store.create(experiment, "parent", {"kind": "sweep"})
+    run_id = store.create(experiment, "name", {"kind": "search", "seed": 3}, parent, seconds=60.0)
+    for _ in range(2):  # once more adds nothing
+        store.log(run_id, {"lr": 0.1}, [{"round": 5, "x": 1.5}], {"late": "yes"})
+    for status in ("KILLED", "RUNNING", "FINISHED"):
+        store.set_status(run_id, status)
+        assert store.get(run_id).status == status
+    (record,) = runs_of(store, kind="search", late="yes")
+    assert record == store.get(run_id) == store.get(run_id[:20])
+    assert record.metrics == {"x": 1.5}
+    assert {"kind": "search", "seed": "3", "late": "yes"}.items() <= record.tags.items()
+    run = store.client.get_run(run_id)
+    assert run.data.params == {"lr": "0.1"}
+    assert run.data.tags["mlflow.parentRunId"] == parent
+    assert (run.info.run_name, run.info.experiment_id) == ("name", experiment)
+    assert 60_000 <= run.info.end_time - run.info.start_time < 90_000, "as long as its trial"
 
 
-def test_what_is_not_finite_is_left_out(store, experiment):
-    """The rest of the same entry is kept."""
-    run_id = store.create(experiment, "name", {"kind": "nan"})
+def test_a_history_is_in_order_of_rounds_and_without_what_is_not_finite(store, experiment):
+    run_id = store.create(experiment, "name", {"kind": "order"})
     nan, inf = float("nan"), float("inf")
-    history = [
+    for entry in (
+        {"round": 20, "a": 20 / 3, "b": 0.75},
         {"round": 0, "a": nan, "b": 0.25},
         {"round": 5, "a": inf, "b": -inf},
-        {"round": 10, "a": 0.5, "b": 0.75},
-    ]
-    store.log(run_id, history=history)
-    assert points(store, run_id, "a") == [(10, 0.5)]
-    assert points(store, run_id, "b") == [(0, 0.25), (10, 0.75)]
-    assert "round" not in store.get(run_id).metrics
-
-
-def test_history_is_in_order_of_rounds(store, experiment):
-    run_id = store.create(experiment, "name", {"kind": "order"})
-    for r in (20, 0, 100, 5):
-        store.log(run_id, history=[{"round": r, "x": r / 3}])
-    assert points(store, run_id, "x") == [(r, r / 3) for r in (0, 5, 20, 100)]
+        {"round": 10, "a": 0.1 + 0.2},
+        {"round": 7, "a": 5e-324},
+    ):
+        store.log(run_id, history=[entry])
+    assert [(r, repr(v)) for r, v in points(store, run_id, "a")] == [
+        (7, "5e-324"),
+        (10, "0.30000000000000004"),
+        (20, repr(20 / 3)),
+    ], "to the last bit, since replay compares bits"
+    assert points(store, run_id, "b") == [(0, 0.25), (20, 0.75)]
     assert points(store, run_id, "never") == []
-
-
-def test_numbers_come_back_to_the_last_bit(store, experiment):
-    """Replay compares bits."""
-    run_id = store.create(experiment, "name", {"kind": "bits"})
-    values = [0.1 + 0.2, 1e-308, 123456789.123456789, 5e-324]
-    store.log(run_id, history=[{"round": i, "x": v} for i, v in enumerate(values)])
-    assert [repr(v) for _, v in points(store, run_id, "x")] == [repr(v) for v in values]
+    assert "round" not in store.get(run_id).metrics
 
 
 def test_a_long_history_is_recorded_whole(store, experiment):
@@ -128,70 +110,39 @@ def test_a_long_history_is_recorded_whole(store, experiment):
     assert points(store, run_id, "y") == [(r, -r) for r in range(500)]
 
 
-def test_logging_twice_adds_nothing(store, experiment):
-    run_id = store.create(experiment, "name", {"kind": "repeat"})
-    for _ in range(2):
-        store.log(run_id, {"lr": 0.1}, tags={"kind": "repeat"})
-    assert store.client.get_run(run_id).data.params == {"lr": "0.1"}
-    store.log(run_id, tags={"kind": "superseded"})
-    assert runs_of(store, kind="repeat") == []
-
-
-def test_find_takes_all_tags_together_oldest_first(store, experiment):
-    for kind, seed, age in (("m", 1, 10), ("m", 2, 30), ("n", 1, 20), ("m", 3, 40)):
-        store.create(experiment, "name", {"kind": kind, "seed": seed}, seconds=age)
-    assert [r.tags["seed"] for r in runs_of(store, kind="m")] == ["3", "2", "1"]
-    assert [r.tags["kind"] for r in runs_of(store, kind="m", seed="1")] == ["m"]
-    assert [r.tags["seed"] for r in runs_of(store, kind="n")] == ["1"]
-    assert runs_of(store, kind="n", seed="2") == []
-
-
-@pytest.mark.parametrize(
-    "value", ["bob's", 'a "quoted" name', "back\\slash", "fold · é", "x' OR '1'='1", "100%"]
-)
-def test_find_by_any_text(store, experiment, value):
-    """A data set's path or a sweep's name may hold any character."""
-    store.create(experiment, "name", {"kind": "text", "dataset": value})
-    store.create(experiment, "name", {"kind": "text", "dataset": "another"})
-    assert [r.tags["dataset"] for r in runs_of(store, dataset=value)] == [value]
-
-
-def test_a_run_has_its_parent(store, experiment):
-    parent = store.create(experiment, "parent", {"kind": "entry"})
-    child = store.create(experiment, "child", {"kind": "search"}, parent)
-    run = store.client.get_run(child)
-    assert run.data.tags["mlflow.parentRunId"] == parent
-    assert run.info.run_name == "child"
-
-
-def test_a_run_lasts_as_long_as_its_trial(store, experiment):
-    run_id = store.create(experiment, "name", {}, seconds=60.0)
-    store.set_status(run_id, "FINISHED")
-    info = store.client.get_run(run_id).info
-    assert 60_000 <= info.end_time - info.start_time < 70_000
-
-
-def test_status_can_go_back_to_running(store, experiment):
-    run_id = store.create(experiment, "name", {"kind": "back"})
-    for status in ("KILLED", "RUNNING", "FINISHED"):
-        store.set_status(run_id, status)
-        assert store.get(run_id).status == status
+@pytest.mark.parametrize("name", ["bob's", 'a "quoted" name', "back\\slash", "fold · é", "100%"])
+def test_a_sweep_is_found_by_any_name(store, experiment, name):
+    """Only those of its runs that a session which was killed left RUNNING."""
+    sweep = store.create(experiment, "sweep", {"kind": "sweep", "sweep": name})
+    half, whole = (
+        store.create(experiment, "trial", {"kind": "search", "sweep": name}) for _ in "ab"
+    )
+    store.create(experiment, "sweep", {"kind": "sweep", "sweep": f"{name}2"})
+    store.create(experiment, "trial", {"kind": "search", "sweep": f"{name}2"})
+    store.set_status(whole, "FINISHED")
+    assert [run.run_id for run in store.sweeps(name)] == [sweep]
+    assert sweep in [run.run_id for run in store.sweeps()]
+    assert store.running(name) == [half]
 
 
 def test_a_deleted_run_is_gone_and_does_not_run(store, experiment):
-    kept = store.create(experiment, "kept", {"kind": "delete"})
+    kept, gone = (store.create(experiment, name, {"kind": "delete"}) for name in ("a", "b"))
     store.set_status(kept, "FINISHED")
-    gone = store.create(experiment, "gone", {"kind": "delete"})
-    store.delete(gone)
-    assert [r.run_id for r in runs_of(store, kind="delete")] == [kept]
+    for _ in range(2):  # once more changes nothing
+        store.delete(gone)
+    assert [run.run_id for run in runs_of(store, kind="delete")] == [kept]
     everything = store.client.search_runs([experiment], run_view_type=mlflow.entities.ViewType.ALL)
     assert {r.info.run_id for r in everything} == {kept, gone}
     assert not [r for r in everything if r.info.status == "RUNNING"]
 
 
-def test_an_unknown_run(store):
-    with pytest.raises(UserError, match=r"no run 'abc'"):
-        store.get("abc")
+def test_an_unknown_run_and_one_of_several(store, experiment):
+    with pytest.raises(UserError, match=r"no run 'abc-'"):
+        store.get("abc-")
+    runs = [store.create(experiment, "name", {})[0] for _ in range(20)]
+    twice = next(first for first in runs if runs.count(first) > 1)
+    with pytest.raises(UserError, match="more than one run begins with"):
+        store.get(twice)
 
 
 SPEC = TrialSpec(
@@ -222,36 +173,6 @@ def test_params_are_the_algorithms_fields_and_the_settings():
         "batch_size": "full",
     }.items() <= (found.items())
     assert None not in found.values()
-
-
-class Overloaded(BaseHTTPRequestHandler):
-    """A tracking server that never has time; it counts how often it was asked."""
-
-    asked = 0
-
-    def do_POST(self) -> None:
-        type(self).asked += 1
-        self.send_error(503)
-
-    def log_message(self, *_: object) -> None:
-        """Not in the tests' output."""
-
-
-def test_nobody_answers(monkeypatch):
-    for name in ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "MLFLOW_HTTP_REQUEST_TIMEOUT"):
-        monkeypatch.delenv(name, raising=False)
-    before = dict(os.environ)
-    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 does not answer"):
-        Store("http://127.0.0.1:9", Path("unused"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Overloaded) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        uri = f"http://127.0.0.1:{server.server_port}"
-        with pytest.raises(UserError, match=f"{uri} does not answer"):
-            Store(uri, Path("unused"))
-        server.shutdown()
-    assert Overloaded.asked == 2, "once, and once again"
-    assert dict(os.environ) == before, "the short patience is for the first question only"
-    assert not Path("unused").exists()
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "lustre"])

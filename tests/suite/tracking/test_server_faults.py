@@ -34,13 +34,12 @@ REFUSED = StoreError("sqlite:///here", ValueError("Invalid value for 'metrics[0]
 
 @contextmanager
 def server(answer: Callable[[str], Answer]) -> Iterator[str]:
-    """A stand-in of a tracking server, which has no experiment; the address of it."""
+    """A stand-in of a tracking server; the address of it."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
-            search = self.path.endswith("experiments/search")
-            status, content = (200, {"experiments": []}) if search else answer(self.path)
+            status, content = answer(self.path)
             self.send_response(status)
             self.end_headers()
             text = content if isinstance(content, str) else json.dumps(content)
@@ -55,6 +54,12 @@ def server(answer: Callable[[str], Answer]) -> Iterator[str]:
         threading.Thread(target=listening.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{listening.server_port}"
         listening.shutdown()
+
+
+def but_first(answer: Answer) -> Callable[[str], Answer]:
+    """A server without experiments, which answers so to whatever else it is asked."""
+    empty: Answer = 200, {"experiments": []}
+    return lambda path: empty if path.endswith("experiments/search") else answer
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +77,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_server_answers_passes_or_is_a_refusal(
     tmp_path: Path, status: int, passes: bool
 ) -> None:
-    with server(lambda _: (status, "<p>no\nmore")) as uri:
+    with server(but_first((status, "<p>no\nmore"))) as uri:
         store = Store(uri, tmp_path)
         with pytest.raises(StoreError) as refused:
             store.client.delete_run("a")
@@ -83,7 +88,7 @@ def test_what_a_server_answers_passes_or_is_a_refusal(
 
 
 def test_a_server_that_is_gone_or_a_database_that_is_locked_passes(tmp_path: Path) -> None:
-    with server(lambda _: (200, {})) as uri:
+    with server(but_first((200, {}))) as uri:
         store = Store(uri, tmp_path)
     with pytest.raises(StoreError, match="does not answer") as gone:
         store.experiment("study")
@@ -158,6 +163,19 @@ def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
     assert len(runs_of(store, kind="search")) == 2, "no session tries them again"
 
 
+def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
+    before, asked = dict(os.environ), []
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 does not answer"):
+        Store("http://127.0.0.1:9", tmp_path / "unused")
+    with server(lambda path: asked.append(path) or (503, "")) as uri:  # type: ignore[func-returns-value]
+        with pytest.raises(UserError, match=f"{uri} does not answer"):
+            Store(uri, tmp_path / "unused")
+    assert len(asked) == 2, "once, and once again"
+    assert dict(os.environ) == before, "the short patience is for the first question only"
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("asked", [None, "60"])
 def test_a_person_s_patience_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
@@ -185,9 +203,8 @@ def test_a_server_that_keeps_no_files_is_warned_of_once(
 ) -> None:
     """Its folder is on another machine, where a client would write to one of this."""
     place = str(tmp_path / "theirs" / "mlruns" / "7")
-    with server(
-        lambda path: (200, {"experiment": {"experiment_id": "7", "artifact_location": place}})
-    ) as uri:
+    theirs = {"experiment": {"experiment_id": "7", "artifact_location": place}}
+    with server(but_first((200, theirs))) as uri:
         store = Store(uri, tmp_path)
         assert [store.experiment("study") for _ in range(2)] == ["7", "7"]
     upload(store, "a run", tmp_path / "trials.parquet")
