@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from reports.leaderboard.audit import (
 from reports.leaderboard.board import Leaderboard, Row
 from suite.results.final_runs import number
 from suite.results.table import TableFacts
-from suite.results.tables import KEYS, Tables
+from suite.results.tables import KEYS, Tables, each
 from suite.studies.study import LISTS, OPTIONS, Study, read_study, study_names
 from trials.algorithm import Range
 from trials.scoring.metrics import TASKS
@@ -36,88 +36,75 @@ Spans = dict[str, tuple[float, float]]
 
 def audited(board: Leaderboard, tables: Tables, finals: "pd.DataFrame") -> Leaderboard:
     """Return the leaderboard with an audit of each row whose search is in the tables; `finals` are the final runs of its rows."""
-    ranges = {
-        (of.name, entry.id): entry.space for of in tables.facts.values() for entry in of.entries
-    }
-    audits = {}
-    for (sweep, entry_id), ran in finals.groupby(KEYS):
-        key = str(sweep), str(entry_id)
+    spaces = {(row.sweep, row.entry_id): row.entry.space for row in each(tables.entries)}
+    ran = dict(iter(finals.groupby(KEYS)))
+    audits: dict[str, dict[str, Audit]] = {}
+    for row in board.rows:
+        key = row.sweep, row.entry_id
         searches = tables.searches.get(key)
-        audits[key] = combined([]) if searches is None else _audit(searches, ran, ranges[key])
-    mends = {}
-    for name, facts in tables.facts.items():
-        rows = [row for row in board.rows if row.sweep == name]
-        if rows:
-            own = {row.algorithm: audits[name, row.entry_id] for row in rows}
-            spaces = {row.algorithm: ranges.get((name, row.entry_id), {}) for row in rows}
-            mends[name] = remedy(facts, own, spaces, tables.options)
+        facts = combined([]) if searches is None else _audit(searches, ran[key], spaces[key])
+        audits.setdefault(row.sweep, {})[row.entry_id] = facts
+    mends = {
+        sweep: remedy(tables.facts[sweep], own, tables.options) for sweep, own in audits.items()
+    }
 
     def with_audit(row: Row) -> Row:
-        known = audits[row.sweep, row.entry_id]
-        if known.trials:
-            known = replace(known, findings=findings(known, mends[row.sweep]))
-        return replace(row, audit=known if known.trials else None)
+        facts = audits[row.sweep][row.entry_id]
+        if not facts.trials:
+            return replace(row, audit=None)
+        return replace(row, audit=replace(facts, findings=findings(facts, mends[row.sweep])))
 
     return replace(board, rows=tuple(map(with_audit, board.rows)))
 
 
-def _audit(trials: "pd.DataFrame", finals: "pd.DataFrame", ranges: Mapping[str, Range]) -> Audit:
+def _audit(trials: "pd.DataFrame", finals: "pd.DataFrame", space: Mapping[str, Range]) -> Audit:
     """Return the facts of an entry's searches, each of whose winners ran again in some of `finals`."""
-    facts = []
-    for replicate, of in trials[trials["kind"] == "search"].groupby("replicate"):
-        ran = finals[finals["replicate"] == replicate]
-        columns = (of["number"], of["status"], of["val_score"])
+    sign, audits = TASKS[finals["metric"].iloc[0]].sign, []
+    for replicate, searched in trials[trials["kind"] == "search"].groupby("replicate"):
+        columns = (searched[name] for name in ("number", "status", "val_score"))
         tried = [
             Tried(int(index), status, number(score))
             for index, status, score in zip(*columns, strict=True)
         ]
-        winner, params = (
-            (int(ran["number"].iloc[0]), json.loads(ran["params"].iloc[0]))
-            if len(ran)
-            else (None, {})
-        )
-        sign = TASKS[finals["metric"].iloc[0]].sign
-        facts.append(audit(tried, winner, params, ranges, [*ran["val_score"].dropna()], sign))
-    return combined(facts)
+        ran = finals[finals["replicate"] == replicate]
+        winner = int(ran["number"].iloc[0]) if len(ran) else None
+        params = json.loads(ran["params"].iloc[0]) if len(ran) else {}
+        audits.append(audit(tried, winner, params, space, [*ran["val_score"].dropna()], sign))
+    return combined(audits)
 
 
-def remedy(
-    sweep: TableFacts,
-    audits: Mapping[str, Audit],
-    ranges: Mapping[str, Mapping[str, Range]],
-    options: Sequence[str],
-) -> Mend:
-    """Return the commands for a sweep whose algorithms have these audits and ranges: one that doubles the trials or gives the largest
-    space enough, one that moves out every end that a winner is at.
+def remedy(sweep: TableFacts, audits: Mapping[str, Audit], options: Sequence[str]) -> Mend:
+    """Return the commands for a sweep whose entries have these audits: one that doubles the trials or gives the largest space enough,
+    one that moves out every end that a winner is at.
     """
     named = sweep.study_name if sweep.study_name in study_names() else f"{sweep.study_name}.yaml"
     begin = ["suite", "sweep", sweep.study_file or named]
     own_name = ["--name", sweep.name] if sweep.name != sweep.study_name else []
-    sizes = (PER_HYPERPARAMETER * (of.hyperparameters or 0) for of in audits.values())
+    sizes = (PER_HYPERPARAMETER * (facts.hyperparameters or 0) for facts in audits.values())
     trials = max(2 * sweep.study["trials"], *sizes)
     more = [*begin, *own_name, "--resume", "--trials", str(trials), *options]
     changed, spans = _changed(sweep)
-    spans |= _wider(audits, ranges, sweep.study.get("search", {}).keys())
+    spans |= _wider(sweep, audits)
     for key, (low, high) in spans.items():
         changed += ["--set", f"search.{key}={low:g}..{high:g}"]
     wide = [*begin, "--name", f"{sweep.name}-wider", *changed, *options]
     return Mend(shlex.join(more), shlex.join(wide))
 
 
-def _wider(
-    audits: Mapping[str, Audit], ranges: Mapping[str, Mapping[str, Range]], own: Collection[str]
-) -> Spans:
+def _wider(sweep: TableFacts, audits: Mapping[str, Audit]) -> Spans:
     """Return the ranges with every open end moved out that a winner is at. The learning rate is one range for all,
-    but for a method that has its `own` in the study.
+    but for a method that has its own in the study.
     """
     spans: Spans = {}
-    for algorithm, facts in audits.items():
+    entries = {entry.id: entry for entry in sweep.entries}
+    for entry_id, facts in audits.items():
+        entry = entries[entry_id]
         for edge in facts.edges or ():
             if not edge.closed:
-                key = f"{algorithm}.{edge.name}"
-                if edge.name == "lr" and key not in own:
+                key = f"{entry.algorithm}.{edge.name}"
+                if edge.name == "lr" and key not in sweep.study.get("search", {}):
                     key = "lr"
-                low, high = wider(edge, ranges[algorithm][edge.name])
+                low, high = wider(edge, entry.space[edge.name])
                 before = spans.get(key, (low, high))
                 spans[key] = min(low, before[0]), max(high, before[1])
     return spans

@@ -56,10 +56,10 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
         raise why
     board = _ranked(tables, query, sound)
     if sound.empty:
-        metrics = dict.fromkeys(one.metric.removeprefix("val_") for one in standing if one.metric)
+        metrics = dict.fromkeys(row.metric.removeprefix("val_") for row in standing if row.metric)
         board = replace(
             board,
-            study=", ".join(sorted({one.study for one in standing})),
+            study=", ".join(sorted({row.study for row in standing})),
             metric=", ".join(f"test_{name}" for name in metrics),
             direction=", ".join(map(direction, metrics)),
             searched={name: searched(facts) for name, facts in tables.facts.items()},
@@ -95,7 +95,7 @@ def searched(facts: TableFacts) -> str:
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     """Return the rows of final runs, and all that is known of them."""
     facts, entries = tables.facts, tables.entries
-    own: dict[str, Any] = {name: of.study.get("target") for name, of in facts.items()}
+    own: dict[str, Any] = {name: known.study.get("target") for name, known in facts.items()}
     targets = {own[sweep] for sweep in finals["sweep"] if own[sweep] is not None}
     if query.target is None and len(targets) == 1:
         query = replace(query, target=next(iter(targets)))
@@ -124,9 +124,11 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
         )
         for row in rows
     ]
-    margins = {of.study.get("margin") for of in facts.values()}
+    margins = {known.study.get("margin") for known in facts.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
-    trials = {key: int(of.groupby("replicate").size().max()) for key, of in tables.searches.items()}
+    trials = {
+        key: int(tried.groupby("replicate").size().max()) for key, tried in tables.searches.items()
+    }
     board = leaderboard(runs, trials, query.target, query.at, margin)
     board = audited(board, tables, finals)
     ways = {name: searched(facts[name]) for name in facts if name in {r.sweep for r in board.rows}}
@@ -163,10 +165,8 @@ def _curves(
             tuning = _tuning(trials, repeats, sign)
             if all(tuning.trials.values()):  # of each replicate some are recorded
                 methods.setdefault((row.sweep, row.scenario), {})[row.algorithm] = tuning
-    drawn = (
-        budgets(sweep, scenario, of, signs[sweep]) for (sweep, scenario), of in methods.items()
-    )
-    return tuple(of for of in drawn if of is not None)
+    curves = (budgets(*key, tunings, signs[key[0]]) for key, tunings in methods.items())
+    return tuple(curve for curve in curves if curve is not None)
 
 
 def _tuning(
@@ -187,8 +187,10 @@ def _tuning(
     for replicate, row in {run.replicate: row for run, row in finals}.items():
         chosen = fmean(score for draw, score in scores.items() if draw[:-1] == replicate)
         points[replicate] = [
-            (math.inf, chosen) if of.trial_id == row["source"] else (of.validated, of.ranks_by)
-            for of in each(trials[trials["replicate"] == row["replicate"]])
+            (math.inf, chosen)
+            if trial.trial_id == row["source"]
+            else (trial.validated, trial.ranks_by)
+            for trial in each(trials[trials["replicate"] == row["replicate"]])
         ]
     return Tuning(points, scores)
 

@@ -95,7 +95,7 @@ def _data(tables: Tables, query: Query, server: str) -> ReportData:
 
 def _shown(tables: Tables, board: Leaderboard) -> list[TableFacts]:
     """Return what is said of the sweeps that a leaderboard shows."""
-    named = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
+    named = {row.sweep for row in board.rows} | {row.sweep for row in board.interim}
     return [facts for name, facts in tables.facts.items() if name in named]
 
 
@@ -157,8 +157,7 @@ def _failures(tables: Tables, query: Query, board: Leaderboard) -> Iterable[Fail
     """Yield the trials of what is shown that failed or diverged, and its final runs without a score of their own."""
     import pandas as pd
 
-    keys = [(row.sweep, row.entry_id) for row in board.rows]
-    keys += [(one.sweep, one.entry_id) for one in board.interim]
+    keys = [(row.sweep, row.entry_id) for row in (*board.rows, *board.interim)]  # type: ignore[attr-defined]
     shown = pd.concat([pd.DataFrame(keys, columns=KEYS), without_row(tables, query)])
     trials = tables.frame((*FAILED, "not_finite", "error", "run_id"), SEARCHES)
     trials = trials[trials["status"].isin(["failed", "diverged"]) & within(trials, shown)]
@@ -191,8 +190,8 @@ def _sweep(tables: Tables, of: TableFacts) -> SweepFacts:
     facts["search seed"] = str(of.study.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted(set(mine["seed"]))))
     prints = mine.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
-    for (dataset, level), found in prints:
-        facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(found)))
+    for (dataset, level), own in prints:
+        facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(own)))
     study = {key: value for key, value in of.study.items() if value not in (None, {}, "")}
     settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     setting = {name: f"{settings[name]}" for name in SHARED if name in settings}

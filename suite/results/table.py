@@ -225,15 +225,15 @@ class TrialTable:
         wanted = list(dict.fromkeys([*names, "kind"]))
         if isinstance(self.source, Path):
             with _reading(self.source):
-                found = parquet.ParquetFile(self.source).read(columns=wanted)
+                rows = parquet.ParquetFile(self.source).read(columns=wanted)
         else:
-            found = self.source.select(wanted)
+            rows = self.source.select(wanted)
         if kinds:
             import pyarrow.compute as pc  # slower to load than all the rest of it
 
-            found = found.filter(pc.is_in(found["kind"], pa.array(list(kinds))))
+            rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
         with _reading(self.source):
-            frame: pd.DataFrame = found.select(list(names)).to_pandas()
+            frame: pd.DataFrame = rows.select(list(names)).to_pandas()
         for name in set(names) & OBJECTS:  # else pandas, by its version, has NaN for what is null
             frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
         if "sweep" in frame:

@@ -115,10 +115,10 @@ class Store:
         """Return the id of a study's experiment, made when there is none."""
         experiment = self.client.get_experiment_by_name(study)
         if experiment is None:
-            made = str(self.client.create_experiment(study, self.artifacts))
-            share(self.client, made)
-            self.client.set_experiment_tag(made, NOTE, ABOUT.format(study=study))
-            experiment = self.client.get_experiment(made)
+            number = str(self.client.create_experiment(study, self.artifacts))
+            share(self.client, number)
+            self.client.set_experiment_tag(number, NOTE, ABOUT.format(study=study))
+            experiment = self.client.get_experiment(number)
         elif experiment.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
             self.client.restore_experiment(experiment.experiment_id)
         self._check_files(str(experiment.artifact_location))

@@ -168,9 +168,9 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     before, asked = dict(os.environ), []
     with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 does not answer"):
         Store("http://127.0.0.1:9", tmp_path / "unused")
-    with server(lambda path: asked.append(path) or (503, "")) as uri:  # type: ignore[func-returns-value]
-        with pytest.raises(UserError, match=f"{uri} does not answer"):
-            Store(uri, tmp_path / "unused")
+    busy = server(lambda path: asked.append(path) or (503, ""))  # type: ignore[func-returns-value]
+    with busy as uri, pytest.raises(UserError, match=f"{uri} does not answer"):
+        Store(uri, tmp_path / "unused")
     assert len(asked) == 2, "once, and once again"
     assert dict(os.environ) == before, "the short patience is for the first question only"
     assert not list(tmp_path.iterdir())
