@@ -196,6 +196,9 @@ class Sweep:
             self.journal.close()
         return complete, written
 
+    def _refuse(self, error: StoreError) -> None:
+        self.records.refuse(error)
+
     def _say_refusals(self) -> None:
         """Say, under the leaderboard where there is one, what the store refused."""
         lines = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
@@ -359,7 +362,7 @@ class Sweep:
         except StoreError as error:
             if error.passes:
                 raise
-            self.records.refuse(error)
+            self._refuse(error)
         if self.table.due or self._ends_entry(request):
             self.records.put(self._write_table)
         if request.counted and self.brief:  # the journal has the rest, and memory need not
@@ -383,7 +386,7 @@ class Sweep:
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
         current = self.search.current_finals
-        finish = Finish(self.recording, self.paths.folder / "tuned", self.records.refuse)
+        finish = Finish(self.recording, self.paths.folder / "tuned", self._refuse)
         self.board = finish.bring_in(self.table, current)
         if self.study.save == "best":
             from suite.sweeps.recording.models import keep_best  # loads torch

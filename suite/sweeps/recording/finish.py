@@ -50,6 +50,8 @@ class Finish:
             table.write(finals, before.facts.ended)
             tables = table.tables(finals)
             return board_of(tables, query) if former else None
+        if self.recording.settled:
+            store.set_status(self.recording.sweep_run, "RUNNING")
         for run_id in store.running(name):
             store.delete(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)

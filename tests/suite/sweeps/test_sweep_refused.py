@@ -14,6 +14,7 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.request import resumed_study
 from suite.sweeps.sweep import Sweep
+from suite.tracking.faults import StoreError
 from suite.tracking.store import Store
 from tests.support.commands import fault, runs_of, suite_here
 from tests.support.foreign import swept
@@ -31,7 +32,7 @@ def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
 
 def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monkeypatch):
     def unsupported(recording):
-        raise MlflowException("attempt to write a readonly database")
+        raise StoreError("here", MlflowException("attempt to write a readonly database"))
 
     monkeypatch.setattr(SweepRecording, "open", unsupported)
     for options in ((), ("--resume",)):
