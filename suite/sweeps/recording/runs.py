@@ -128,8 +128,9 @@ class SweepRecording:
         store, trial_id, self.settled = self.store, request.trial_id, False
         entry, spec = self.entries[request.entry_id], self.search.spec(request)
         run_id, seen = self._shown.pop(trial_id, ("", -1))
-        if former := self._half.pop(trial_id, ""):
+        if former := self._half.get(trial_id):
             self._remove(former)
+            del self._half[trial_id]
         tags = run_tags(recorded_as(request), spec, outcome) | self._names(request)
         if not run_id:
             name, parent = _name(entry, request), self.sweep_run
@@ -146,7 +147,8 @@ class SweepRecording:
             store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
         except StoreError as error:
             if not error.passes:  # the record of this trial ends; no session tries it again
-                self._remove(self._half.pop(trial_id))
+                self._remove(run_id)
+                del self._half[trial_id]
                 note("")
                 self.recorded[trial_id] = ""
             raise
