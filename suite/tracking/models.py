@@ -13,6 +13,7 @@ from mlflow import pyfunc
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 from mlflow.models import Model
 
+from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import PREFIX, versions
 from suite.tracking.store import Store
 
@@ -52,8 +53,12 @@ def log_model(store: Store, run_id: str, folder: Path, step: int, params: Mappin
 
 def delete_models(store: Store, experiment: str, run_id: str) -> None:
     """Remove the models that are kept with a run: MLflow would list them when the run is gone."""
-    for model in store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"):
-        store.client.delete_logged_model(model.model_id)
+    try:
+        for model in store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"):
+            store.client.delete_logged_model(model.model_id)
+    except StoreError as error:
+        if error.passes:  # else it is a server that knows no models
+            raise
 
 
 class Predictor:
