@@ -14,7 +14,7 @@ import numpy as np
 
 from suite.tracking.store import Store
 from tests.support import own_ray
-from tests.support.commands import SINGLY, document, fault, study_file, suite, suite_here
+from tests.support.commands import SINGLY, document, fault, runs_of, study_file, suite, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from tests.support.simulations import ROOT, partitioned, settings, simulation
 from trials import algorithms
@@ -107,7 +107,7 @@ def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path):
     level = "own_partition.py:Hubs(1)+dropout(0.1)"
     study = study_file(tmp_path, NAMED.format(**names, level=level))
     suite_here("sweep", study, *SINGLY, cwd=tmp_path)
-    (final, _) = Store(None, tmp_path / "runs").find(kind="final")
+    (final, _) = runs_of(Store(None, tmp_path / "runs"), kind="final")
     data, part = f"{moons}:Moons(5)", f"{hubs}:Hubs(1,share=0.8)"
     assert (final.tags["dataset"], final.tags["heterogeneity"]) == (data, f"{part}+dropout(0.1)")
     assert json.loads(final.tags["ran"])["code"] == plugins.hashes(data, part)
@@ -139,9 +139,9 @@ def test_a_file_s_sampler_searches_and_goes_on_only_unchanged(tmp_path):
     assert (plan["startup"], plan["modelled_from"]) == (1, 5)
     suite_here("sweep", study, *SINGLY, cwd=tmp_path)
     store = Store(None, tmp_path / "runs")
-    (sweep,) = store.find(kind="sweep")
+    (sweep,) = runs_of(store, kind="sweep")
     assert json.loads(sweep.tags["code"]) == plugins.hashes(name)
-    assert len(store.find(kind="search")) == 7
+    assert len(runs_of(store, kind="search")) == 7
     row = document(suite_here("leaderboard", "--json", cwd=tmp_path))["rows"][0]
     assert row["trials"] == 7
     study.write_text(SAMPLER.replace("trials: 7", "trials: 8"))
@@ -152,7 +152,7 @@ def test_a_file_s_sampler_searches_and_goes_on_only_unchanged(tmp_path):
     assert changed.endswith("Put the former file back, or choose another --name")
     file.write_text(file.read_text().removesuffix("# changed\n"))
     suite_here(*resume, "--trials", 8, cwd=tmp_path)
-    assert len(store.find(kind="search")) == 8
+    assert len(runs_of(store, kind="search")) == 8
 
 
 PYTHON = ROOT / "examples" / "python_interface.py"
@@ -199,7 +199,7 @@ def test_a_model_by_file_is_tuned_recorded_and_replayed(tmp_path):
     content = NAMED.format(**names).replace("logreg", '"own_model.py:make(width=8)"')
     study = study_file(tmp_path, content)
     suite_here("sweep", study, *SINGLY, cwd=tmp_path)
-    (final, _) = Store(None, tmp_path / "runs").find(kind="final")
+    (final, _) = runs_of(Store(None, tmp_path / "runs"), kind="final")
     assert final.tags["model"] == f"{file}:make(width=8)"
     assert json.loads(final.tags["ran"])["code"] == plugins.hashes(final.tags["model"])
     assert "random numbers" in final.tags["model_note"]

@@ -235,6 +235,7 @@ def _recorded(
     is shown first.
     """
     from suite.execution.stop_signal import HaltedError
+    from suite.tracking.faults import StoreError
 
     if recording is None:
         return None, None
@@ -242,6 +243,9 @@ def _recorded(
         return recording.record(done, save), None
     except HaltedError as error:
         return None, error
+    except StoreError as error:
+        say(f"the run is not recorded: {error}")
+        return None, None
 
 
 def _same(name: str, asked: str) -> bool:

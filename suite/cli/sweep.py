@@ -19,6 +19,7 @@ from suite.cli.options import (
     finite,
 )
 from suite.console import emit, out, program, say
+from suite.tracking.faults import without_user
 from suite.yaml_files import assignments, value
 from trials.common.errors import UserError
 from trials.run.outcome import ENDINGS, Status
@@ -116,7 +117,7 @@ def sweep(
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
-        words = [program(), *sys.argv[1:]]
+        words = [program(), *map(without_user, sys.argv[1:])]
         again = shlex.join(words if request.resume else [*words, "--resume"])
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)

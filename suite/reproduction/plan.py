@@ -1,7 +1,7 @@
 """What a reproduction will run: jobs, reduced to what is affordable."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,6 @@ from reports.claims.metrics import BEST, metric
 from suite.reproduction.experiments import SCORED, Configured, Experiment
 from suite.reproduction.paper import Paper
 from suite.runs.batch import Job
-from suite.tracking.store import Record
 from trials import datasets
 from trials.common.errors import UserError
 
@@ -51,7 +50,7 @@ class Planned:
     planned: int
 
 
-def runs_left(plan: Planned, done: Mapping[str, Record]) -> Counter[str]:
+def runs_left(plan: Planned, done: Collection[str]) -> Counter[str]:
     """How many runs of each method are to be made."""
     return Counter(method for (method, _, _), job in plan.jobs.items() if job.id not in done)
 

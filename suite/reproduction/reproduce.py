@@ -32,8 +32,8 @@ from suite.reproduction.plan import (
     runs_left,
     what_is_missing,
 )
-from suite.runs.batch import EXPERIMENT, Batch, Job
-from suite.tracking.store import Record, Store
+from suite.runs.batch import EXPERIMENT, Batch, Done, Job
+from suite.tracking.store import Store
 from trials.common.errors import UserError
 from trials.run.outcome import Status, lost
 
@@ -139,7 +139,7 @@ def reproduce(
         failed, interrupted = batch.run(jobs, data_root, resources)
         done = batch.done()
         places = [(table, row) for _, table, row in scenarios]
-        rows = [_row(paper, *at, plans.get(at), why_not.get(at), done, store) for at in places]
+        rows = [_row(paper, *at, plans.get(at), why_not.get(at), done) for at in places]
         return rows, failed, interrupted
 
     rows, failed, interrupted = judged()
@@ -239,8 +239,7 @@ def _row(
     row: str,
     plan: Planned | None,
     why_not: str | None,
-    done: Mapping[str, Record],
-    store: Store,
+    done: Mapping[str, Done],
 ) -> RowResult:
     content, at = paper.tables[table], paper.tables[table].rows[row]
     said = [
@@ -252,7 +251,7 @@ def _row(
         facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
         return RowResult(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
     wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
-    runs, best, seconds = _runs_of(plan, wanted, done, store)
+    runs, best, seconds = _runs_of(plan, wanted, done)
     missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
     numbers = entries(at.numbers, runs, plan.planned, None)
     claims = statements(said, at.numbers, runs, plan.planned, None)
@@ -279,7 +278,7 @@ def _row(
 
 
 def _runs_of(
-    plan: Planned, wanted: Sequence[str], done: Mapping[str, Record], store: Store
+    plan: Planned, wanted: Sequence[str], done: Mapping[str, Done]
 ) -> tuple[dict[str, dict[int, ClaimRun]], dict[str, list[dict[str, Any]]], dict[str, float]]:
     """The runs of each method's best variant; the searched values that ran, the best first; and
     seconds by job.
@@ -289,12 +288,13 @@ def _runs_of(
     by_variant: dict[str, dict[int, dict[int, ClaimRun]]] = {}
     seconds = {}
     for (method, number, seed), job in plan.jobs.items():
-        record = done.get(job.id)
-        if record is None:
+        ended = done.get(job.id)
+        if ended is None:
             continue
-        run = _run(store, record, job, keys, plan.experiment.methods[method])
+        run = _run(ended, job, keys, plan.experiment.methods[method])
         by_variant.setdefault(method, {}).setdefault(number, {})[seed] = run
-        seconds[job.id] = record.metrics.get("round_seconds", 0.0) * job.spec.settings.rounds
+        pace = [e["round_seconds"] for e in ended.history if "round_seconds" in e] or [0.0]
+        seconds[job.id] = pace[-1] * job.spec.settings.rounds
     runs, best = {}, {}
     for method, variants in by_variant.items():
         number = _best(variants, metrics[0], method)
@@ -326,17 +326,20 @@ def _best(variants: Mapping[int, Mapping[int, ClaimRun]], wanted: Metric, method
     return max(variants, key=quality)
 
 
-def _run(
-    store: Store, record: Record, job: Job, keys: set[str], configured: Configured
-) -> ClaimRun:
-    """A recorded run as claims see it: there are no validation data, so a loss on test data that is not
+def _run(ended: Done, job: Job, keys: set[str], configured: Configured) -> ClaimRun:
+    """Return a run as claims see it: there are no validation data, so a loss on test data that is not
     finite is a run that diverged.
     """
     evaluation, model = map(configured.value, SCORING)
-    history = store.curve(record, keys | {f"{model}_{key}" for key in keys})
+    wanted = keys | {f"{model}_{key}" for key in keys}
+    history = [
+        {name: entry[name] for name in ("round", *wanted) if name in entry}
+        for entry in ended.history
+        if wanted & entry.keys()
+    ]
     rounds = job.spec.settings.rounds
-    not_finite = record.tags.get("not_finite", "").split()
-    diverged = lost("test_loss", Status(record.tags["status"]), not_finite)
+    not_finite = ended.tags.get("not_finite", "").split()
+    diverged = lost("test_loss", Status(ended.tags["status"]), not_finite)
     return ClaimRun(as_scored(history, evaluation, model), rounds, diverged)
 
 

@@ -50,48 +50,28 @@ def is_lost(row: Row, metric: str) -> bool:
 
 def final_run(row: Row, history: History, query: Query, own_target: float | None) -> FinalRun:
     """Return a row as `query` asks for it; `history` has its `curves_for` that, `own_target` is its study's."""
-    task, metric, at = row["metric"], query.metric, query.at
-    pooled = TASKS[task].pooled
-    recorded = _recorded(metric, task, pooled)
-    name = f"test_{task if metric == 'best' else recorded}"
+    task, params, settings = row["metric"], json.loads(row["params"]), json.loads(row["settings"])
+    named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
+    end = METRIC[query.metric].removeprefix("test_")
+    metric = named.get(query.metric, f"{TASKS[task].pooled}_{end}")
+    name = f"test_{task if query.metric == 'best' else metric}"
     lost = is_lost(row, name)
-    wanted = {name, *COSTS[at]}
-    evaluations = [entry for entry in history if wanted & entry.keys()]
-    if metric == "score" and at == "rounds":
-        evaluations = []
-    if at == "seconds" and not any(CLOCK in entry for entry in evaluations):
-        raise UserError(
-            f"sweep {row['sweep']!r} records no simulated seconds under {row['heterogeneity']}: give the level "
-            "+speed(sigma)"
-        )
-    first = untrained(evaluations, name)
-    values = [entry.get(name, first) for entry in evaluations]
-    if metric == "best":
-        values = list(accumulate(values, best_of(direction(task))))
+    score = row["test_score"]
     curve: tuple[tuple[float, float], ...] = ()
-    if at != "rounds" and not lost:
-        curve = tuple((cost_until(e, at), v) for e, v in zip(evaluations, values, strict=True))
-    there = any(name in entry for entry in evaluations)
-    params, settings = json.loads(row["params"]), json.loads(row["settings"])
+    if query.metric != "score" or query.at != "rounds":
+        own_score, curve = _compared(row, history, query, name, lost)
+        score = score if query.metric == "score" else own_score
     apart = {"partition_seed", "execution", "chunk", *params}
     return FinalRun(
-        sweep=row["sweep"],
-        study=row["study"],
-        entry_id=row["entry_id"],
-        algorithm=row["algorithm"],
-        paper=row["paper"],
+        **{name: row[name] for name in ALIKE},
         scenario=Scenario(row["dataset"], row["model"], row["heterogeneity"]),
-        metric=recorded,
-        seed=row["seed"],
+        metric=metric,
         diverged=lost,
-        score=row["test_score"] if metric == "score" else _score(row, query, values, there, lost, first),
+        score=score,
         spent={name: number(row[name]) or 0.0 for name in COUNTED},
         params=params,
         reached={} if lost else _reached(row, history, query.target, own_target),
-        reference=row["reference"],
-        outside=row["outside"],
-        away=row["away"],
-        curve=curve,
+        curve=() if lost else curve,
         worst=number(row["worst_clients"]),
         spread=number(row["client_spread"]),
         settings=dumps({"metric": settings.get("metric")} | _without(settings, apart)),
@@ -99,41 +79,47 @@ def final_run(row: Row, history: History, query: Query, own_target: float | None
         run_id=run_id(row),
         warm=row["warm_start"] is not None,
         split_index=row["split"],
-        partition=row["partition"],
-        tuning=row["tuning"],
         validated=None if number(row["val_score"]) is None else TASKS[task].sign * row["val_score"],
-    )  # fmt: skip
+    )
 
 
-def run_id(row: Row) -> str:
-    """Return the run of a row in MLflow; before it has one, a name of its own."""
-    return row["run_id"] or f"{row['sweep']}/{row['trial_id']}"
+ALIKE = (
+    *("sweep", "study", "entry_id", "algorithm", "paper", "seed"),
+    *("reference", "outside", "away", "partition", "tuning"),
+)
+"""What a final run has from its row as it is."""
 
 
-def spec_of(row: Row) -> TrialSpec:
-    """Return the trial that a row is of: all that it takes to run it again."""
-    settings = Settings.model_validate(json.loads(row["settings"]))
-    params = json.loads(row["params"])
-    own = _without(params, Settings.model_fields)
-    names = {name: row[name] for name in ("algorithm", *Scenario._fields)}
-    return TrialSpec(params=own, settings=settings, seed=row["seed"], **names)
-
-
-def number(value: Any) -> float | None:
-    """Return a number of a row; None where there is none."""
-    return None if value is None or value != value else float(value)
-
-
-def _without(settings: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key not in apart}
-
-
-def _recorded(metric: str, task: str, pooled: str) -> str:
-    """Return the name of the metric that is asked for, without `test_`."""
-    named = {"score": task, "best": f"best_{task}"}
-    whole = {"test_loss": "loss", "test_top5_accuracy": "top5_accuracy"}
-    column = METRIC[metric]
-    return named.get(metric) or whole.get(column) or f"{pooled}_{column.removeprefix('test_')}"
+def _compared(
+    row: Row, history: History, query: Query, name: str, lost: bool
+) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """Return the score that is asked for, and its course by cost, where runs are compared at an equal one; of a run that is lost what
+    it counts with instead.
+    """
+    wanted = {name, *COSTS[query.at]}
+    evaluations = [entry for entry in history if wanted & entry.keys()]
+    if query.at == "seconds" and not any(CLOCK in entry for entry in evaluations):
+        raise UserError(
+            f"sweep {row['sweep']!r} records no simulated seconds under {row['heterogeneity']}: give the level "
+            "+speed(sigma)"
+        )
+    if not lost and not any(name in entry for entry in evaluations):
+        raise UserError(
+            f"metric {query.metric} is not recorded in sweep {row['sweep']!r} "
+            f"({row['dataset']}, suite {row['version']})"
+        )
+    first = untrained(evaluations, name)
+    values = [entry.get(name, first) for entry in evaluations]
+    if query.metric == "best":
+        values = list(accumulate(values, best_of(direction(row["metric"]))))
+    curve = [(cost_until(e, query.at), v) for e, v in zip(evaluations, values, strict=True)]
+    if lost:
+        score = first
+    elif query.metric in ("best", *AT_THE_END):
+        score = values[-1]
+    else:
+        score = fmean(values[1:][-LAST:])
+    return score, () if query.at == "rounds" else tuple(curve)
 
 
 def _reached(
@@ -148,17 +134,23 @@ def _reached(
     return reach(history, row["metric"], target)
 
 
-def _score(
-    row: Row, query: Query, values: list[float], there: bool, lost: bool, first: float
-) -> float:
-    """Return what `--metric` asks for; of a run that is lost, what it counts with instead."""
-    if not there and not lost:
-        raise UserError(
-            f"metric {query.metric} is not recorded in sweep {row['sweep']!r} "
-            f"({row['dataset']}, suite {row['version']})"
-        )
-    if lost:
-        return first
-    if query.metric in ("best", *AT_THE_END):
-        return values[-1]
-    return fmean(values[1:][-LAST:])
+def run_id(row: Row) -> str:
+    """Return the run of a row in MLflow; before it has one, a name of its own."""
+    return row["run_id"] or f"{row['sweep']}/{row['trial_id']}"
+
+
+def spec_of(row: Row) -> TrialSpec:
+    """Return the trial that a row is of: all that it takes to run it again."""
+    settings = Settings.model_validate(json.loads(row["settings"]))
+    own = _without(json.loads(row["params"]), Settings.model_fields)
+    names = {name: row[name] for name in ("algorithm", *Scenario._fields)}
+    return TrialSpec(params=own, settings=settings, seed=row["seed"], **names)
+
+
+def number(value: Any) -> float | None:
+    """Return a number of a row; None where there is none."""
+    return None if value is None or value != value else float(value)
+
+
+def _without(settings: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key not in apart}

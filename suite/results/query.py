@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from suite.results.table import PLAIN
-from suite.results.tables import records
 from trials.algorithms import is_named
 from trials.common.errors import UserError, unknown
 from trials.scoring.metrics import COSTS
@@ -62,36 +61,32 @@ class Query:
             )
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows with the values `where`; raises `UserError` for a column that there is none of."""
-        for name in self.where:
+        """Return the rows with the values `where`, as far as there are such columns; an algorithm of a third party goes by its short
+        name too. Raises `UserError` for what is no column of a table.
+        """
+        for name, value in self.where.items():
             if name not in PLAIN:
                 raise unknown("column", name, PLAIN)
-        asked = [self.asks_for(row) for row in records(frame[[*self.where]])]
-        return frame.loc[asked] if self.where else frame
+            if name in frame:
+                same = [
+                    is_named(cell, value) if name == "algorithm" else _text(cell) == value
+                    for cell in frame[name]
+                ]
+                frame = frame.loc[same]
+        return frame
 
-    def asks_for(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a row has the values `where`, as far as it has the columns; a third party's algorithm goes by its short name
-        too.
-        """
-        return all(
-            is_named(row[key], value) if key == "algorithm" else _text(row[key]) == value
-            for key, value in self.where.items()
-            if key in row
-        )
+    def why_none(self, finals: pd.DataFrame) -> UserError:
+        """Return why there are none of these final runs that are asked for, in words."""
+        if finals.empty:
+            return UserError(NONE_YET)
+        for name, value in self.where.items():
+            there = set(map(_text, finals[name].dropna()))
+            if value not in there:
+                return unknown(f"{name} among the final runs", value, there)
+        return UserError("no final run has all of these values")
 
 
 EVERYTHING = Query()
-
-
-def why_none(finals: pd.DataFrame, query: Query) -> UserError:
-    """Return why there are none of these final runs that are asked for, in words."""
-    if finals.empty:
-        return UserError(NONE_YET)
-    for key, value in query.where.items():
-        found = {_text(each) for each in finals[key].dropna()}
-        if value not in found:
-            return unknown(f"{key} among the final runs", value, found)
-    return UserError("no final run has all of these values")
 
 
 def _text(value: Any) -> str:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_serializer
+from pydantic import BaseModel, ConfigDict, field_serializer
 
 from suite.formats import FORMAT, check_format
 from suite.yaml_files import writable
@@ -153,7 +154,7 @@ CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 
 class EntryFacts(BaseModel):
     """An entry of a sweep: what it asks, and the ranges that it searches. `row` is its row's run in MLflow, `tuned` its
-    tuned file, both "" before the sweep has ended.
+    tuned file; empty before the sweep has ended.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -177,15 +178,13 @@ class EntryFacts(BaseModel):
 
     @field_serializer("space")
     def _written(self, space: Mapping[str, Range]) -> dict[str, dict[str, Any]]:
-        return {name: _span(of) for name, of in space.items()}
-
-
-def _span(of: Range) -> dict[str, Any]:
-    """Return where a range was searched, as plain data without what is so by default."""
-    keys = ("low", "high", "log", "choices", "above", "at_least", "at_most")
-    values = {key: getattr(of, key) for key in keys}
-    usual = (None, False)
-    return {"type": of.type} | {k: v for k, v in values.items() if not any(v is u for u in usual)}
+        """Write where ranges were searched, without what is so by default."""
+        keys = ("type", "low", "high", "log", "choices", "above", "at_least", "at_most")
+        spans = {}
+        for name, span in space.items():
+            values = {key: getattr(span, key) for key in keys}
+            spans[name] = {k: v for k, v in values.items() if v is not None and v is not False}
+        return spans
 
 
 class TableFacts(BaseModel):
@@ -224,16 +223,16 @@ class TrialTable:
         """Return these columns of the rows of these kinds (none: of all). Raises `UserError` where the file is damaged."""
         wanted = list(dict.fromkeys([*names, "kind"]))
         if isinstance(self.source, Path):
-            with _Reading(self.source):
-                found = parquet.ParquetFile(self.source).read(columns=wanted)
+            with _reading(self.source):
+                rows = parquet.ParquetFile(self.source).read(columns=wanted)
         else:
-            found = self.source.select(wanted)
+            rows = self.source.select(wanted)
         if kinds:
             import pyarrow.compute as pc  # slower to load than all the rest of it
 
-            found = found.filter(pc.is_in(found["kind"], pa.array(list(kinds))))
-        with _Reading(self.source):
-            frame: pd.DataFrame = found.select(list(names)).to_pandas()
+            rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
+        with _reading(self.source):
+            frame: pd.DataFrame = rows.select(list(names)).to_pandas()
         for name in set(names) & OBJECTS:  # else pandas, by its version, has NaN for what is null
             frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
         if "sweep" in frame:
@@ -244,22 +243,17 @@ class TrialTable:
         """Return all of it as a `pyarrow.Table`."""
         if not isinstance(self.source, Path):
             return self.source
-        with _Reading(self.source):
+        with _reading(self.source):
             return parquet.ParquetFile(self.source).read().replace_schema_metadata(None)
 
 
-def schema(names: Iterable[str] = ()) -> Any:
-    """Return the Arrow schema of all columns, or of those with these names."""
-    wanted = set(names)
-    fields = [
-        pa.field(c.name, _type(c.type)) for c in COLUMNS + CURVES if not wanted or c.name in wanted
-    ]
-    return pa.schema(fields)
-
-
-def _type(name: str) -> Any:
+def schema() -> Any:
+    """Return the Arrow schema of all columns."""
     lists = {"list<int32>": pa.int32, "list<double>": pa.float64}
-    return pa.list_(lists[name]()) if name in lists else getattr(pa, name)()
+    return pa.schema(
+        (c.name, pa.list_(lists[c.type]()) if c.type in lists else getattr(pa, c.type)())
+        for c in COLUMNS + CURVES
+    )
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -284,7 +278,7 @@ def read(path: Path) -> TrialTable:
     """Open a table without reading its rows. Raises `UserError` in one line where it is absent, damaged, larger than memory, none
     of a sweep's, or of another version.
     """
-    with _Reading(path):
+    with _reading(path):
         file = parquet.ParquetFile(path)
         metadata, columns = file.metadata, file.schema_arrow
         size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
@@ -296,41 +290,30 @@ def read(path: Path) -> TrialTable:
         raise UserError(
             f"table {path} says that it has {size} bytes, which this machine's memory does not hold"
         )
-    content = _facts(path, facts)
-    if columns.remove_metadata() != schema():
-        lacking = [c.name for c in COLUMNS + CURVES if c.name not in columns.names]
-        what = f"lacks the column {lacking[0]}" if lacking else "has other columns"
-        raise UserError(f"table {path} {what}")
-    return TrialTable(content, path)
-
-
-def _facts(path: Path, text: bytes) -> TableFacts:
     damaged = UserError(f"table {path} is damaged: its metadata cannot be read")
     try:
-        content = json.loads(text)
-        version = content.get("format")
+        version = json.loads(facts).get("format")
     except (ValueError, AttributeError, RecursionError):
         raise damaged from None
     check_format(f"table {path}", version)
     try:
-        return TableFacts.model_validate(content)
-    except ValidationError:
+        known = TableFacts.model_validate_json(facts)
+    except ValueError:
         raise damaged from None
+    if columns.remove_metadata() != schema():
+        lacking = [c.name for c in COLUMNS + CURVES if c.name not in columns.names]
+        what = f"lacks the column {lacking[0]}" if lacking else "has other columns"
+        raise UserError(f"table {path} {what}")
+    return TrialTable(known, path)
 
 
-class _Reading:
-    """Turns what Arrow says of a file that cannot be read into one line."""
-
-    def __init__(self, path: object) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, FileNotFoundError):
-            raise UserError(f"there is no table {self.path}") from None
-        # Arrow's own errors are ValueErrors and OSErrors.
-        if isinstance(error, OSError | ValueError | MemoryError):
-            lines = str(error).splitlines() or [repr(error)]
-            raise UserError(f"table {self.path} cannot be read: {lines[0][:100]}") from None
+@contextmanager
+def _reading(path: object) -> Iterator[None]:
+    """Turn what Arrow says of a file that cannot be read into one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UserError(f"there is no table {path}") from None
+    except (OSError, ValueError, MemoryError) as error:  # Arrow's own errors are the first two
+        lines = str(error).splitlines() or [repr(error)]
+        raise UserError(f"table {path} cannot be read: {lines[0][:100]}") from None

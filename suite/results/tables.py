@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from suite.console import say
 from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
+from suite.studies.replicates import finals_of
 from trials.common.errors import UserError, unknown
+from trials.run.scenario import Scenario
 from trials.scoring.metrics import TASKS
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ SEARCHED = (
 )
 """What is read of search trials, which are many."""
 SEARCHES, FINALS = ("search", "confirm"), ("final",)
+KEYS = ["sweep", "entry_id"]
+"""What a row of an entry is known by."""
+ENTRIES = (
+    *("sweep", "study", "entry_id", "algorithm", *Scenario._fields, "metric", "reference"),
+    *("facts", "entry", "finals", "going"),
+)
 Key = tuple[str, str]
 """A sweep and one of its entries."""
 Row = Mapping[str, Any]
@@ -57,12 +65,12 @@ class Tables:
             for name in wanted:
                 if name not in known:
                     raise unknown(kind, name, known)
-        found = [
+        chosen = [
             source
             for source in self.sources
             if sweep in (None, source.sweep) and (not studies or source.study in studies)
         ]
-        return replace(self, sources=found, named=sweep is not None)
+        return replace(self, sources=chosen, named=sweep is not None)
 
     def whose(self, name: str) -> tuple[str | None, tuple[str, ...], str]:
         """Return a sweep's name, or else a study's, as `of` takes them, and in words which it is where it is not a sweep's. Raises
@@ -81,20 +89,40 @@ class Tables:
     @cached_property
     def tables(self) -> list[TrialTable]:
         """All tables, opened; those of the oldest sweeps first."""
-        found = []
+        opened = []
         for source in self.sources:
             try:
-                found.append(source.open())
+                opened.append(source.open())
             except UserError as error:
                 if self.named:
                     raise
                 say(f"sweep {source.sweep} is left out: {error}")
-        return sorted(found, key=lambda table: table.facts.began)
+        return sorted(opened, key=lambda table: table.facts.began)
 
-    @property
+    @cached_property
     def facts(self) -> dict[str, TableFacts]:
         """What is said of each sweep as a whole."""
         return {table.facts.name: table.facts for table in self.tables}
+
+    @cached_property
+    def entries(self) -> pd.DataFrame:
+        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` and the `TableFacts` of their
+        sweeps; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that has not ended.
+        """
+        import pandas as pd
+
+        there = self.finals.groupby(KEYS).size()
+        rows, short = [], set()
+        for facts in self.facts.values():
+            for entry in facts.entries:
+                finals = int(there.get((facts.name, entry.id), 0))
+                names = (facts.name, facts.study_name, entry.id, entry.algorithm, *entry.scenario)
+                rows.append((*names, entry.metric, entry.reference, facts, entry, finals, False))
+                if facts.ended is None and finals < finals_of(facts.study):
+                    short.add((facts.name, entry.scenario))
+        frame = pd.DataFrame(rows, columns=[*ENTRIES])
+        frame["going"] = [(row[0], row[-3].scenario) in short for row in rows]
+        return frame
 
     @cached_property
     def finals(self) -> pd.DataFrame:
@@ -106,27 +134,36 @@ class Tables:
         """`SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
-        return {(str(s), str(e)): of for (s, e), of in ordered.groupby(["sweep", "entry_id"])}
+        return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
 
     def frame(self, columns: Iterable[str], kinds: Collection[str] = ()) -> pd.DataFrame:
         """Return these columns of the rows of these kinds (none: of all)."""
         import pandas as pd
 
         names = [*columns]
-        found = [table.columns(names, kinds) for table in self.tables]
-        full = [frame for frame in found if len(frame)]
+        frames = [table.columns(names, kinds) for table in self.tables]
+        full = [frame for frame in frames if len(frame)]
         return pd.concat(full, ignore_index=True) if full else pd.DataFrame(columns=names)
-
-    @property
-    def final_rows(self) -> list[Row]:
-        """The final runs, a mapping each."""
-        return records(self.finals)
 
     def histories(self, columns: Collection[str]) -> dict[Key, History]:
         """Return these curves of each final run, by sweep and trial."""
         names = ["sweep", "trial_id", "metric", "round", *columns]
         rows = records(self.frame(names, FINALS))
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
+
+
+def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
+    """Return which rows of a frame are of the entries of another."""
+    import pandas as pd
+
+    return pd.MultiIndex.from_frame(frame[KEYS]).isin(
+        [*zip(*(other[k] for k in KEYS), strict=True)]
+    )
+
+
+def each(frame: pd.DataFrame) -> Iterable[Any]:
+    """Return the rows of a data frame, with its columns as attributes."""
+    return frame.itertuples(index=False)
 
 
 def records(frame: pd.DataFrame) -> list[Row]:

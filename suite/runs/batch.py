@@ -1,22 +1,30 @@
 """A fixed list of runs: through the same driver and recorder as a sweep's, each done once.
 
-What is done is known from the store alone: a finished run of the same kind and trial id (a hash of its
-spec) is not run again.
+    runs/reproduce/runs.jsonl
+
+has what they measured: one whose id (a hash of its spec) is there is not run again.
 """
 
 import hashlib
+import json
+import math
+import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
+from suite.formats import FORMAT, check_format
 from suite.search.trial import TrialRequest
+from suite.tracking.faults import reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
-from suite.tracking.store import Record, Store
+from suite.tracking.store import Store
+from suite.yaml_files import writable
 from trials.datasets.base import Dataset
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
@@ -27,6 +35,8 @@ from trials.sizing.footprint import Footprint, footprint
 
 EXPERIMENT = "reproduce"
 """The MLflow experiment of the runs, and their folder in the storage."""
+FILE = "runs.jsonl"
+"""What they measured, in that folder."""
 FEW = 50
 """So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
@@ -89,35 +99,114 @@ class Queue:
         return self.jobs[request.trial_id].spec
 
 
-@dataclass
+@dataclass(frozen=True)
+class Done:
+    """A run that came to its end: the tags of its run in MLflow, which say what ran and what made it, and its evaluations."""
+
+    tags: Mapping[str, str]
+    history: list[dict[str, float]]
+
+
+class Results:
+    """The file of what is known of jobs: a JSON line for each piece of news, the later ones over those before.
+
+    A job's result comes first, then the run that records it in MLflow, then that this is whole. A line that a kill tore is as
+    none: its job is run, or recorded, again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, dict[str, Any]] = {}
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        for line in lines:
+            with suppress(ValueError):
+                news = json.loads(line)
+                check_format(f"results {path}", news.pop("format", None))
+                self.known.setdefault(news["id"], {}).update(news)
+        self._torn = bool(lines) and not lines[-1].endswith(b"\n")
+
+    def add(self, job_id: str, **news: Any) -> None:
+        """Write what is learned of a job, to the disk."""
+        text = dumps({"format": FORMAT, "id": job_id, **news})
+        with writable(self.path.parent):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(b"\n" * self._torn + text.encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        self._torn = False
+        self.known.setdefault(job_id, {}).update(news)
+
+    def done(self) -> dict[str, Done]:
+        """Return the jobs that came to their end, by id."""
+        return {
+            job_id: Done(news["tags"], news["history"])
+            for job_id, news in self.known.items()
+            if "tags" in news and news["tags"]["status"] != Status.FAILED
+        }
+
+
 class Batch:
-    """Jobs of a reproduction in a store."""
+    """Jobs of a reproduction: their results below a folder, and their runs in a store."""
 
-    store: Store
-    folder: Path
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store, self.folder = store, folder
+        self.results = Results(folder.parent / FILE)
 
-    def done(self) -> dict[str, Record]:
-        """Finished runs of reproductions, by job id."""
-        found = self.store.find(status="FINISHED", kind=RunKind.REPRODUCE)
-        return {run.tags["trial_id"]: run for run in found}
+    def done(self) -> dict[str, Done]:
+        """Return the jobs that came to their end, by id."""
+        return self.results.done()
 
-    def record(self, job: Job, outcome: TrialResult) -> None:
-        """Write an ended job: once, whatever an earlier attempt left behind."""
-        for half_written in self.store.find(kind=RunKind.REPRODUCE, trial_id=job.id):
-            self.store.delete(half_written.run_id)
-        own = run_tags(RunKind.REPRODUCE, job.spec, outcome)
-        tags = {**own, "trial_id": job.id, **job.tags}
+    def take(self, job: Job, outcome: TrialResult) -> None:
+        """Write what an ended job measured; what is not finite is left out, since JSON has no word for it."""
+        tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
+        history = [
+            {name: value for name, value in entry.items() if math.isfinite(value)}
+            for entry in outcome.history
+        ]
+        news = {"tags": tags, "history": history, "seconds": outcome.seconds, "whole": False}
+        self.results.add(job.id, **news)
+
+    def record(self, job: Job) -> None:
+        """Write an ended job to the store: once, whatever an earlier attempt left behind."""
+        known = self.results.known[job.id]
+        if former := known.get("run_id"):
+            self.store.delete(former)
+        tags = {**known["tags"], "trial_id": job.id, **job.tags}
         experiment = self.store.experiment(EXPERIMENT)
-        run_id = self.store.create(experiment, job.name, tags, seconds=outcome.seconds)
-        self.store.log(run_id, spec_params(job.spec), outcome.history)
-        self.store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
+        run_id = self.store.create(experiment, job.name, tags, seconds=known["seconds"])
+        self.results.add(job.id, run_id=run_id)
+        self.store.log(run_id, spec_params(job.spec), known["history"])
+        failed = known["tags"]["status"] == Status.FAILED
+        self.store.set_status(run_id, "FAILED" if failed else "FINISHED")
+        self.results.add(job.id, whole=True)
 
     def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
-        """Run what is not done and record it; how many runs failed, and whether it was interrupted."""
-        done = self.done()
-        left = list({job.id: job for job in jobs if job.id not in done}.values())
-        if not left:
-            return 0, False
+        """Run what is not done and record it; return how many runs failed, and whether it was interrupted."""
+        done, by_id = self.done(), {job.id: job for job in jobs}
+        recorder = Recorder(
+            self.record, lambda error: say(f"recording waits: {reason(error)[:100]}")
+        )
+        for job_id, job in by_id.items():
+            if job_id in done and not self.results.known[job_id]["whole"]:
+                recorder.put(job)
+        left = [job for job_id, job in by_id.items() if job_id not in done]
+        failed, control = self._drive(left, recorder, data_root, resources) if left else (0, None)
+        written = recorder.close(RECORD_SECONDS)
+        for text in recorder.refusals:
+            say(f"{text}. {self.results.path} has what was measured.")
+        if (control and control.fault) or not written:
+            fault = control.fault if control and control.fault else ""
+            raise HaltedError(
+                fault or f"{self.store.uri} did not take all records",
+                "The same command runs and records what is left, once that is mended.",
+            )
+        return failed, bool(control and control.ending)
+
+    def _drive(
+        self, left: list[Job], recorder: Recorder, data_root: str | None, resources: Any
+    ) -> tuple[int, Control]:
+        """Run jobs; return how many failed, and how they were ended."""
         from suite.execution import reach
         from suite.execution.driver import drive
         from suite.execution.plan import ExecutionPlan, Hooks
@@ -129,17 +218,14 @@ class Batch:
         takes = _takes(left, data) if resources.gpus_per_trial else {}
         reach.refuse(resources)
         queue, ended, failed = Queue(left), 0, 0
-        recorder = Recorder(
-            lambda item: self.record(*item),
-            lambda error: say(f"recording waits: {str(error)[:100]}"),
-        )
         started = time.monotonic()
 
         def take(request: TrialRequest, outcome: TrialResult) -> None:
             nonlocal ended, failed
             queue.end(request.trial_id)
             job = queue.jobs[request.trial_id]
-            recorder.put((job, outcome))
+            self.take(job, outcome)
+            recorder.put(job)
             ended += 1
             failed += outcome.status == Status.FAILED
             if outcome.status == Status.FAILED:
@@ -159,13 +245,7 @@ class Batch:
         drive(
             ExecutionPlan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu)
         )
-        written = recorder.close(RECORD_SECONDS)
-        if control.fault or not written:
-            fault = control.fault or f"{self.store.uri} did not take all records"
-            raise HaltedError(
-                fault, "The same command runs what is not recorded, once that is mended."
-            )
-        return failed, bool(control.ending)
+        return failed, control
 
 
 def _takes(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, Footprint]:

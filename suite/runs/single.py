@@ -16,6 +16,7 @@ from suite.results.table import CURVES, PLAIN
 from suite.results.tables import history_of, records
 from suite.runs.saving import save
 from suite.tracking import usual
+from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params
 from trials.common import plugins
 from trials.common.device import look, name_of
@@ -220,16 +221,12 @@ class Recording:
 
     def record(self, run: Finished, model: Path | None = None) -> str:
         """Record a run, and the model that was saved of it in a folder; its id. Raises `HaltedError` where
-        the store does not take it any more.
+        the store does not take it any more, and `StoreError` where it refuses it.
         """
         spec, store = run.spec, self.begin().result()
 
-        from mlflow.exceptions import MlflowException
-
-        from suite.tracking.store import reason
-
         tags = run_tags(RunKind.RUN, spec, run.result)
-        name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
+        name, run_id = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}", ""
         try:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
             store.log(run_id, spec_params(spec), run.history)
@@ -238,9 +235,13 @@ class Recording:
 
                 log_model(store, run_id, model, run.result.last_round, spec_params(spec))
             store.set_status(run_id, "FINISHED")
-        except (MlflowException, OSError) as error:
+        except StoreError as error:
+            if not error.passes:
+                if run_id:
+                    store.delete(run_id)
+                raise
             raise HaltedError(
-                f"tracking store {store.uri} did not accept the run: {reason(error)}",
+                f"tracking store {store.uri} did not accept the run: {error.reason}",
                 "What it measured is shown, and is not recorded: run it again when that is mended.",
             ) from None
         return run_id

@@ -10,7 +10,6 @@ from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
 from suite.sweeps.journal.events import SweepState
 from suite.sweeps.journal.paths import SweepPaths
-from suite.tracking.schema.tags import RunKind
 from suite.tracking.store import Store
 from trials.common.errors import UserError
 
@@ -21,8 +20,7 @@ def open_store(paths: SweepPaths) -> Store:
     """
     say("opening the store")
     store = Store(paths.tracking_uri, paths.storage)
-    store.check_sweep(paths.name)
-    if not paths.begun and store.find(sweep=paths.name, kind=RunKind.SWEEP):
+    if store.sweeps(paths.name) and not paths.begun:
         raise UserError(
             f"{store.uri} holds a sweep {paths.name!r} that was not run in {paths.storage}, or "
             "whose folder there is gone: choose another --name, or its --storage"

@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mlflow.exceptions import MlflowException
-
 from reports.leaderboard.board import Leaderboard
 from reports.snapshot import Snapshot
 from suite.console import say
@@ -36,8 +34,8 @@ from suite.sweeps.running import Running
 from suite.sweeps.snapshot import snapshot
 from suite.sweeps.starting import open_store, starts
 from suite.sweeps.tables import earlier, open_tables
+from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
-from suite.tracking.store import UnreadableError
 from suite.yaml_files import writable
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, reason
@@ -150,6 +148,7 @@ class Sweep:
         with kept(RETRIES), interruptible(self.control), self.progress:
             default(**{RETRIES: "0"})
             complete, written = self._run(resources)
+        self._say_refusals()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
         if not written and self.control.ending != INTERRUPTED:
@@ -197,6 +196,18 @@ class Sweep:
             self.journal.close()
         return complete, written
 
+    def _refuse(self, error: StoreError) -> None:
+        self.records.refuse(error)
+
+    def _say_refusals(self) -> None:
+        """Say, under the leaderboard where there is one, what the store refused."""
+        lines = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
+        if self.board is not None:
+            self.board = replace(self.board, notes=(*self.board.notes, *lines))
+        else:
+            for line in lines:
+                say(line)
+
     def _unrecorded(self) -> str:
         """Say what an interrupted sweep has not recorded."""
         left = len(self.state.ended.keys() - self.state.recorded.keys())
@@ -207,11 +218,10 @@ class Sweep:
     def _open_recording(self) -> None:
         try:
             self.recording.open()
-        except (MlflowException, UnreadableError) as error:
+        except StoreError as error:
             self.journal.close()
-            reason = str(error).splitlines()[0][:300]
             raise HaltedError(
-                f"tracking store {self.store.uri} cannot be written: {reason}"
+                f"tracking store {self.store.uri} cannot be written: {error.reason}"
             ) from None
         except UserError:  # another sweep of this name began there at the same time
             self.journal.close()
@@ -342,12 +352,17 @@ class Sweep:
 
     def _record(self, trial_id: str) -> None:
         request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
-        self.recording.record(
-            request,
-            outcome,
-            lambda run_id: self._note(events.Recorded(trial_id=trial_id, run_id=run_id)),
-        )
         self.table.add(request, outcome)
+        try:
+            self.recording.record(
+                request,
+                outcome,
+                lambda run_id: self._note(events.Recorded(trial_id=trial_id, run_id=run_id)),
+            )
+        except StoreError as error:
+            if error.passes:
+                raise
+            self._refuse(error)
         if self.table.due or self._ends_entry(request):
             self.records.put(self._write_table)
         if request.counted and self.brief:  # the journal has the rest, and memory need not
@@ -371,7 +386,7 @@ class Sweep:
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
         current = self.search.current_finals
-        finish = Finish(self.recording, self.paths.folder / "tuned")
+        finish = Finish(self.recording, self.paths.folder / "tuned", self._refuse)
         self.board = finish.bring_in(self.table, current)
         if self.study.save == "best":
             from suite.sweeps.recording.models import keep_best  # loads torch

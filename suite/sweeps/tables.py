@@ -16,6 +16,7 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording.rows import TrialRows, entry_facts
 from suite.sweeps.status import sweeps
 from suite.tracking import RUNS
+from suite.tracking.faults import without_user
 from suite.tracking.tables import recorded_tables
 from trials.common.errors import UserError
 
@@ -37,8 +38,8 @@ def open_tables(
         own = source is not None and _begin(storage / of.sweep).get("id") == of.sweep_id
         there = Source(of.sweep, of.study, lambda of=of: read(of.download()))  # type: ignore[misc]
         found.append(source if source is not None and own else there)
-    options += ["--tracking-uri", tracking_uri]
-    return Tables(found, f"{tracking_uri} holds no sweep", options)
+    shown = without_user(tracking_uri)
+    return Tables(found, f"{shown} holds no sweep", [*options, "--tracking-uri", shown])
 
 
 def _of_files(files: Sequence[Path]) -> list[Source]:

@@ -1,8 +1,10 @@
-"""MLflow: what is recorded, and how it is read back."""
+"""MLflow: what is recorded for people, and the little that is read back."""
 
 import os
 from pathlib import Path
 from urllib.parse import urlparse
+
+from suite.tracking.faults import without_user
 
 RUNS = Path("runs")
 """Where the store and all sweeps are, unless a person says otherwise."""
@@ -14,17 +16,22 @@ VARIABLE = "MLFLOW_TRACKING_URI"
 
 
 def usual(tracking_uri: str | None) -> str | None:
-    """The tracking URI that is given, else `VARIABLE`'s, else None: the store in the storage's folder."""
+    """Return the tracking URI that is given, else `VARIABLE`'s, else None: the store in the storage's folder."""
     return tracking_uri if tracking_uri is not None else os.environ.get(VARIABLE) or None
 
 
 def is_server(uri: str) -> bool:
-    """Whether a tracking URI is a server's."""
+    """Return whether a tracking URI is a server's."""
     return urlparse(uri).scheme in ("http", "https")
 
 
+def is_local(uri: str) -> bool:
+    """Return whether a store is on a disk of this machine; all others may be away for a while."""
+    return uri.startswith("sqlite:")
+
+
 def pages_at(server: str | None, tracking_uri: str | None) -> str:
-    """Where MLflow's pages are: as a person says, else at the tracking server, where there is one."""
+    """Return where MLflow's pages are: as a person says, else at the tracking server, where there is one."""
     if server is None and tracking_uri is not None and is_server(tracking_uri):
-        server = tracking_uri
+        server = without_user(tracking_uri)
     return (server or PAGES).rstrip("/")

@@ -4,8 +4,11 @@ import math
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+from suite.tracking.faults import StoreError
 
 LOOK_SECONDS = 0.1
 """How often one that waits for the last records looks whether it should go on."""
@@ -16,7 +19,8 @@ class Recorder:
 
     What is to be written waits in a queue, and the journal has it: it is the spool. A write that
     fails is tried again until it succeeds, unless `failed(error)` says to give up; `write` must
-    therefore be repeatable.
+    therefore be repeatable. One that the store refuses ends alone: it
+    would be refused again.
     """
 
     def __init__(
@@ -27,19 +31,32 @@ class Recorder:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._stop = threading.Event()
         self._given_up, self._written = False, 0
+        self._refused = Counter[str]()
         self._thread.start()
 
     def put(self, item: Any) -> None:
         """Record this when its turn comes."""
         self._queue.put(item)
 
+    def refuse(self, error: StoreError) -> None:
+        """Note that a record ended alone."""
+        self._refused[str(error)] += 1
+
     @property
     def left(self) -> int:
         """How many records wait for their turn."""
         return self._queue.qsize()
 
+    @property
+    def refusals(self) -> list[str]:
+        """What the store refused, a line for each reason."""
+        return [
+            text if count == 1 else f"{count} times: {text}"
+            for text, count in self._refused.items()
+        ]
+
     def close(self, patience: float = math.inf, enough: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until all is written, nothing was for `patience` seconds, or it was `enough`; whether all is
+        """Wait until all is written, nothing was for `patience` seconds, or it was `enough`; return whether all is
         written.
         """
         self._queue.put(None)
@@ -63,6 +80,9 @@ class Recorder:
                     self._written += 1
                     break
                 except Exception as error:
+                    if isinstance(error, StoreError) and not error.passes:
+                        self.refuse(error)
+                        break
                     if self._failed(error):
                         self._given_up = True
                         return

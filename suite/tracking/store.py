@@ -1,7 +1,7 @@
 """MLflow: runs for people to look at, written by the driver alone with the public client.
 
-The names of tags, params and metrics are a contract (docs/recording.md). Read back are a run that is repeated, the papers' own
-runs, and which runs a session that was killed left.
+The names of tags, params and metrics are a contract (docs/recording.md). Read back are the runs of sweeps, which have their
+tables, one run that is repeated, and which runs a session that was killed left RUNNING.
 """
 
 import contextlib
@@ -12,16 +12,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
+from urllib.parse import urlparse
 
 from suite.console import say
-from suite.environment import kept
+from suite.environment import default, kept
 from suite.formats import FORMAT, check_format, left_out
 from suite.tracking import RUNS, VARIABLE, is_server
-from suite.tracking.database import alone, reason, refusal, refuse_others, sqlite_uri, tables
-from suite.tracking.schema.leaderboard_view import ABOUT, UNQUOTABLE, share
-from suite.tracking.schema.tags import PREFIX
+from suite.tracking.database import alone, refuse_others, sqlite_uri, tables
+from suite.tracking.faults import Guarded, StoreError, reason, without_user
+from suite.tracking.schema.leaderboard_view import ABOUT, share
+from suite.tracking.schema.tags import PREFIX, RunKind
 from suite.yaml_files import writable
 from trials.common.errors import UserError
 
@@ -29,9 +32,7 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("DO_NOT_TRACK", "true")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
-from mlflow.entities import Experiment, Metric, Param, Run, RunTag
-from mlflow.exceptions import MlflowException
-from mlflow.store.entities.paged_list import PagedList
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
@@ -39,18 +40,14 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-
 AT_ONCE = 1000
 """Runs or experiments that a store is asked for at once."""
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
 NOTE = "mlflow.note.content"
 """MLflow's tag of descriptions."""
-T = TypeVar("T")
-
-
-class UnreadableError(UserError):
-    """A tracking store answers no more, or with what no store of this version of MLflow holds."""
+PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
+"""How long a server is waited for at first, where a person waits, unless she says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -63,60 +60,84 @@ class Record:
     status: str
     experiment: str
 
+    @classmethod
+    def of(cls, run: Run) -> "Record":
+        """Read one of MLflow's."""
+        tags = run.data.tags.items()
+        own = {name.removeprefix(PREFIX): text for name, text in tags if name.startswith(PREFIX)}
+        info = run.info
+        return cls(info.run_id, own, dict(run.data.metrics), info.status, info.experiment_id)
+
+    @property
+    def format(self) -> int | None:
+        """The format that it was recorded in."""
+        text = self.tags.get("format", "")
+        return int(text) if text.isdecimal() else None
+
 
 class Store:
     """One MLflow tracking store: a SQLite file under the storage root, or a server.
 
-    Raises `UserError` when the folder cannot be written or nobody answers at the URI.
+    `uri` names it in texts, `address` has the user and the password, for MLflow alone. Each of its methods raises `StoreError`.
+    Raises `UserError` when the folder cannot be written or nobody answers.
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
-        self._left_out = False
-        self.uri = tracking_uri or sqlite_uri(storage)
+        self.storage, self.address = storage, tracking_uri or sqlite_uri(storage)
+        self.uri = without_user(self.address)
+        self.takes_files = True
+        """Whether files that are kept with a run can be fetched from elsewhere."""
         self.options = []
         if storage != RUNS:
             self.options += ["--storage", str(storage)]
         if tracking_uri:
-            self.options += ["--tracking-uri", tracking_uri]
-        refuse_others(self.uri)
+            self.options += ["--tracking-uri", self.uri]
+        refuse_others(self.address)
         if tracking_uri is None:
             with writable(storage):
                 storage.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        with _patience(), contextlib.nullcontext() if tracking_uri else alone(storage):
+        at_once = contextlib.nullcontext() if tracking_uri else alone(storage)
+        with kept(*PATIENCE), at_once:
+            default(**PATIENCE)
             try:
-                self.client = MlflowClient(self.uri)
-                self.client.search_experiments(max_results=1)
+                client = MlflowClient(self.address)
+                client.search_experiments(max_results=1)
             except Exception as error:
                 named = tracking_uri and tracking_uri == os.environ.get(VARIABLE)
                 whose = f" of {VARIABLE}" if named else ""
                 raise UserError(
-                    f"tracking store {self.uri}{whose} does not answer: {refusal(error)}"
+                    f"tracking store {self.uri}{whose} does not answer: {reason(error)}"
                 ) from None
+        self.client = cast(MlflowClient, Guarded(self.uri, client))
 
     def experiment(self, study: str) -> str:
-        """The id of a study's experiment, made when there is none."""
-        found = self.client.get_experiment_by_name(study)
-        if found is not None:
-            if found.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
-                self.client.restore_experiment(found.experiment_id)
-            return str(found.experiment_id)
-        made = str(self.client.create_experiment(study, self.artifacts))
-        share(self.client, made)
-        self.client.set_experiment_tag(made, NOTE, ABOUT.format(study=study))
-        return made
+        """Return the id of a study's experiment, made when there is none."""
+        experiment = self.client.get_experiment_by_name(study)
+        if experiment is None:
+            number = str(self.client.create_experiment(study, self.artifacts))
+            share(self.client, number)
+            self.client.set_experiment_tag(number, NOTE, ABOUT.format(study=study))
+            experiment = self.client.get_experiment(number)
+        elif experiment.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
+            self.client.restore_experiment(experiment.experiment_id)
+        self._check_files(str(experiment.artifact_location))
+        return str(experiment.experiment_id)
+
+    def _check_files(self, location: str) -> None:
+        """Warn once of a server that leaves files to its clients, in a folder that this machine does not have."""
+        place = urlparse(location)
+        there = place.scheme not in ("", "file") or Path(place.path).parent.is_dir()
+        if self.takes_files and is_server(self.uri) and not there:
+            self.takes_files = False
+            say(
+                f"{self.uri} keeps no files: its runs name {location}, a folder that this machine does not have. "
+                f"The table of a sweep is in its folder below {self.storage} alone"
+            )
 
     def share(self, experiment: str, sweep: str) -> None:
         """Keep the views of a sweep in MLflow."""
         share(self.client, experiment, sweep)
-
-    def _experiments(self) -> list[Experiment]:
-        """All experiments that are not deleted, newest first."""
-        search = self.client.search_experiments
-        return _every(lambda token: search(max_results=AT_ONCE, page_token=token))
-
-    def _ids(self) -> list[str]:
-        return [str(e.experiment_id) for e in self._experiments()]
 
     def create(
         self,
@@ -148,113 +169,94 @@ class Store:
             for key, value in entry.items()
             if key != "round" and math.isfinite(value)
         ]
-        self.client.log_batch(
-            run_id,
-            metrics=metrics,
-            params=[Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()],
-            tags=[RunTag(*one) for one in _tags(tags or {}).items()],
-        )
+        texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
+        own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
+        self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
 
     def describe(self, run_id: str, text: str) -> None:
         """Set the description that MLflow's pages show on top of a run, in Markdown."""
         self.client.set_tag(run_id, NOTE, text[:LONGEST])
 
-    def attach(self, run_id: str, path: Path, folder: str) -> None:
-        """Keep a copy of a file with a run."""
-        self.client.log_artifact(run_id, str(path), folder)
+    def attach(self, run_id: str, path: Path, folder: str | None = None) -> None:
+        """Keep a copy of a file with a run, where the store takes files."""
+        if self.takes_files:
+            self.client.log_artifact(run_id, str(path), folder)
 
     def set_status(self, run_id: str, status: str) -> None:
-        """RUNNING, or one of MLflow's terminal states, which also sets the end time."""
+        """Set RUNNING, or one of MLflow's terminal states, which also sets the end time."""
         if status == "RUNNING":
             self.client.update_run(run_id, status=status)
         else:
             self.client.set_terminated(run_id, status)
 
-    def find(self, status: str = "", **tags: str) -> list[Record]:
-        """Return the runs with these tags, and this status of MLflow's, in all experiments, oldest first. Those of another format are
-        left out, which is said once.
+    def delete(self, run_id: str) -> None:
+        """Remove a run, unless it is gone."""
+        try:
+            self.client.set_terminated(run_id, "KILLED")
+            self.client.delete_run(run_id)
+        except StoreError as error:
+            if error.passes:
+                raise
+
+    def sweeps(self, name: str | None = None) -> list[Record]:
+        """Return the runs of sweeps, of this name or of any, oldest first. One of another format is refused with a `FormatError`
+        where it has the name, and else left out, which is said.
         """
-        asked = [f"tags.`{PREFIX}{k}` = '{v}'" for k, v in tags.items() if not set(v) & UNQUOTABLE]
-        asked += [f"attributes.status = '{status}'"] * bool(status)
-        found = self._found(" and ".join(asked))
-        found = [r for r in found if all(r.tags.get(k) == v for k, v in tags.items())]
-        read = [run for run in found if run.tags.get("format") == str(FORMAT)]
-        if len(read) < len(found) and not self._left_out:
-            self._left_out = True
-            other = next(run for run in found if run not in read)
-            say(f"{self.uri}: {left_out(_format(other.tags))}")
+        runs = list(self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"))
+        if name is not None:
+            named = [run for run in runs if run.tags.get("sweep") == name]
+            for run in named:
+                check_format(f"sweep {name}", run.format, "choose another --name")
+            return named
+        read = [run for run in runs if run.format == FORMAT]
+        if others := [run.format for run in runs if run.format != FORMAT]:
+            say(f"{self.uri}: {left_out(others[0])}")
         return read
 
-    def check_sweep(self, name: str) -> None:
-        """Raise `FormatError` where a sweep of this name was recorded in another format."""
-        kind = f"tags.`{PREFIX}kind` = 'sweep'"
-        for run in self._found(kind):
-            if run.tags.get("sweep") == name:
-                check_format(f"sweep {name}", _format(run.tags), "choose another --name")
-
-    def _found(self, where: str, most: int = 0) -> list[Record]:
-        """Return the runs that MLflow's search finds; no more than `most`, if that is not 0."""
-        with self._reading():
-            ids = [str(e.experiment_id) for e in self._experiments()]
-            runs = _every(
-                lambda token: self.client.search_runs(
-                    ids,
-                    where,
-                    max_results=most or AT_ONCE,
-                    order_by=["attributes.start_time"],
-                    page_token=token,
-                ),
-                once=bool(most),
-            )
-        return [_record(run) for run in runs]
+    def running(self, sweep: str) -> list[str]:
+        """Return the ids of the runs of a sweep that are RUNNING, its own aside."""
+        runs = self._runs("attributes.status = 'RUNNING'")
+        own = [run for run in runs if run.tags.get("sweep") == sweep]
+        return [run.run_id for run in own if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the run of this id, or the one run whose id begins with it; raises `UserError` when there is
+        """Return the run of this id, or the one run whose id begins with it. Raises `UserError` when there is
         none, or more than one, or it is of another format.
         """
-        found = self.beginning_with(run_id) if run_id.isalnum() else []
-        if not found:
+        where = f"attributes.run_id LIKE '{run_id}%'"
+        runs = list(islice(self._runs(where, 2), 2)) if run_id.isalnum() else []
+        if not runs:
             raise UserError(f"there is no run {run_id!r} in {self.uri}")
-        if len(found) > 1:
+        if len(runs) > 1:
             raise UserError(
                 f"more than one run begins with {run_id!r} in {self.uri}: give more of it"
             )
-        check_format(f"run {run_id}", _format(found[0].tags))
-        return found[0]
+        check_format(f"run {run_id}", runs[0].format)
+        return runs[0]
 
-    def beginning_with(self, run_id: str) -> list[Record]:
-        """Return the first two runs whose ids begin with these letters and digits, but for deleted ones."""
-        return self._found(f"attributes.run_id LIKE '{run_id}%'", 2)
+    def _runs(self, where: str, at_once: int = AT_ONCE) -> Iterator[Record]:
+        """Yield the runs of all experiments that MLflow's search finds, oldest first."""
+        experiments = _every(
+            lambda token: self.client.search_experiments(max_results=AT_ONCE, page_token=token)
+        )
+        ids = [str(experiment.experiment_id) for experiment in experiments]
+        order = ["attributes.start_time"]
+        yield from map(
+            Record.of,
+            _every(
+                lambda token: self.client.search_runs(
+                    ids, where, max_results=at_once, order_by=order, page_token=token
+                )
+            ),
+        )
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """Return these metrics of a run as its history: one entry a round at which any was recorded."""
         rounds: dict[int, dict[str, float]] = {}
         for metric in record.metrics.keys() & set(metrics):
-            with self._reading():
-                found = self.client.get_metric_history(record.run_id, metric)
-            for point in found:
+            for point in self.client.get_metric_history(record.run_id, metric):
                 rounds.setdefault(point.step, {"round": point.step})[metric] = point.value
         return [rounds[at] for at in sorted(rounds)]
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turn what MLflow says of a store that cannot be read into a message."""
-        try:
-            yield
-        except MlflowException as error:
-            raise UnreadableError(
-                f"tracking store {self.uri} cannot be read: {reason(error)}"
-            ) from None
-
-    def delete(self, run_id: str) -> None:
-        """Remove a half-written run."""
-        self.client.set_terminated(run_id, "KILLED")
-        self.client.delete_run(run_id)
-
-
-def _format(tags: Mapping[str, str]) -> int | None:
-    text = tags.get("format", "")
-    return int(text) if text.isdecimal() else None
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
@@ -263,22 +265,15 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
 
 
-def _record(run: Run) -> Record:
-    tags = run.data.tags.items()
-    own = {name.removeprefix(PREFIX): text for name, text in tags if name.startswith(PREFIX)}
-    info = run.info
-    return Record(info.run_id, own, dict(run.data.metrics), info.status, info.experiment_id)
-
-
-def _every(page_at: Callable[[str | None], PagedList[T]], once: bool = False) -> list[T]:
-    """Return what a search of MLflow's finds, page after page."""
-    found, token = list[T](), None
+def _every(page_at: Callable[[str | None], Any]) -> Iterator[Any]:
+    """Yield what a search of MLflow's finds, page after page."""
+    token = None
     while True:
         page = page_at(token)
-        found += page
+        yield from page
         token = page.token
-        if not token or once:
-            return found
+        if not token:
+            return
 
 
 def load_mlflow(tracking_uri: str | None) -> None:
@@ -298,7 +293,7 @@ def load_mlflow(tracking_uri: str | None) -> None:
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
-    """The store for reading; raises `UserError` when there is none yet."""
+    """Return the store for reading. Raises `UserError` when there is none yet."""
     database = storage / "mlflow.db"
     # MLflow would make its tables in a file without any, and a reader writes nothing.
     if tracking_uri is None and not (os.path.lexists(database) and tables(database.absolute())):
@@ -315,16 +310,7 @@ def attaching(tracking_uri: str | None, storage: Path) -> Callable[[str, Path], 
     def attach(run_id: str, path: Path) -> None:
         try:
             open_existing(tracking_uri, storage).attach(run_id, path, "report")
-        except (UserError, MlflowException, OSError) as error:
-            say(f"the page is not kept with run {run_id} in MLflow: {reason(error)}")
+        except UserError as error:
+            say(f"the page is not kept with run {run_id} in MLflow: {error}")
 
     return attach
-
-
-@contextlib.contextmanager
-def _patience() -> Iterator[None]:
-    """Ask a server again only once, and wait 5 seconds; for the first question, where a person waits."""
-    names = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
-    with kept(*names):
-        os.environ.update(names)
-        yield

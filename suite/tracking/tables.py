@@ -6,7 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from suite.tracking.schema.tags import PREFIX, RunKind
+from suite.tracking.faults import StoreError
+from suite.tracking.schema.tags import PREFIX
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,22 +30,21 @@ class RecordedTable(NamedTuple):
     sha256: str
 
     def download(self) -> Path:
-        """Return the path of a copy, which is fetched unless it is in the cache; raises `UserError` where that fails."""
+        """Return the path of a copy, which is fetched unless it is in the cache. Raises `UserError` where that fails."""
         place = cache() / f"{self.sha256}.parquet"
         if place.exists():
             return place
         cache().mkdir(mode=0o700, parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache()) as folder:
             try:
-                got = Path(self.store.client.download_artifacts(self.run_id, ARTIFACT, folder))
-            except Exception as error:
-                why = (str(error).strip() or repr(error)).splitlines()[0][:200]
+                copy = Path(self.store.client.download_artifacts(self.run_id, ARTIFACT, folder))
+            except StoreError as error:
                 raise UserError(
-                    f"the table of sweep {self.sweep} cannot be fetched: {why}"
+                    f"the table of sweep {self.sweep} cannot be fetched: {error.reason}"
                 ) from None
             # A sweep that writes another one meanwhile has not set the tag yet: a table goes by what it is.
-            place = cache() / f"{hashlib.sha256(got.read_bytes()).hexdigest()}.parquet"
-            got.replace(place)
+            place = cache() / f"{_sha256(copy)}.parquet"
+            copy.replace(place)
         return place
 
 
@@ -52,19 +52,23 @@ def recorded_tables(tracking_uri: str) -> list[RecordedTable]:
     """Return the tables of all sweeps at a tracking server, the oldest first."""
     from suite.tracking.store import Store
 
-    store, found = Store(tracking_uri, Path()), []
-    for run in store.find(kind=RunKind.SWEEP):
-        names = ("sweep", "study", "sweep_id", SHA256)
-        if all(name in run.tags for name in names):
-            found.append(RecordedTable(store, run.run_id, *(run.tags[name] for name in names)))
-    return found
+    store, names = Store(tracking_uri, Path()), ("sweep", "study", "sweep_id", SHA256)
+    return [
+        RecordedTable(store, run.run_id, *(run.tags[name] for name in names))
+        for run in store.sweeps()
+        if set(names) <= run.tags.keys()
+    ]
 
 
 def upload(store: "Store", run_id: str, path: Path) -> None:
     """Keep a table with the run of its sweep, and then say which it is."""
-    store.client.log_artifact(run_id, str(path))
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    store.client.set_tag(run_id, PREFIX + SHA256, sha256)
+    if store.takes_files:
+        store.attach(run_id, path)
+        store.client.set_tag(run_id, PREFIX + SHA256, _sha256(path))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def cache() -> Path:

@@ -127,7 +127,7 @@ def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
 
     store = open_existing(tracking_uri, storage)
     # Without a place of ours MLflow's client puts artifacts in this folder of where it runs.
-    return server(store.uri, store.artifacts or "mlruns")
+    return server(store.address, store.artifacts or "mlruns")
 
 
 class Dashboard:

@@ -22,7 +22,7 @@ from suite.results.report import write
 from suite.results.table import TableFacts
 from suite.sweeps.status import status, sweeps
 from suite.sweeps.tables import open_tables
-from suite.tracking import is_server
+from suite.tracking import is_server, pages_at
 from suite.tracking.schema.leaderboard_view import (
     curves_page,
     leaderboard_page,
@@ -150,7 +150,8 @@ def ui(storage: Path, tracking_uri: str | None, there: socket.socket, token: str
     Optuna's dashboard asks by absolute paths, which are its own here too. What is neither ours nor its own is MLflow's, as
     MLflow's clients expect, and all of MLflow is below `/mlflow/`.
     """
-    elsewhere = tracking_uri if tracking_uri is not None and is_server(tracking_uri) else None
+    server = tracking_uri is not None and is_server(tracking_uri)
+    elsewhere = pages_at(None, tracking_uri) if server else None
     dashboard = Dashboard(storage)
     pages = Pages(storage, "/mlflow" if elsewhere is None else elsewhere.rstrip("/"), dashboard)
     routes, rest = pages.routes(), nothing

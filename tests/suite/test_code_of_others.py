@@ -11,7 +11,7 @@ import yaml
 
 from suite.formats import FORMAT
 from suite.tracking.store import Store
-from tests.support.commands import SINGLY, document, fault, suite_here
+from tests.support.commands import SINGLY, document, fault, runs_of, suite_here
 from tests.support.small import SMALL, TUNED
 from trials import algorithms
 from trials.common import plugins
@@ -57,7 +57,7 @@ def test_a_sweep_records_what_its_study_names_and_goes_on_only_with_it(here: Pat
     suite_here("sweep", "study.yaml", *SINGLY, cwd=here)
     store = Store(None, here / "runs")
     for kind, tag in (("sweep", "code"), ("final", "ran")):
-        assert f'{{"{name}":"{digest}"}}' in store.find(kind=kind)[0].tags[tag]
+        assert f'{{"{name}":"{digest}"}}' in runs_of(store, kind=kind)[0].tags[tag]
     now = write(here, "# another line\n")
     resume = ("sweep", "study.yaml", "--resume", "--trials", 2, *SINGLY)
     assert fault(suite_here(*resume, cwd=here, code=2)) == (

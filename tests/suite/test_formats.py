@@ -9,7 +9,7 @@ import yaml
 
 from suite.formats import FORMAT, FormatError, check_format
 from suite.tracking.store import Store
-from tests.support.commands import fault, study_file, suite_here
+from tests.support.commands import fault, runs_of, study_file, suite_here
 from tests.support.configurations import a_tuned
 from tests.support.foreign import contents, swept
 
@@ -66,7 +66,7 @@ def test_a_store(tmp_path: Path) -> None:
     """A command that names what 0.2 recorded refuses it."""
     paths = swept(tmp_path)
     store = Store(None, paths.storage)
-    (old,) = store.find(kind="sweep", sweep="s")
+    (old,) = runs_of(store, kind="sweep", sweep="s")
     without_format(paths.storage, "s")
     before = (paths.storage / "mlflow.db").read_bytes()
     with pytest.raises(FormatError, match=f"^run {old.run_id} was written by suite 0.2.0, "):

@@ -21,7 +21,7 @@ from filelock import FileLock
 from suite.cli.app import main
 from suite.execution import cluster
 from suite.results.table import FILE, PLAIN, read
-from suite.tracking.store import Store
+from suite.tracking.store import Record, Store
 
 SUITE = str(Path(sys.executable).with_name("suite"))
 SINGLY = ("--set", "max_concurrent=1")
@@ -143,6 +143,15 @@ class Run:
     metrics: dict[str, float]
 
 
+def runs_of(store: Store, status: str = "", **tags: str) -> list[Record]:
+    """The runs of a store with these tags, and this status of MLflow's, oldest first."""
+    return [
+        run
+        for run in store._runs("")
+        if status in ("", run.status) and all(run.tags.get(k) == v for k, v in tags.items())
+    ]
+
+
 def records(folder: Path, **tags: str) -> list[Run]:
     """What a sweep under `folder` has in its MLflow store, and in its table."""
     store, rows = Store(None, folder / "runs"), {}
@@ -150,7 +159,7 @@ def records(folder: Path, **tags: str) -> list[Run]:
         frame = read(path).columns(PLAIN).dropna(axis="columns", how="all")
         rows |= {row["run_id"]: row for row in frame.to_dict("records")}
     found = []
-    for run in store.find():
+    for run in runs_of(store):
         row = {key: value for key, value in rows.get(run.run_id, {}).items() if value is not None}
         params = store.client.get_run(run.run_id).data.params
         own = {**row, **run.tags}
@@ -180,7 +189,7 @@ def histories(folder: Path) -> dict[str, Any]:
 
 def counts(folder: Path) -> Counter[tuple[str, str]]:
     """Number of runs by (kind, MLflow status)."""
-    runs = Store(None, folder / "runs").find()
+    runs = runs_of(Store(None, folder / "runs"))
     return Counter((run.tags["kind"], run.status) for run in runs)
 
 

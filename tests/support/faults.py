@@ -24,7 +24,7 @@ from measuring import descendants
 from suite.execution.cluster import TOKEN
 from suite.sweeps.recording.runs import LAST_ONLY
 from suite.tracking.store import Record, Store
-from tests.support.commands import SUITE, goes_on
+from tests.support.commands import SUITE, goes_on, runs_of
 from trials.run.outcome import TrialKind
 from trials.run.spec import TrialSpec
 from trials.run.trial import run
@@ -213,6 +213,7 @@ class Server:
         self.folder, self.port = folder, free_port()
         self.store = store or f"sqlite:///{folder}/server.db"
         self.uri = f"http://127.0.0.1:{self.port}"
+        (folder / "artifacts").mkdir(exist_ok=True)
         self.started.append(self)
         self.start()
 
@@ -272,7 +273,7 @@ def postgresql(folder: Path) -> Iterator[str]:
 
 def complete(store: Store, name: str, search: int, finals: int) -> list[Record]:
     """The runs of a sweep that is complete: the budget, each trial once, none still running."""
-    found = store.find(sweep=name)
+    found = runs_of(store, sweep=name)
     kinds = Counter(run.tags["kind"] for run in found)
     assert kinds["search"] == search
     assert kinds["final"] == finals

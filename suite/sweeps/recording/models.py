@@ -29,6 +29,7 @@ def keep_best(
     """Write `dataset/heterogeneity/model/algorithm/` among the sweep's models, and log it as a model of
     MLflow's with its final run (`runs`, by trial id). Test scores choose nothing.
     """
+    kept = []
     for entry_id, of in search.entries.items():
         requests = [search.requests[i] for i in finals if search.requests[i].entry_id == entry_id]
         best = _best(requests, finals, of.entry.task.sign)
@@ -46,7 +47,10 @@ def keep_best(
             )
             continue
         rounds = finals[best.trial_id].last_round
-        log_model(store, runs[best.trial_id], place, rounds, spec_params(spec))
+        kept.append((runs.get(best.trial_id), place, rounds, spec_params(spec)))
+    for run_id, place, rounds, params in kept:  # once all are saved: a store may refuse them
+        if run_id:
+            log_model(store, run_id, place, rounds, params)
 
 
 def _best(

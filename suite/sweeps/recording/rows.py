@@ -191,10 +191,11 @@ class TrialRows:
 
 def entry_facts(entries: Iterable[Entry], before: TrialTable | None = None) -> list[EntryFacts]:
     """Return what a table says of entries, with the rows and tuned files that an earlier one had of them."""
-    brought_in = {of.id: (of.row, of.tuned) for of in before.facts.entries} if before else {}
+    known = {"row", "tuned"}
+    facts = before.facts.entries if before else []
+    brought_in = {of.id: of.model_dump(include=known) for of in facts}
     found = []
     for entry in entries:
-        row, tuned = brought_in.get(entry.id, ("", ""))
         found.append(
             EntryFacts(
                 id=entry.id,
@@ -202,8 +203,7 @@ def entry_facts(entries: Iterable[Entry], before: TrialTable | None = None) -> l
                 **entry.about(),
                 reference=entry.reference(),
                 space=dict(entry.space.searched),
-                row=row,
-                tuned=tuned,
+                **brought_in.get(entry.id, {}),
             )
         )
     return found

@@ -8,6 +8,7 @@ from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialRequest
 from suite.studies.entry import Entry
 from suite.studies.study import Study
+from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.tracking.store import Record, Store
 from trials.common import plugins
@@ -46,8 +47,8 @@ class SweepRecording:
         self.sweep_id, self.study_file = sweep_id, study_file
         self.entries = {of.entry.id: of.entry for of in search.firsts}
         self.recorded = dict(recorded)
-        # Of these a run may be in the store that nobody knows of: written, and the answer or the journal's line was lost.
-        self._doubtful = set(search.requests) - set(recorded)
+        self._half: dict[str, str] = {}
+        """The runs whose writing failed, by trial: they are written anew."""
         self._anew = False
         self.settled = False
         """Whether the store has all that came of this sweep, as it was before this session."""
@@ -88,7 +89,7 @@ class SweepRecording:
         """Return the run of this sweep, None where it has none yet. Raises `UserError` where another one of its name,
         which some other storage has, was there first.
         """
-        found = self.store.find(sweep=self.name, kind=RunKind.SWEEP)
+        found = self.store.sweeps(self.name)
         if found and found[0].tags.get("sweep_id") != self.sweep_id:
             raise UserError(
                 f"{self.store.uri} holds another sweep {self.name!r}, which another storage has: "
@@ -111,14 +112,11 @@ class SweepRecording:
         """Return which of the trials that have ended lack a run that is whole; all, where the store was lost. What a session that was
         killed left half-written is removed, and those of the runs `before` that the journal does not know any more.
         """
-        half = set()
-        for run_id in set(before) - set(self.recorded.values()):
-            for run in self.store.beginning_with(run_id) if not self._anew else ():
-                self._remove(run)
-        for run in self.store.find(status="RUNNING", sweep=self.name):
-            if run.run_id != self.sweep_run:
-                half.add(run.run_id)
-                self.store.delete(run.run_id)
+        for run_id in set(before) - set(self.recorded.values()) if not self._anew else ():
+            self._remove(run_id)
+        half = set(self.store.running(self.name))
+        for run_id in half:
+            self.store.delete(run_id)
         if self._anew:
             self.recorded.clear()
         return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
@@ -130,31 +128,39 @@ class SweepRecording:
         store, trial_id, self.settled = self.store, request.trial_id, False
         entry, spec = self.entries[request.entry_id], self.search.spec(request)
         run_id, seen = self._shown.pop(trial_id, ("", -1))
-        if trial_id in self._doubtful and not run_id:
-            for run in self.store.find(sweep=self.name, trial_id=trial_id):
-                self._remove(run)
-        self._doubtful.add(trial_id)
+        if former := self._half.get(trial_id):
+            self._remove(former)
+            del self._half[trial_id]
         tags = run_tags(recorded_as(request), spec, outcome) | self._names(request)
         if not run_id:
             name, parent = _name(entry, request), self.sweep_run
             run_id = store.create(self.experiment, name, tags, parent, outcome.seconds)
+        self._half[trial_id] = run_id
         note(run_id)
         self.recorded[trial_id] = run_id
         params = spec_params(spec)
         if request.counted:  # the settings are its study's, but for those that were searched
             params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
         news = [one for one in self._curve(request, outcome.history) if one["round"] > seen]
-        store.log(run_id, params, [*news, *self._ends(request, outcome)], tags)
-        store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
-        self._doubtful.discard(trial_id)
+        try:
+            store.log(run_id, params, [*news, *self._ends(request, outcome)], tags)
+            store.set_status(run_id, "FAILED" if outcome.status == Status.FAILED else "FINISHED")
+        except StoreError as error:
+            if not error.passes:  # the record of this trial ends; no session tries it again
+                self._remove(run_id)
+                del self._half[trial_id]
+                note("")
+                self.recorded[trial_id] = ""
+            raise
+        del self._half[trial_id]
 
-    def _remove(self, run: Record) -> None:
+    def _remove(self, run_id: str) -> None:
         """Remove a trial's run, and the model that was kept with it."""
         if self.study.save == "best":
             from suite.tracking.models import delete_models  # MLflow's models take time
 
-            delete_models(self.store, run)
-        self.store.delete(run.run_id)
+            delete_models(self.store, self.experiment, run_id)
+        self.store.delete(run_id)
 
     def show(self, request: TrialRequest, history: list[dict[str, float]]) -> None:
         """Write what a running trial reported and is not there yet, in a run that becomes its record."""
@@ -168,10 +174,14 @@ class SweepRecording:
             }
             name = _name(entry, request)
             run_id = self.store.create(self.experiment, name, tags, self.sweep_run)
-            self._doubtful.add(trial_id)
             self._shown[trial_id] = run_id, seen
         news = [one for one in self._curve(request, history) if one["round"] > seen]
-        self.store.log(run_id, history=news)
+        try:
+            self.store.log(run_id, history=news)
+        except StoreError as error:
+            if error.passes:
+                raise
+            return  # its record will be refused, too
         if news:
             self._shown[trial_id] = run_id, int(news[-1]["round"])
 

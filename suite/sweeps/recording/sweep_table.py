@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Collection
+from typing import Any
 
 from suite.results.table import FILE, TableFacts, TrialTable, write
 from suite.results.tables import Source, Tables
@@ -37,8 +38,8 @@ class SweepTable:
         self.cut = ""
         runs = before.columns(["run_id"])["run_id"] if before else ()
         self.former_runs = [run_id for run_id in runs if run_id]
-        self.brought_in: dict[str, tuple[str, str]] = {}
-        """Of each entry its leaderboard row's run in MLflow and its tuned file, once the sweep has ended."""
+        self.brought_in: dict[str, dict[str, Any]] = {}
+        """Of each entry its leaderboard row's run in MLflow, and its tuned file, once the sweep has ended."""
         self._began = before.facts.began if before else time.time()
         self._next = 0.0
         names = recording.name, recording.study_name
@@ -65,8 +66,8 @@ class SweepTable:
         entries = entry_facts(of.entries.values(), before)
         for place, entry in enumerate(entries):
             if ended is not None:
-                row, tuned = self.brought_in.get(entry.id, ("", ""))
-                entries[place] = entry.model_copy(update={"row": row, "tuned": tuned})
+                now = self.brought_in.get(entry.id, {"row": "", "tuned": ""})
+                entries[place] = entry.model_copy(update=now)
         facts = TableFacts(
             name=of.name,
             id=of.sweep_id,

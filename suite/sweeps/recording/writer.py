@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
 from suite.sweeps.progress import Progress
-from suite.tracking import is_server
+from suite.tracking import is_local
+from suite.tracking.faults import StoreError, reason
 from suite.tracking.recorder import Recorder
 
 RECORD_SECONDS = 600.0
@@ -25,7 +26,12 @@ class Records:
         self.uri, self.control, self.progress = uri, control, progress
         self._refused, self._until = 0, 0.0
         self._recorder = Recorder(self._write, self._waiting)
-        self.put = self._recorder.put
+        self.put, self.refuse = self._recorder.put, self._recorder.refuse
+
+    @property
+    def refusals(self) -> list[str]:
+        """What the store refused, a line for each reason."""
+        return self._recorder.refusals
 
     def close(self) -> bool:
         """Wait until all is written, or it is no use to wait, or nobody wants to; whether it is."""
@@ -50,11 +56,12 @@ class Records:
         """A record could not be written: whether to give up. A server may come back; a store on this
         machine that refuses again and again has to be seen to.
         """
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
+        why = f"{type(error).__name__}: {reason(error)}"
+        self.progress.waiting = f"{why}: trying again"
         self._refused += 1
+        away = isinstance(error, StoreError) and not is_local(self.uri)
         if isinstance(error, HaltedError):
             self.control.halt(str(error))
-        elif self._refused >= LOCAL_TRIES and not is_server(self.uri):
-            self.control.halt(f"tracking store {self.uri} cannot be written: {reason}")
+        elif self._refused >= LOCAL_TRIES and not away:
+            self.control.halt(f"tracking store {self.uri} cannot be written: {why}")
         return self.control.ending == "halted"

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from suite.tracking.schema.tags import PREFIX, RunKind
 
@@ -18,69 +18,63 @@ UNQUOTABLE = set("'\"\\")
 
 
 def _page(path: str) -> str:
-    """A path of MLflow's pages, below the server's address, in their view of experiments: by itself MLflow opens
-    that of language models, where no run is to be seen.
-    """
+    # In MLflow's view of experiments: by itself it opens that of language models, where no run is to be seen.
     return f"/#{path}?workflowType=machine_learning"
 
 
 def start_page() -> str:
-    """The path of the experiments in MLflow."""
+    """Return the path of the experiments in MLflow, below the server's address."""
     return _page("/experiments")
 
 
-def runs_page(experiment: str) -> str:
-    """The path of an experiment's table of runs in MLflow."""
-    return _page(f"/experiments/{experiment}/runs")
-
-
 def run_page(experiment: str, run_id: str) -> str:
-    """The path of a run in MLflow."""
+    """Return the path of a run in MLflow."""
     return _page(f"/experiments/{experiment}/runs/{run_id}")
 
 
+def runs_page(experiment: str) -> str:
+    """Return the path of an experiment's table of runs in MLflow."""
+    return _page(f"/experiments/{experiment}/runs")
+
+
 def leaderboard_page(experiment: str, sweep: str | None) -> str:
-    """The path of an experiment's table of runs as the leaderboard of a sweep, or of all."""
+    """Return the path of an experiment's table of runs as the leaderboard of a sweep, or of all."""
     return f"{runs_page(experiment)}&viewStateShareKey={_key(VIEW, sweep)}"
 
 
 def curves_page(experiment: str, sweep: str | None) -> str:
-    """The path of an experiment's charts of a sweep's final runs, or of all, a line an algorithm."""
-    view = _key(CURVES, sweep)
-    return f"{runs_page(experiment)}&compareRunsMode=CHART&viewStateShareKey={view}"
+    """Return the path of an experiment's charts of a sweep's final runs, or of all, a line an algorithm."""
+    runs = f"{runs_page(experiment)}&compareRunsMode=CHART"
+    return f"{runs}&viewStateShareKey={_key(CURVES, sweep)}"
 
 
 def _key(view: str, sweep: str | None) -> str:
-    """The key by which an address names the view of a sweep, or of all."""
-    own = sweep is not None and not set(sweep) & UNQUOTABLE
-    return f"{view}-{zlib.crc32(sweep.encode()):08x}" if own and sweep else view
+    return f"{view}-{zlib.crc32(sweep.encode()):08x}" if _can_be_asked_for(sweep) else view
+
+
+def _can_be_asked_for(sweep: str | None) -> TypeGuard[str]:
+    return bool(sweep) and not set(sweep or "") & UNQUOTABLE
 
 
 def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> None:
     """Keep the views of an experiment as MLflow's own "Share" does, as tags. Of one sweep they show no other's runs."""
     columns = [f"tags.`{PREFIX}{tag}`" for tag in TAGS]
+    own = f" and tags.`{PREFIX}sweep` = '{sweep}'" if _can_be_asked_for(sweep) else ""
     rows = {
-        "searchFilter": _filter(RunKind.LEADERBOARD, sweep),
+        "searchFilter": f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}'{own}",
         "orderByKey": f"tags.`{PREFIX}row`",
         "orderByAsc": True,
         "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in METRICS)],
     }
     by = {"mode": "tag", "groupByData": f"{PREFIX}algorithm"}
     curves = {
-        "searchFilter": _filter(RunKind.FINAL, sweep),
+        "searchFilter": f"tags.`{PREFIX}kind` = '{RunKind.FINAL}'{own}",
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [by]},
         "useGroupedValuesInCharts": True,
     }
     for view, state in ((VIEW, rows), (CURVES, curves)):
         key = f"mlflow.sharedViewState.{_key(view, sweep)}"
         client.set_experiment_tag(experiment, key, json.dumps(state))
-
-
-def _filter(kind: RunKind, sweep: str | None) -> str:
-    where = {"kind": str(kind)}
-    if sweep is not None and not set(sweep) & UNQUOTABLE:
-        where["sweep"] = sweep
-    return " and ".join(f"tags.`{PREFIX}{k}` = '{v}'" for k, v in where.items())
 
 
 ABOUT = """Sweeps of the study **{study}**, made by `suite`.

@@ -39,7 +39,7 @@ def dumps(value: Any) -> str:
 
 
 def spec_params(spec: TrialSpec) -> dict[str, Any]:
-    """The params of a run: the algorithm's fields and the shared settings."""
+    """Return the params of a run: the algorithm's fields and the shared settings."""
     settings = {k: v for k, v in spec.settings.model_dump().items() if v is not None}
     return {**settings, **spec.params}
 
@@ -54,7 +54,7 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
         "fingerprint": outcome.fingerprint,
         "code": plugins.hashes(*spec.code),
     }
-    found = {
+    tags = {
         "kind": str(kind),
         "algorithm": spec.algorithm,
         **spec.scenario.names(),
@@ -67,25 +67,25 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
         "model_note": outcome.model_note,
         "data_note": outcome.data_note,
     }
-    return {name: text for name, text in found.items() if text} | versions()
+    return {name: text for name, text in tags.items() if text} | versions()
 
 
 @cache
 def versions() -> dict[str, str]:
-    """What numbers depend on besides the spec: versions, and the commit of a source checkout of the suite;
+    """Return what numbers depend on besides the spec: versions, and the commit of a source checkout of the suite;
     none where it is installed, whatever repository its environment lies in.
     """
     packages = {"version": "suite-fl", "torch_version": "torch", "numba_version": "numba"}
-    found = {}
+    known = {}
     for name, package in packages.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(package)
+            known[name] = importlib.metadata.version(package)
     commit = _commit(Path(__file__).resolve().parents[3])
-    return found if commit is None else {**found, "git_commit": commit}
+    return known if commit is None else {**known, "git_commit": commit}
 
 
 def _commit(root: Path) -> str | None:
-    """The commit of a checkout whose top is `root`; None where it is none."""
+    """Return the commit of a checkout whose top is `root`; None where it is none."""
     if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
         return None
     # In a hook, git's own variables name the repository that the hook is of.

@@ -11,6 +11,7 @@ from suite.tracking.schema.leaderboard_view import leaderboard_page, run_page
 from suite.tracking.store import Store
 from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
+from tests.support.commands import runs_of
 from tests.support.served import Served, served
 
 sync_api = chromium.needed()
@@ -39,7 +40,7 @@ def store(tmp_path_factory) -> Store:
     store.create(experiment, "a search trial", {"kind": "search"})
     note = tmp_path_factory.mktemp("note") / "note.txt"
     note.write_text("a note")
-    for run in store.find(kind="leaderboard"):
+    for run in runs_of(store, kind="leaderboard"):
         store.attach(run.run_id, note, "files")
     return store
 
@@ -71,7 +72,7 @@ def report(store, ui, tmp_path_factory) -> str:
     """A report whose rows link to the served runs."""
     pages = {
         run.tags["heterogeneity"]: run_page(run.experiment, run.run_id)
-        for run in store.find(kind="leaderboard")
+        for run in runs_of(store, kind="leaderboard")
     }
     board = board_of(
         *(
@@ -300,7 +301,7 @@ def test_mlflow_opens_as_the_leaderboard(page, store, ui, refused):
 
 def test_all_of_mlflow_s_pages_of_runs_show(page, store, ui, refused):
     experiment = store.experiment("quick")
-    first, second = (run.run_id for run in store.find(kind="leaderboard")[:2])
+    first, second = (run.run_id for run in runs_of(store, kind="leaderboard")[:2])
     both = f'runs=["{first}","{second}"]&experiments=["{experiment}"]'
     runs = f"experiments/{experiment}/runs"
     for path, text in (

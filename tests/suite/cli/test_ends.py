@@ -8,11 +8,12 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from suite.execution import cluster
+from suite.tracking.faults import StoreError
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
 from trials.common.errors import UserError
 
-READ_ONLY = MlflowException("attempt to write a readonly database")
+READ_ONLY = StoreError("here", MlflowException("attempt to write a readonly database"))
 
 
 @pytest.mark.parametrize("method", ["create", "log", "set_status"])

@@ -34,11 +34,10 @@ for command in sys.argv[1:]:
 print(json.dumps(loaded), file=sys.stderr)
 """
 LISTS = ("algorithms", "datasets", "models", "heterogeneity", "studies", "papers")
-# A report has Optuna say which hyperparameters mattered.
 READERS = (
     *("--help", *(f"list {kind}" for kind in LISTS), "status", "tuned list", "tuned show"),
     "tuned recommend --dataset digits --heterogeneity iid",
-    *("leaderboard", "leaderboard --format html"),
+    *("leaderboard", "leaderboard --format html", "report"),
 )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from suite.tracking.store import Store
-from tests.support.commands import document, records, study_file, suite_here
+from tests.support.commands import document, records, runs_of, study_file, suite_here
 from tests.support.simulations import ROOT
 
 ONE = """
@@ -101,7 +101,7 @@ def test_a_single_run_of_it_is_allowed_and_says_so_in_a_line(tmp_path: Path):
 
 def test_all_that_is_recorded_is_documented(swept):
     page = (ROOT / "docs" / "recording.md").read_text()
-    runs = Store(None, swept[0] / "runs").find()
+    runs = runs_of(Store(None, swept[0] / "runs"))
     tags = {name for run in runs for name in run.tags}
     assert [name for name in sorted(tags) if f"`suite.{name}`" not in page] == []
     trials = [r for r in runs if r.tags["kind"] in ("search", "final")]

@@ -6,11 +6,25 @@ from typing import Any
 import pytest
 
 from reports.leaderboard.audit import edges
-from suite.results.remedies import remedy
+from suite.results.audits import remedy
 from suite.studies.study import read_study
 from trials.algorithm import Range
 
 BEGIN = "suite sweep smoke --name mine-wider"
+
+
+def mended(changes: dict[str, Any], file: str | None = None, **highs: float) -> Any:
+    """The commands for a sweep of `smoke` with these changes, whose winners are at the high end of their rates."""
+    content = read_study("smoke", changes)[1].model_dump(mode="json")
+    entries, audits = [], {}
+    for name, high in (highs or {"fedavg": None}).items():
+        space = {} if high is None else {"lr": Range("float", 0.1, high, log=True)}
+        entries.append(SimpleNamespace(id=name, algorithm=name, space=space))
+        ends = edges({"lr": high}, space)
+        audits[name] = SimpleNamespace(hyperparameters=1, edges=ends)
+    known = {"study_name": "smoke", "name": "mine", "study": content, "study_file": file}
+    sweep: Any = SimpleNamespace(**known, entries=entries)
+    return remedy(sweep, audits, [])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -25,38 +39,19 @@ BEGIN = "suite sweep smoke --name mine-wider"
 )
 def test_a_new_sweep_is_changed_as_the_one_before(changes: dict[str, Any], options: str) -> None:
     """What a study of one tuning, partition and split does not write down is no change."""
-    content = read_study("smoke", changes)[1].model_dump(mode="json")
-    asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": None}
-    audit = SimpleNamespace(hyperparameters=1, edges=())
-    sweep: Any = SimpleNamespace(**asked)
-    found: Any = [("fedavg", audit)]
-    assert remedy(sweep, found, {}, []).wider == BEGIN + options
+    assert mended(changes).wider == BEGIN + options
 
 
 def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
     """That of all would not reach a method of which the study says its own."""
-    changes = {"search.folb.lr": {"high": 3.0}}
-    content = read_study("smoke", changes)[1].model_dump(mode="json")
-    asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": None}
-    sweep: Any = SimpleNamespace(**asked)
-    spans = {"fedavg": Range("float", 0.1, 1.0, log=True), "folb": Range("float", 0.1, 3, log=True)}
-    facts: Any = [
-        (name, SimpleNamespace(hyperparameters=1, edges=edges({"lr": span.high}, {"lr": span})))
-        for name, span in spans.items()
-    ]
-    found = remedy(sweep, facts, {name: {"lr": span} for name, span in spans.items()}, []).wider
-    assert found == f"{BEGIN} --set search.lr=0.1..10 --set search.folb.lr=0.1..30"
+    wider = mended({"search.folb.lr": {"high": 3.0}}, fedavg=1.0, folb=3.0).wider
+    assert wider == f"{BEGIN} --set search.lr=0.1..10 --set search.folb.lr=0.1..30"
 
 
 def test_a_study_s_file_is_named_as_it_was_given() -> None:
     """Even one that is called as a shipped study is, of which it is no change."""
-    content = read_study("smoke", {"trials": 5})[1].model_dump(mode="json")
-    file = "my studies/smoke.yaml"
-    asked = {"study_name": "smoke", "name": "mine", "study": content, "study_file": file}
-    sweep: Any = SimpleNamespace(**asked)
-    found: Any = [("fedavg", SimpleNamespace(hyperparameters=1, edges=()))]
     begin = "suite sweep 'my studies/smoke.yaml' --name"
-    assert remedy(sweep, found, {}, []) == (
+    assert mended({"trials": 5}, "my studies/smoke.yaml") == (
         f"{begin} mine --resume --trials 10",
         f"{begin} mine-wider",
     )

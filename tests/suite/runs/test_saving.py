@@ -12,7 +12,7 @@ import yaml
 
 import suite as interface
 from suite.tracking.store import Store
-from tests.support.commands import document, fault, suite, suite_here
+from tests.support.commands import document, fault, runs_of, suite, suite_here
 from trials import datasets
 from trials.run.saved_model import read
 from trials.run.spec import TrialSpec
@@ -122,7 +122,7 @@ def test_a_sweep_keeps_the_model_of_the_final_run_that_validated_best(tmp_path):
     assert sorted(os.listdir(models)) == ["fedavg", "local_only"]
     assert not (tmp_path / "runs/kept/checkpoints").exists()
     for name in os.listdir(models):
-        finals = store.find(kind="final", algorithm=name)
+        finals = runs_of(store, kind="final", algorithm=name)
         best = max(finals, key=lambda run: run.metrics["val_score"])
         saved = read(models / name)
         assert saved.card.spec == TrialSpec.model_validate_json(best.tags["spec"])
@@ -132,8 +132,8 @@ def test_a_sweep_keeps_the_model_of_the_final_run_that_validated_best(tmp_path):
         }
         assert [run_id for run_id, outputs in kept.items() if outputs] == [best.run_id]
         assert "test_accuracy_fine_tuned" in best.metrics
-    for run in store.find(
-        kind="search"
+    for run in runs_of(
+        store, kind="search"
     ):  # fine-tuning chooses nothing and costs the search nothing
         assert "test_accuracy_fine_tuned" not in run.metrics
 

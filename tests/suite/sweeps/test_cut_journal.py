@@ -9,6 +9,7 @@ from suite.execution.cluster import Resources
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
+from tests.support.commands import runs_of
 from tests.support.searches import a_study
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -25,7 +26,9 @@ def kept(paths: SweepPaths) -> tuple[dict[str, str], set[str], dict[str, bytes],
     """The runs of trials in the store, the models of MLflow's, and the files that are tuned and saved."""
     store = Store(None, paths.storage)
     runs = {
-        run.run_id: run.tags["trial_id"] for run in store.find(sweep="s") if "trial_id" in run.tags
+        run.run_id: run.tags["trial_id"]
+        for run in runs_of(store, sweep="s")
+        if "trial_id" in run.tags
     }
     experiments = [e.experiment_id for e in store.client.search_experiments()]
     models = {model.model_id for model in store.client.search_logged_models(experiments)}

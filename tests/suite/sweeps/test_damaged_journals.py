@@ -16,7 +16,7 @@ from suite.sweeps.status import status
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
 from tests.support import foreign
-from tests.support.commands import fault, suite_here
+from tests.support.commands import fault, runs_of, suite_here
 from tests.support.foreign import little, play, swept
 from trials.common.errors import UserError
 from trials.run.outcome import Status
@@ -158,7 +158,7 @@ def test_the_commands_say_it_and_status_shows_the_other_sweeps(place: SweepPaths
 
 def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
     """The recorded metrics of each trial, times left out."""
-    runs = Store(None, place.storage).find(sweep="s")
+    runs = runs_of(Store(None, place.storage), sweep="s")
     trials = [run for run in runs if "trial_id" in run.tags]
     assert len(trials) == len({run.tags["trial_id"] for run in trials})
     return {

@@ -17,7 +17,7 @@ from suite.sweeps.recording.finish import Finish
 from suite.sweeps.recording.sweep_table import SweepTable
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
-from tests.support.commands import SINGLY, document, fault, records, study_file, suite_here
+from tests.support.commands import SINGLY, document, fault, records, runs_of, study_file, suite_here
 from tests.support.foreign import contents, little, play, put, swept
 from trials.common.errors import UserError
 
@@ -294,4 +294,4 @@ def test_a_harvest_cut_off_leaves_the_former_one_whole(two_entries: SweepPaths, 
     assert len(document(board)["rows"]) == 2
     play(Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True))
     assert tuned() == [False] * 2
-    assert len(Store(None, two_entries.storage).find(kind="leaderboard")) == 2
+    assert len(runs_of(Store(None, two_entries.storage), kind="leaderboard")) == 2

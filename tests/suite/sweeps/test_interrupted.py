@@ -16,6 +16,7 @@ from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
+from tests.support.commands import runs_of
 from tests.support.searches import a_study
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -60,6 +61,6 @@ def test_it_ends_soon_and_says_what_is_left(
     assert "5 trials that have ended are not in sqlite:" in capsys.readouterr().err
     result = swept(paths, resume=True)
     assert result.ending == ""
-    runs = Store(None, paths.storage).find(sweep="s")
+    runs = runs_of(Store(None, paths.storage), sweep="s")
     assert sum("trial_id" in run.tags for run in runs) == 6
     assert signal.getsignal(signal.SIGINT) is before, "whoever set it"

@@ -9,6 +9,7 @@ from suite.sweeps.recording import live as live_module
 from suite.sweeps.recording.live import LiveRuns
 from suite.sweeps.recording.runs import SweepRecording
 from suite.tracking.store import Store
+from tests.support.commands import runs_of
 from tests.support.searches import a_study, entries_of
 from trials.run.outcome import Status
 from trials.run.result import TrialResult
@@ -51,7 +52,7 @@ def going(*rounds: int) -> TrialResult:
 
 
 def running(store: Store, sweep: SimpleNamespace) -> list:
-    return store.find(sweep=sweep.name, kind="running")
+    return runs_of(store, sweep=sweep.name, kind="running")
 
 
 def curve(store: Store, run_id: str) -> list[tuple[int, float]]:
@@ -81,13 +82,13 @@ def test_a_trial_shows_its_curve_while_it_runs(store, sweep):
     sweep.live.reported(ask, outcome)
     sweep.writes.pop()()
     assert curve(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5)]
-    assert store.find(sweep=sweep.name, kind="search") == []
+    assert runs_of(store, sweep=sweep.name, kind="search") == []
 
     sweep.live.over(ask)
     ended = TrialResult(Status.FINISHED, [entry(at) for at in (0, 5, 10, 20)], {20: 0.9}, "abc")
     assert recorded(sweep, ask, ended) == run.run_id
     assert running(store, sweep) == []
-    (found,) = store.find(sweep=sweep.name, kind="search")
+    (found,) = runs_of(store, sweep=sweep.name, kind="search")
     assert (found.run_id, found.status) == (run.run_id, "FINISHED")
     assert (found.tags["status"], found.metrics["val_score"]) == ("finished", 0.9)
     assert [at for at, _ in curve(store, run.run_id)] == [0, 5, 10, 20]
@@ -169,6 +170,6 @@ def test_a_record_that_fails_halfway_is_written_anew_and_once(store, sweep, monk
         recorded(sweep, ask, ended)
     monkeypatch.undo()
     run_id = recorded(sweep, ask, ended)
-    (found,) = store.find(sweep=sweep.name, trial_id=ask.trial_id)
+    (found,) = runs_of(store, sweep=sweep.name, trial_id=ask.trial_id)
     assert found.run_id == run_id
     assert [at for at, _ in curve(store, run_id)] == [0, 20]

@@ -14,8 +14,9 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording.runs import SweepRecording
 from suite.sweeps.request import resumed_study
 from suite.sweeps.sweep import Sweep
+from suite.tracking.faults import StoreError
 from suite.tracking.store import Store
-from tests.support.commands import fault, suite_here
+from tests.support.commands import fault, runs_of, suite_here
 from tests.support.foreign import swept
 from tests.support.searches import a_study
 from trials.common.errors import UserError
@@ -31,7 +32,7 @@ def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
 
 def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monkeypatch):
     def unsupported(recording):
-        raise MlflowException("attempt to write a readonly database")
+        raise StoreError("here", MlflowException("attempt to write a readonly database"))
 
     monkeypatch.setattr(SweepRecording, "open", unsupported)
     for options in ((), ("--resume",)):
@@ -113,7 +114,7 @@ def test_two_sweeps_of_one_name_that_begin_at_once_on_one_server(tmp_path):
         "--storage"
     )
     assert not places[1].folder.exists()
-    assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]
+    assert [run.tags["sweep_id"] for run in runs_of(first.store, kind="sweep")] == [first.id]
 
 
 def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
@@ -129,4 +130,4 @@ def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
     looks.append(None)
     with pytest.raises(UserError, match="holds another sweep 's'"):
         second.recording.open()
-    assert [run.tags["sweep_id"] for run in first.store.find(kind="sweep")] == [first.id]
+    assert [run.tags["sweep_id"] for run in runs_of(first.store, kind="sweep")] == [first.id]

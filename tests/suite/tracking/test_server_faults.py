@@ -1,0 +1,262 @@
+"""A tracking server that is away, refuses, keeps no files, or is given a password."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
+
+from suite.results.table import FILE, read
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.recording.writer import LOCAL_TRIES, Records
+from suite.sweeps.sweep import Sweep
+from suite.tracking import store as stores
+from suite.tracking.faults import StoreError, without_user
+from suite.tracking.recorder import Recorder
+from suite.tracking.store import Store
+from suite.tracking.tables import upload
+from tests.support.commands import runs_of, suite_here
+from tests.support.faults import Server
+from tests.support.foreign import little, play
+from trials.common.errors import UserError
+
+Answer = tuple[int, dict[str, Any] | str]
+BUSY = MlflowException("(psycopg2.OperationalError) no connection", TEMPORARILY_UNAVAILABLE)
+REFUSED = StoreError("sqlite:///here", ValueError("Invalid value for 'metrics[0].name'"), False)
+
+
+@contextmanager
+def server(answer: Callable[[str], Answer]) -> Iterator[str]:
+    """A stand-in of a tracking server; the address of it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            status, content = answer(self.path)
+            self.send_response(status)
+            self.end_headers()
+            text = content if isinstance(content, str) else json.dumps(content)
+            self.wfile.write(text.encode())
+
+        do_GET = do_POST  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            """Not in the tests' output."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+def but_first(answer: Answer) -> Callable[[str], Answer]:
+    """A server without experiments, which answers so to whatever else it is asked."""
+    empty: Answer = 200, {"experiments": []}
+    return lambda path: empty if path.endswith("experiments/search") else answer
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+
+@pytest.mark.parametrize(
+    ("status", "passes"),
+    [
+        *((status, True) for status in (408, 429, 500, 502, 503)),
+        *((status, False) for status in (400, 401, 403, 404, 405, 413, 501)),
+    ],
+)
+def test_what_a_server_answers_passes_or_is_a_refusal(
+    tmp_path: Path, status: int, passes: bool
+) -> None:
+    with server(but_first((status, "<p>no\nmore"))) as uri:
+        store = Store(uri, tmp_path)
+        with pytest.raises(StoreError) as refused:
+            store.client.delete_run("a")
+    assert refused.value.passes == passes
+    assert "\n" not in str(refused.value)
+    verb = "does not answer" if passes else "refuses this"
+    assert str(refused.value).startswith(f"tracking store {uri} {verb}: ")
+
+
+def test_a_server_that_is_gone_or_a_database_that_is_locked_passes(tmp_path: Path) -> None:
+    with server(but_first((200, {}))) as uri:
+        store = Store(uri, tmp_path)
+    with pytest.raises(StoreError, match="does not answer") as gone:
+        store.experiment("study")
+    assert gone.value.passes
+    assert StoreError("postgresql://there/db", BUSY).passes
+
+
+class Halts:
+    ending = fault = ""
+
+    def halt(self, fault: str) -> None:
+        self.ending, self.fault = "halted", fault
+
+
+@pytest.mark.parametrize(
+    ("uri", "error", "patient"),
+    [
+        ("http://there", StoreError("http://there", BUSY), True),
+        ("postgresql://there/db", StoreError("postgresql://there/db", BUSY), True),
+        ("sqlite:///here", StoreError("sqlite:///here", BUSY), False),
+        ("http://there", KeyError("a fault of ours"), False),
+    ],
+)
+def test_only_a_store_elsewhere_is_waited_for(uri: str, error: Exception, patient: bool) -> None:
+    control: Any = Halts()
+    records = Records(uri, control, progress := Halts())  # type: ignore[arg-type]
+    ended = [records._waiting(error) for _ in range(LOCAL_TRIES)][-1]
+    records.close()
+    assert ended is not patient
+    assert "trying again" in progress.waiting  # type: ignore[attr-defined]
+
+
+def test_what_is_refused_ends_alone() -> None:
+    taken = []
+
+    def write(item: int) -> None:
+        if item % 2:
+            raise REFUSED
+        taken.append(item)
+
+    recorder = Recorder(write, lambda error: True)
+    for item in range(5):
+        recorder.put(item)
+    assert recorder.close(5)
+    assert taken == [0, 2, 4]
+    assert recorder.refusals == [f"2 times: {REFUSED}"]
+
+
+def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Store.log
+
+    def refuse(self: Store, run_id: str, params: Any = None, *more: Any, **named: Any) -> None:
+        if params and params.get("mu") is not None:
+            raise REFUSED
+        log(self, run_id, params, *more, **named)
+
+    monkeypatch.setattr(Store, "log", refuse)
+    study, place = little(algorithms=["fedavg", "fedprox"]), SweepPaths(tmp_path / "runs", "s")
+    result = play(Sweep("s", study, place, resume=False))
+    assert [row.algorithm for row in result.leaderboard.rows] == ["fedavg", "fedprox"]
+    (note,) = [note for note in result.leaderboard.notes if "metrics[0].name" in note]
+    assert note == f"4 times: {REFUSED}. The sweep's table has all of it."
+    rows = read(place.folder / FILE).columns(["algorithm", "run_id"])
+    assert set(rows[rows["run_id"] == ""]["algorithm"]) == {"fedprox"}
+    assert len(rows) == 6
+    store = Store(None, tmp_path / "runs")
+    assert {run.status for run in runs_of(store)} == {"FINISHED"}
+    monkeypatch.undo()
+    play(Sweep("s", study, place, resume=True))
+    assert len(runs_of(store, kind="search")) == 2, "no session tries them again"
+
+
+def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
+    before, asked = dict(os.environ), []
+    with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 does not answer"):
+        Store("http://127.0.0.1:9", tmp_path / "unused")
+    busy = server(lambda path: asked.append(path) or (503, ""))  # type: ignore[func-returns-value]
+    with busy as uri, pytest.raises(UserError, match=f"{uri} does not answer"):
+        Store(uri, tmp_path / "unused")
+    assert len(asked) == 2, "once, and once again"
+    assert dict(os.environ) == before, "the short patience is for the first question only"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("asked", [None, "60"])
+def test_a_person_s_patience_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
+) -> None:
+    seen = []
+
+    class Client:
+        def __init__(self, uri: str) -> None:
+            seen.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
+
+        def search_experiments(self, max_results: int) -> None:
+            """Nobody waits."""
+
+    monkeypatch.setattr(stores, "MlflowClient", Client)
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", asked)
+    Store("http://there", tmp_path)
+    assert seen == [asked or "5"]
+    assert os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT") == asked
+
+
+def test_a_server_that_keeps_no_files_is_warned_of_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its folder is on another machine, where a client would write to one of this."""
+    place = str(tmp_path / "theirs" / "mlruns" / "7")
+    theirs = {"experiment": {"experiment_id": "7", "artifact_location": place}}
+    with server(but_first((200, theirs))) as uri:
+        store = Store(uri, tmp_path)
+        assert [store.experiment("study") for _ in range(2)] == ["7", "7"]
+    upload(store, "a run", tmp_path / "trials.parquet")
+    assert capsys.readouterr().err.splitlines() == [
+        f"{uri} keeps no files: its runs name {place}, a folder that this machine does not have. "
+        f"The table of a sweep is in its folder below {tmp_path} alone"
+    ]
+    assert not (tmp_path / "theirs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://me:s3cret@there:5000/x", "http://there:5000/x"),
+        ("postgresql+psycopg2://me:s3@cret@there/db", "postgresql+psycopg2://there/db"),
+        ("to https://s3cret@a/b and http://c/d@e", "to https://a/b and http://c/d@e"),
+        ("sqlite:////home/me@there/mlflow.db", "sqlite:////home/me@there/mlflow.db"),
+    ],
+)
+def test_a_text_has_no_user(text: str, shown: str) -> None:
+    assert without_user(text) == shown
+
+
+def test_a_password_is_nowhere(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in what commands print nor in any file: journal, table, pages, logs, the server's store."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    theirs = tmp_path / "server"
+    theirs.mkdir()
+    server = Server(theirs)
+    uri = server.uri.replace("http://", "http://me:s3cret@")
+    try:
+        place = SweepPaths(tmp_path / "runs", "s", uri)
+        play(Sweep("s", little(), place, resume=False), most=1)
+        result = play(Sweep("s", little(), place, resume=True))
+        print(repr(result), result.summary, result.leaderboard.as_dict())
+        (final,) = runs_of(Store(uri, tmp_path), kind="final")
+        at = ("--tracking-uri", uri, "--storage", tmp_path / "runs")
+        words = "run --set rounds=1 --set clients=2", f"replay {final.run_id}", "tuned list"
+        told = [suite_here(*command.split(), *at, cwd=tmp_path) for command in words]
+        for command in ("leaderboard", "report", "leaderboard --json"):
+            told.append(suite_here(*command.split(), *at[:2], cwd=tmp_path))
+        told += [suite_here("replay", "x", *at, cwd=tmp_path, code=2)]
+    finally:
+        server.kill()
+    told += [suite_here("leaderboard", *at, cwd=tmp_path, code=2)]
+    with pytest.raises(UserError) as gone:
+        Store(uri, tmp_path)
+    texts = [str(gone.value), *capfd.readouterr(), *(str(each) for each in told)]
+    assert server.uri in str(gone.value)
+    assert not [text for text in texts if "s3cret" in text]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"journal.jsonl", FILE, "report.html", "server.db"} <= {path.name for path in files}
+    assert not [path for path in files if b"s3cret" in path.read_bytes()]
