@@ -72,7 +72,7 @@ def status(
 
 def _standing(one: dict[str, Any]) -> str:
     """How far a sweep is, in one line."""
-    from reports.snapshot import spell
+    from suite.sweeps.status import spell
 
     counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
     shown = ", ".join(count for count in counts if not count.startswith("0 "))
@@ -81,7 +81,7 @@ def _standing(one: dict[str, Any]) -> str:
     state = "running" if one["running"] else "finished" if over else "not running here"
     state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
     state += f", {one['superseded']} superseded" if one["superseded"] else ""
-    if one["running"] and one["per_minute"] is not None:
+    if one["running"] and one["seconds_left"] is not None:
         state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
     return (
         f"{one['name']}: {done}/{one['expected']} trials ({shown or 'none yet'}), "

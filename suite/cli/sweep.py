@@ -90,8 +90,7 @@ def sweep(
     ask_where_bare("sweep", BARE)
     say(f"reading {study}")
     from suite.sweeps.journal.paths import SweepPaths
-    from suite.sweeps.keys import changes
-    from suite.sweeps.request import SweepRequest, usual_name
+    from suite.sweeps.request import SweepRequest, changes, usual_name
 
     options = {
         "algorithms": algorithms,
@@ -282,7 +281,7 @@ def _besides(study: Any) -> str:
 def _hours(total: dict[str, Any]) -> str:
     if total["cpu_hours"] is None:
         return "Hours: add --calibrate, which runs a few rounds of each entry"
-    from reports.snapshot import spell
+    from suite.sweeps.status import spell
 
     cpu, gpu, here = (3600 * total[key] for key in ("cpu_hours", "gpu_hours", "hours"))
     gpus = f", {spell(gpu)} of GPUs" if gpu else ""

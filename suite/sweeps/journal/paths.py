@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import Begun, SweepState, check_first, sessions
 from suite.sweeps.journal.file import begun, in_the_way, lock_of
 from suite.yaml_files import writable
@@ -21,6 +22,8 @@ from trials.run.checkpoint import CheckpointFolder
 
 MARKER = ".suite-sweep"
 ABOUT = "A sweep of suite-fl made this folder. It removes files of its own from it, and no others."
+STATUS = "status.json"
+"""What a sweep says of itself while it runs, each second, and when it has ended."""
 NAME_BYTES = 255
 """The longest name of a folder that common file systems take."""
 
@@ -77,12 +80,9 @@ class SweepPaths:
         """Return where a final run leaves its models until the sweep has ended."""
         return f"{self.checkpoint_folder}/{trial_id}.model.pt"
 
-    def state(self, brief: bool = False) -> SweepState:
-        """Return what its journal says of the sweep, which another process may be writing; `brief` as in
-        `SweepState`. Raises `UserError` where it is damaged.
-        """
-        state = SweepState(brief)
-        return state.read(self.journal) if self.begun else state
+    def state(self) -> SweepState:
+        """Return what its journal says of the sweep, which another process may be writing. Raises `UserError` where it is damaged."""
+        return SweepState().read(self.journal) if self.begun else SweepState()
 
     def last_begun(self) -> Begun | None:
         """Return how its last session began; None when there is no such sweep. Raises as `state` does where
@@ -106,24 +106,27 @@ class SweepPaths:
         with writable(self.folder):
             if os.path.lexists(self.journal):
                 plain(self.journal, "journal")
-            if in_the_way(self.journal) and (self.folder / MARKER).exists():
+            strange = in_the_way(self.journal)
+            if strange and (self.folder / MARKER).exists():
                 raise UserError(
                     f"journal {self.journal} has no valid first line: it is damaged, or another file. "
                     "Move it away, or choose another --name"
                 )
-            if not self.begun and self._foreign():
-                raise UserError(
-                    f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
+            if not self.begun:
+                names = (
+                    {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
                 )
+                left = {
+                    self.journal.name,
+                    lock_of(self.journal).name,
+                }  # by one that ended before it began
+                if strange or not (names <= left or MARKER in names):
+                    raise UserError(
+                        f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
+                    )
         self._check_checkpoints()
         if warm_start not in (None, NEAREST) and not self.journal.exists():
             tuned_files(Path(str(warm_start)))
-
-    def _foreign(self) -> bool:
-        """Return whether the folder holds anything but what a sweep leaves that ended before it began."""
-        names = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
-        left = {self.journal.name, lock_of(self.journal).name}
-        return in_the_way(self.journal) or not (names <= left or MARKER in names)
 
     def _check_checkpoints(self) -> None:
         place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
@@ -182,7 +185,12 @@ class SweepPaths:
     def forget(self) -> None:
         """Leave no folder of a sweep that did nothing."""
         self.clear_checkpoints(())
-        for path in (self.journal, lock_of(self.journal)):
+        for path in (
+            self.journal,
+            lock_of(self.journal),
+            self.folder / STATUS,
+            self.folder / TABLE,
+        ):
             path.unlink(missing_ok=True)
         _give_up(CheckpointFolder(str(self.folder.resolve())))
 

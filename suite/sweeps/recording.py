@@ -1,0 +1,428 @@
+"""What people see of a sweep in MLflow: a run of the sweep, one of each of its trials, and one of each row of its leaderboard."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from reports.leaderboard.board import Leaderboard, Row
+from reports.wording.words import label, mean_text, rank_text
+from suite.configurations.configuration import SIGN, Tuned, relative_path
+from suite.configurations.library import tuned_of
+from suite.console import say
+from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
+from suite.results.leaderboards import board_of
+from suite.results.query import Query
+from suite.results.tables import Tables
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import TrialRequest
+from suite.studies.study import Study
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.progress import Progress
+from suite.tracking import is_server
+from suite.tracking.recorder import Recorder
+from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
+from suite.tracking.store import Record, Store
+from suite.yaml_files import foreign, write_whole
+from trials.common import plugins
+from trials.common.errors import UserError
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
+from trials.scoring.metrics import COUNTED, reach
+
+History = list[dict[str, int | float]]
+LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
+"""What is recorded of a search trial as it was at the end: losses, and counters that are not 0."""
+SCORES = (
+    *("mean", "ci_low", "ci_high", "behind", "behind_low", "behind_high"),
+    *("worst_clients", "client_spread"),
+)
+"""What of a row is in the unit of the score, and known as well as its interval says."""
+RECORD_SECONDS = 600.0
+"""How long a finished sweep waits for a tracking server that takes nothing."""
+FAULT_SECONDS = 5.0
+"""How long one that was halted by a fault does."""
+PERSON_SECONDS = 5.0
+"""How long one that is interrupted goes on recording, however well that goes."""
+LOCAL_TRIES = 5
+"""How often in a row a store on this machine may refuse a record before the sweep is halted."""
+LIVE_SECONDS = 1.0
+"""How often a running trial is shown at most, of several each in turn. One that is shorter is never seen running."""
+
+
+@dataclass(kw_only=True)
+class SweepRecording:
+    """The runs of one sweep, each written once.
+
+    `recorded` maps trials to the runs that hold them, as the journal has it; `sweep_id` is in the journal, and tells the
+    sweep from others of its name.
+    """
+
+    store: Store
+    name: str
+    study_name: str
+    study: Study
+    search: SweepSearch
+    recorded: Mapping[str, str]
+    sweep_id: str
+
+    def __post_init__(self) -> None:
+        self.entries = {first.entry.id: first.entry for first in self.search.firsts}
+        self.code = plugins.hashes(self.study.sampler, *sorted(self.search.code))
+        # Of these a run may be in the store that nobody knows of: a write failed, perhaps its answer alone.
+        self._doubtful: set[str] = set()
+        self._shown: dict[str, tuple[str, int]] = {}
+
+    def open(self) -> None:
+        """Find or make the run of the sweep, which is the parent of all others. Raises `UserError` where the store has
+        another sweep of its name, or others' code has changed.
+        """
+        before = self._own()
+        self.experiment = self.store.experiment(self.study_name)
+        self.store.share(self.experiment, self.name)
+        tags = {
+            "kind": RunKind.SWEEP,
+            "study": self.study_name,
+            "sweep": self.name,
+            "sweep_id": self.sweep_id,
+            **({"code": dumps(self.code)} if self.code else {}),
+            **versions(),
+        }
+        self._anew = before is None
+        self.sweep_run = (
+            before.run_id if before else self.store.create(self.experiment, self.name, tags)
+        )
+        try:
+            self._own()
+        except UserError:
+            self.store.delete(self.sweep_run)
+            raise
+        if before is not None:
+            known = json.loads(before.tags.get("code", "{}"))
+            plugins.refuse_changed(known, f"sweep {self.name}", "choose another --name")
+        self.store.log(self.sweep_run, tags=tags)
+        self.store.set_status(self.sweep_run, "RUNNING")
+
+    def _own(self) -> Record | None:
+        """Return the run of this sweep, None where it has none yet. Raises `UserError` where another one of its name was
+        there first.
+        """
+        runs = self.store.find(sweep=self.name, kind=RunKind.SWEEP)
+        if runs and runs[0].tags.get("sweep_id") != self.sweep_id:
+            raise UserError(
+                f"{self.store.uri} holds another sweep {self.name!r}, which another storage has, or whose folder "
+                "is gone: choose another --name, or its --storage"
+            )
+        return runs[0] if runs else None
+
+    def close(self, status: str) -> None:
+        """Set the status of the sweep's run; trials that still run are shown no more."""
+        for run_id, _ in self._shown.values():
+            self.store.delete(run_id)
+        self._shown.clear()
+        self.store.set_status(self.sweep_run, status)
+
+    def delete(self) -> None:
+        """Remove the run of the sweep."""
+        self.store.delete(self.sweep_run)
+
+    def missing(self, ended: Iterable[str], former: Iterable[str] = ()) -> list[str]:
+        """Return which of the trials that have ended lack a run that is whole; all, where the store was lost.
+
+        What a session that was killed left half-written is removed, and those of the `former` runs, which the sweep's
+        table has, that the journal does not know any more.
+        """
+        if self._anew:
+            return [*ended]
+        for run_id in set(former) - set(self.recorded.values()):
+            for run in self.store.beginning_with(run_id):
+                self._remove(run)
+        half = {run.run_id for run in self.store.find(status="RUNNING", sweep=self.name)}
+        for run_id in half - {self.sweep_run}:
+            self.store.delete(run_id)
+        return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
+
+    def record(
+        self, request: TrialRequest, outcome: TrialResult, note: Callable[[str], None]
+    ) -> None:
+        """Write one ended trial. `note` journals its run once it is begun: one that stays RUNNING is written anew."""
+        spec = self.search.spec(request)
+        kind = RunKind.SEARCH if request.counted else RunKind.FINAL
+        tags = run_tags(kind, spec, outcome) | self._names(request)
+        run_id, seen = self._shown.pop(request.trial_id, ("", -1))
+        if not run_id:
+            run_id = self._begin(request, tags, outcome.seconds)
+        note(run_id)
+        params = spec_params(spec)
+        if request.counted:  # the settings are its study's, but for those that were searched
+            params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
+        news = [entry for entry in self._curve(request, outcome.history) if entry["round"] > seen]
+        self.store.log(run_id, params, [*news, *self._ends(request, outcome)], tags)
+        status = "FAILED" if outcome.status == Status.FAILED else "FINISHED"
+        self.store.set_status(run_id, status)
+        self._doubtful.discard(request.trial_id)
+
+    def show(self, request: TrialRequest, history: History) -> None:
+        """Write what a running trial reported and is not there yet, in a run that becomes its record."""
+        if request.trial_id not in self._shown:
+            entry = self.entries[request.entry_id]
+            place = {"algorithm": entry.algorithm, **entry.scenario.names()}
+            tags = self._names(request) | place | {"kind": RunKind.RUNNING}
+            self._shown[request.trial_id] = self._begin(request, tags), -1
+        run_id, seen = self._shown[request.trial_id]
+        news = [entry for entry in self._curve(request, history) if entry["round"] > seen]
+        self.store.log(run_id, history=news)
+        if news:
+            self._shown[request.trial_id] = run_id, int(news[-1]["round"])
+
+    def _begin(self, request: TrialRequest, tags: Mapping[str, Any], seconds: float = 0.0) -> str:
+        """Begin a trial's run, and return its id; what a write of it that failed left is removed first."""
+        if request.trial_id in self._doubtful:
+            for run in self.store.find(sweep=self.name, trial_id=request.trial_id):
+                self._remove(run)
+        self._doubtful.add(request.trial_id)
+        number = (
+            f"trial {request.index}" if request.kind == TrialKind.SEARCH else f"seed {request.seed}"
+        )
+        parts = self.entries[request.entry_id].name, request.replicate, number
+        name = " · ".join(filter(None, parts))
+        return self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
+
+    def _remove(self, run: Record) -> None:
+        """Remove a trial's run, and the model that was kept with it."""
+        if self.study.save == "best":
+            from suite.tracking.models import delete_models  # MLflow's models take time
+
+            delete_models(self.store, run)
+        self.store.delete(run.run_id)
+
+    def _names(self, request: TrialRequest) -> dict[str, str]:
+        """Return the tags that say which trial a run is of."""
+        own = ("trial_id", "entry_id", "replicate", "origin", "source")
+        tags = {name: getattr(request, name) for name in own if getattr(request, name)}
+        return {"study": self.study_name, "sweep": self.name, **tags}
+
+    def _curve(self, request: TrialRequest, history: History) -> History:
+        """Return what is recorded of a history: of a search trial the ranked metric alone."""
+        if not request.counted:
+            return history
+        metric = self.entries[request.entry_id].task.metric
+        named = ("round", f"val_{metric}", f"test_{metric}")
+        return [{name: entry[name] for name in named if name in entry} for entry in history]
+
+    def _ends(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, float]]:
+        """Return the scores that are compared, means of the last three evaluations; of a search trial also what is recorded once, of a
+        final run what it took to its study's target.
+        """
+        if not outcome.history:
+            return []
+        last, metric = outcome.history[-1], self.entries[request.entry_id].task.metric
+        scores = {"val_score": outcome.value, "test_score": outcome.tested(metric)}
+        values = {name: score for name, score in scores.items() if score is not None}
+        if request.counted:
+            values |= {name: last[name] for name in LAST_ONLY if last.get(name)}
+        elif self.study.target is not None and not outcome.lost(f"test_{metric}"):
+            values |= reach(outcome.history, metric, self.study.target)
+        return [{"round": last["round"], **values}]
+
+    def bring_in(
+        self, tables: Tables, finals: Collection[str], folder: Path
+    ) -> tuple[Leaderboard | None, dict[str, tuple[str, str]]]:
+        """Write a run of each row of the leaderboard, and the tuned files below a folder: of the `finals`, the final runs of what
+        is best now; those of former bests are set aside. Return the leaderboard, None when no entry has a final run, and the
+        run and the tuned file of each entry.
+
+        The former rows are removed last, so that there are some whenever this is cut off.
+        """
+        former = self.store.find(sweep=self.name, kind=RunKind.LEADERBOARD)
+        for run in self.store.find(status="RUNNING", sweep=self.name):
+            if run.run_id != self.sweep_run:
+                self.store.delete(
+                    run.run_id
+                )  # a request that a server took, and lost the answer to
+        self._set_aside(finals)
+        board, brought_in = None, {}
+        if (tables.finals["status"] != "failed").any():
+            board = board_of(tables, Query(self.name, target=self.study.target, interim=False))
+            for place, row in enumerate(board.rows):
+                tuned = tuned_of(tables, row, board.rows)
+                brought_in[row.entry_id] = self._publish(row, tuned, place, folder), tuned.text()
+        for record in former:
+            self.store.delete(record.run_id)
+        return board, brought_in
+
+    def _set_aside(self, finals: Collection[str]) -> None:
+        """Of the final runs let those count that are of what is best now, and no others."""
+        requests = self.search.requests.items()
+        if all(request.counted or trial_id in finals for trial_id, request in requests):
+            return  # nothing was ever the best but what is now
+        # What comes back first: at no moment is an entry without final runs.
+        for run in self.store.find(sweep=self.name, kind=RunKind.SUPERSEDED):
+            if run.tags["trial_id"] in finals:
+                self.store.log(run.run_id, tags={"kind": RunKind.FINAL})
+        for run in self.store.find(sweep=self.name, kind=RunKind.FINAL):
+            if run.tags["trial_id"] not in finals:
+                self.store.log(run.run_id, tags={"kind": RunKind.SUPERSEDED})
+
+    def _publish(self, row: Row, tuned: Tuned, place: int, folder: Path) -> str:
+        """Write one leaderboard row as a run of its own, whose id is returned, and as a tuned file; sorted by the tag `row`, such
+        runs are the leaderboard.
+        """
+        entry, path = self.entries[row.entry_id], folder / tuned.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if foreign(path, SIGN):
+            say(
+                f"{path} is kept: suite did not write it. `suite tuned show` prints the tuned configuration"
+            )
+        else:
+            write_whole(path, tuned.text())
+        outside = entry.outside(row.params)
+        tags = {
+            "entry_id": entry.id,
+            "algorithm": entry.algorithm,
+            "paper": entry.paper,
+            **entry.scenario.names(),
+            **({"outside": outside} if outside else {}),
+            "kind": RunKind.LEADERBOARD,
+            "study": self.study_name,
+            "sweep": self.name,
+            "row": f"{self.name} {place:04d}",
+            "score": mean_text(row),
+            **versions(),
+        }
+        scenarios = zip(*(each.scenario for each in self.entries.values()), strict=True)
+        apart = [at for at, parts in enumerate(scenarios) if len(set(parts)) > 1]
+        run_id = self.store.create(self.experiment, title(row, apart), tags, self.sweep_run)
+        about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
+        self.store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
+        self.store.log(run_id, row.params, [{**numbers(row), "round": 0}])
+        self.store.set_status(run_id, "FINISHED")
+        return run_id
+
+    def keep_best(self, finals: Mapping[str, TrialResult], paths: SweepPaths) -> None:
+        """Write the model of the final run that validated best of each entry among the sweep's models, as
+        `dataset/heterogeneity/model/algorithm/`, and log it as a model of MLflow's. Test scores choose nothing.
+        """
+        from suite.runs.saving import save  # these load torch
+        from suite.tracking.models import log_model
+        from trials.run.checkpoint import Checkpoint
+        from trials.run.saved_model import SavedModel
+
+        for entry in self.entries.values():
+            scores = {
+                trial_id: entry.task.sign * result.value
+                for trial_id, result in finals.items()
+                if self.search.requests[trial_id].entry_id == entry.id
+                and result.status == Status.FINISHED
+                and result.value is not None
+            }
+            if not scores:
+                continue
+            best = self.search.requests[max(scores, key=scores.__getitem__)]
+            spec = self.search.spec(best)
+            place = paths.models / relative_path(spec.algorithm, spec.scenario)
+            content = Checkpoint(paths.model(best.trial_id)).load()
+            if content is not None:
+                save(SavedModel.from_content(content), place)
+            elif not _holds(place, spec):
+                say(
+                    f"{entry.name}: the model of its best final run, of an earlier session, is not "
+                    f"kept; `suite run --tuned --seed {best.seed} --save DIR` makes it again"
+                )
+                continue
+            rounds = finals[best.trial_id].last_round
+            log_model(self.store, self.recorded[best.trial_id], place, rounds, spec_params(spec))
+
+
+def _holds(place: Path, spec: Any) -> bool:
+    """Return whether a folder has the model of a run."""
+    from trials.run.saved_model import read
+
+    try:
+        return read(place).card.spec == spec
+    except UserError:
+        return False
+
+
+def title(row: Row, apart: Collection[int]) -> str:
+    """Return the name of a row's run, `iid · 1 · fedprox 0.9509 ± 0.0033 · digits logreg`: first the parts of the scenario in
+    which those of its sweep differ (`apart`), which a narrow column shows, last what all have alike.
+    """
+    own = " ".join(part for at, part in enumerate(row.scenario) if at in apart)
+    alike = " ".join(part for at, part in enumerate(row.scenario) if at not in apart)
+    score = f"{rank_text(row)} · {label(row)} {mean_text(row)}"
+    return " · ".join(filter(None, (own, score, alike)))
+
+
+def numbers(row: Row) -> dict[str, float]:
+    """Return the row's numbers, scores rounded to two digits of half their interval."""
+    half = None if row.ci_low is None or row.ci_high is None else (row.ci_high - row.ci_low) / 2
+    values = {key: v for key, v in asdict(row).items() if isinstance(v, int | float)}
+    return {key: rounded(v, half) if key in SCORES else v for key, v in values.items()}
+
+
+def rounded(value: float, half: float | None) -> float:
+    """Return a value to the second digit of its uncertainty; to six digits where that is 0 or not known."""
+    if not half or not math.isfinite(half):
+        return float(f"{value:.6g}")
+    return round(value, 1 - math.floor(math.log10(half)))
+
+
+class Records:
+    """The writes of one sweep to its store, in a thread of their own; a fault there halts it by its `control`."""
+
+    def __init__(self, recording: SweepRecording, control: Control, progress: Progress) -> None:
+        self.recording, self.control, self.progress = recording, control, progress
+        self._refused, self._until = 0, 0.0
+        self._shown: dict[str, float] = {}
+        self._recorder = Recorder(self._write, self._gives_up)
+        self.put = self._recorder.put
+
+    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
+        """Show what a running trial has said: each trial so often that one write a second comes of all."""
+        now = time.monotonic()
+        since = self._shown.setdefault(request.trial_id, now)
+        # A store that is behind gets no more to do.
+        if now - since >= LIVE_SECONDS * len(self._shown) and not self._recorder.left:
+            self._shown[request.trial_id] = now
+            self.put(partial(self.recording.show, request, list(outcome.history)))
+
+    def over(self, request: TrialRequest) -> None:
+        """Note that a trial runs no more."""
+        self._shown.pop(request.trial_id, None)
+
+    def close(self) -> bool:
+        """Wait until all is written, or it is no use to wait, or nobody wants to; return whether it is."""
+        halted = self.control.ending == "halted"
+        self._until = time.monotonic() + PERSON_SECONDS
+        return self._recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
+
+    def _enough(self) -> bool:
+        """Return whether who interrupted the sweep has waited for the last records as long as a person does."""
+        now = time.monotonic()
+        if self.control.ending != INTERRUPTED:
+            self._until = now + PERSON_SECONDS
+        return now > self._until
+
+    def _write(self, item: Callable[[], object]) -> None:
+        item()
+        self.progress.unrecorded, self.progress.waiting = self._recorder.left, ""
+        self._refused = 0
+
+    def _gives_up(self, error: Exception) -> bool:
+        """Note that a record could not be written; return whether to give up. A server may come back; a store on this
+        machine that refuses again and again has to be seen to.
+        """
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        self.progress.waiting = f"the tracking store does not answer, trying again ({reason})"
+        self._refused += 1
+        uri = self.recording.store.uri
+        if isinstance(error, HaltedError):
+            self.control.halt(str(error))
+        elif self._refused >= LOCAL_TRIES and not is_server(uri):
+            self.control.halt(f"tracking store {uri} cannot be written: {reason}")
+        return self.control.ending == "halted"
