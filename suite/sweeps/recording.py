@@ -93,18 +93,18 @@ class SweepRecording:
             **versions(),
         }
         self._anew = before is None
-        self.sweep_run = (
-            before.run_id if before else self.store.create(self.experiment, self.name, tags)
-        )
-        try:
-            self._own()
-        except UserError:
-            self.store.delete(self.sweep_run)
-            raise
         if before is not None:
             known = json.loads(before.tags.get("code", "{}"))
             plugins.refuse_changed(known, f"sweep {self.name}", "choose another --name")
-        self.store.log(self.sweep_run, tags=tags)
+            self.sweep_run = before.run_id
+            self.store.log(self.sweep_run, tags=tags)
+        else:
+            self.sweep_run = self.store.create(self.experiment, self.name, tags)
+            try:
+                self._own()  # another one may have begun at the same time
+            except UserError:
+                self.delete()
+                raise
         self.store.set_status(self.sweep_run, "RUNNING")
 
     def _own(self) -> Record | None:
@@ -185,9 +185,8 @@ class SweepRecording:
             for run in self.store.find(sweep=self.name, trial_id=request.trial_id):
                 self._remove(run)
         self._doubtful.add(request.trial_id)
-        number = (
-            f"trial {request.index}" if request.kind == TrialKind.SEARCH else f"seed {request.seed}"
-        )
+        searched = request.kind == TrialKind.SEARCH
+        number = f"trial {request.index}" if searched else f"seed {request.seed}"
         parts = self.entries[request.entry_id].name, request.replicate, number
         name = " · ".join(filter(None, parts))
         return self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
@@ -231,7 +230,7 @@ class SweepRecording:
 
     def bring_in(
         self, tables: Tables, finals: Collection[str], folder: Path
-    ) -> tuple[Leaderboard | None, dict[str, tuple[str, str]]]:
+    ) -> tuple[Leaderboard | None, dict[str, dict[str, str]]]:
         """Write a run of each row of the leaderboard, and the tuned files below a folder: of the `finals`, the final runs of what
         is best now; those of former bests are set aside. Return the leaderboard, None when no entry has a final run, and the
         run and the tuned file of each entry.
@@ -239,18 +238,18 @@ class SweepRecording:
         The former rows are removed last, so that there are some whenever this is cut off.
         """
         former = self.store.find(sweep=self.name, kind=RunKind.LEADERBOARD)
+        # Requests that a server took, and lost the answer to.
         for run in self.store.find(status="RUNNING", sweep=self.name):
             if run.run_id != self.sweep_run:
-                self.store.delete(
-                    run.run_id
-                )  # a request that a server took, and lost the answer to
+                self.store.delete(run.run_id)
         self._set_aside(finals)
-        board, brought_in = None, {}
+        board, brought_in = None, dict[str, dict[str, str]]()
         if (tables.finals["status"] != "failed").any():
             board = board_of(tables, Query(self.name, target=self.study.target, interim=False))
             for place, row in enumerate(board.rows):
                 tuned = tuned_of(tables, row, board.rows)
-                brought_in[row.entry_id] = self._publish(row, tuned, place, folder), tuned.text()
+                run_id = self._publish(row, tuned, place, folder)
+                brought_in[row.entry_id] = {"row": run_id, "tuned": tuned.text()}
         for record in former:
             self.store.delete(record.run_id)
         return board, brought_in
@@ -310,7 +309,7 @@ class SweepRecording:
         from suite.runs.saving import save  # these load torch
         from suite.tracking.models import log_model
         from trials.run.checkpoint import Checkpoint
-        from trials.run.saved_model import SavedModel
+        from trials.run.saved_model import SavedModel, read
 
         for entry in self.entries.values():
             scores = {
@@ -328,7 +327,7 @@ class SweepRecording:
             content = Checkpoint(paths.model(best.trial_id)).load()
             if content is not None:
                 save(SavedModel.from_content(content), place)
-            elif not _holds(place, spec):
+            elif not (place.exists() and read(place).card.spec == spec):
                 say(
                     f"{entry.name}: the model of its best final run, of an earlier session, is not "
                     f"kept; `suite run --tuned --seed {best.seed} --save DIR` makes it again"
@@ -336,16 +335,6 @@ class SweepRecording:
                 continue
             rounds = finals[best.trial_id].last_round
             log_model(self.store, self.recorded[best.trial_id], place, rounds, spec_params(spec))
-
-
-def _holds(place: Path, spec: Any) -> bool:
-    """Return whether a folder has the model of a run."""
-    from trials.run.saved_model import read
-
-    try:
-        return read(place).card.spec == spec
-    except UserError:
-        return False
 
 
 def title(row: Row, apart: Collection[int]) -> str:

@@ -196,10 +196,3 @@ def _folder(storage: Path, name: str) -> Path:
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
     check_first(storage / name / JOURNAL)
     return storage / name
-
-
-def spell(seconds: float) -> str:
-    """Return a time that is left, to two digits or so: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -38,7 +38,7 @@ from suite.tracking.tables import upload
 from suite.yaml_files import writable
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.run.outcome import Status, TrialKind, reason
+from trials.run.outcome import ENDINGS, Status, TrialKind, reason
 from trials.run.result import TrialResult
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class Sweep:
 
     def load(self) -> None:
         """Load the data of all entries. Raises `UserError` where they are not to be had."""
-        names = sorted({entry.scenario.dataset for entry in self.entries})
-        say(f"{len(self.entries)} entries; loading {', '.join(names)}")
+        names = ", ".join(sorted({entry.scenario.dataset for entry in self.entries}))
+        say(f"{len(self.entries)} entries; loading {names}")
         study, root = f"study {self.study_name}", self.paths.data_root
         self.data = load_data(self.entries, root, study, self.study.replicates)
 
@@ -135,7 +135,13 @@ class Sweep:
                 f"{self.store.uri} did not take all records ({self.progress.waiting})"
             )
         if not written:
-            say(self._unrecorded())
+            left = len(self.state.ended.keys() - self.state.recorded.keys())
+            what = (
+                f"{left} of the trials that have ended are not"
+                if left
+                else "the leaderboard is not"
+            )
+            say(f"{what} in {self.store.uri} yet: the journal has all, and --resume records it")
         elif complete:
             self.paths.clear_checkpoints(self.search.requests)
         ending = "" if complete and written else self.control.ending
@@ -143,9 +149,7 @@ class Sweep:
         return Result(summary, self.board, ending, open_tables(self.paths.storage))
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
-        """Return what the entries start from: as journaled, and looked up where the study says for those that are
-        new. Raises `UserError` where nothing there is of these algorithms.
-        """
+        """Return what the entries start from: as journaled, and looked up for those that are new."""
         warm = dict(self.state.begun.warm) if self.state.begun else {}
         where, new = (
             self.study.warm_start,
@@ -208,7 +212,11 @@ class Sweep:
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
-        self._open_recording()
+        try:
+            self.recording.open()
+        except (MlflowException, UnreadableError) as error:
+            why = str(error).splitlines()[0][:300]
+            raise HaltedError(f"tracking store {self.store.uri} cannot be written: {why}") from None
         records = self.records = Records(self.recording, self.control, self.progress)
         self._record_former()
         complete = False
@@ -227,15 +235,6 @@ class Sweep:
             written = records.close()
         return complete, written
 
-    def _open_recording(self) -> None:
-        try:
-            self.recording.open()
-        except (MlflowException, UnreadableError) as error:
-            reason = str(error).splitlines()[0][:300]
-            raise HaltedError(
-                f"tracking store {self.store.uri} cannot be written: {reason}"
-            ) from None
-
     def _record_former(self) -> None:
         """Record what earlier sessions left to be recorded."""
         former = self.table.before.columns(["run_id"])["run_id"] if self.table.before else ()
@@ -248,13 +247,6 @@ class Sweep:
             if trial_id in missing:
                 self.records.put(partial(self._record, self.search.requests[trial_id], outcome))
         self.records.put(self._write_table)
-
-    def _unrecorded(self) -> str:
-        """Say what an interrupted sweep has not recorded."""
-        left = len(self.state.ended.keys() - self.state.recorded.keys())
-        trials = f"{left} trials that have ended are" if left != 1 else "1 trial that has ended is"
-        what = f"{trials} not" if left else "the leaderboard is not"
-        return f"{what} in {self.store.uri} yet: the journal has all, and --resume records it"
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.driver import drive
@@ -291,9 +283,8 @@ class Sweep:
 
     def _model(self, request: TrialRequest) -> str | None:
         """Return where a trial leaves its final models, if the study keeps them."""
-        if self.study.save == "none" or request.kind != TrialKind.FINAL:
-            return None
-        return self.paths.model(request.trial_id)
+        kept = self.study.save != "none" and request.kind == TrialKind.FINAL
+        return self.paths.model(request.trial_id) if kept else None
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
@@ -411,23 +402,20 @@ class Sweep:
             self.recording.keep_best(results, self.paths)
 
     def _summary(self, seconds: float) -> Summary:
-        searches, finals = Counter[str](), Counter[str]()
-        current = self.search.current_finals
+        counts = Counter[tuple[bool, str]]()
+        current, requests = self.search.current_finals, self.search.requests
         for trial_id, result in self.state.ended.items():
-            if self.search.requests[trial_id].counted:
-                searches[result.status] += 1
-            elif trial_id in current:
-                finals[result.status] += 1
+            if requests[trial_id].counted or trial_id in current:
+                counts[requests[trial_id].counted, result.status] += 1
+        searched = {f"trials_{status}": counts[True, status] for status in ENDINGS}
+        searched["trials_failed"] += counts[False, Status.FAILED]
         return Summary(
             study=self.study_name,
             name=self.paths.name,
             entries=len(self.entries),
-            trials_finished=searches[Status.FINISHED],
-            trials_pruned=searches[Status.PRUNED],
-            trials_diverged=searches[Status.DIVERGED],
-            trials_failed=searches[Status.FAILED] + finals[Status.FAILED],
-            final_runs=finals.total(),
-            final_runs_diverged=finals[Status.DIVERGED],
+            **searched,
+            final_runs=sum(counts[False, status] for status in ENDINGS),
+            final_runs_diverged=counts[False, Status.DIVERGED],
             seconds=round(seconds, 3),
             tracking_uri=self.store.uri,
             experiment_id=self.recording.experiment,

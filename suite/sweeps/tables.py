@@ -72,7 +72,7 @@ class SweepTable:
         self.entries = {entry.id: entry for entry in entries}
         facts = self.before.facts if self.before else None
         self.about = {name: getattr(facts, name) for name in ABOUT} if facts else {}
-        self.brought_in: dict[str, tuple[str, str]] = {}
+        self.brought_in: dict[str, dict[str, str]] = {}
         self._settings_of = lru_cache(maxsize=1000)(self._settings)
         self._candidates: dict[str, Candidates] = {}
         self._pending: list[dict[str, Any]] = []
@@ -118,15 +118,15 @@ class SweepTable:
         """Return it as it is; `finals` are the final runs of what is best now, `ended` is when the sweep did."""
         brought_in = self.brought_in
         if ended is None and self.before is not None:
-            brought_in = {entry.id: (entry.row, entry.tuned) for entry in self.before.facts.entries}
+            former = self.before.facts.entries
+            brought_in = {entry.id: entry.model_dump(include={"row", "tuned"}) for entry in former}
         entries = []
         for entry in self.entries.values():
             about, space = entry.about(), dict(entry.space.searched)
             facts = EntryFacts(
                 id=entry.id, name=entry.name, reference=entry.reference(), space=space, **about
             )
-            row, tuned = brought_in.get(entry.id, ("", ""))
-            entries.append(facts.model_copy(update={"row": row, "tuned": tuned}))
+            entries.append(facts.model_copy(update=brought_in.get(entry.id, {})))
         whole = TableFacts(
             name=self.paths.name,
             id=self.begun.id,
