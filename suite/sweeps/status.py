@@ -144,7 +144,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     if (
         seen is None
         or seen["running"] != active
-        or not (active or _size(journal) == seen["journal"])
+        or not (active or seen["journal"] == _stamp(journal))
     ):
         state = SweepState().read(journal)
         if state.begun is None:
@@ -161,7 +161,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
 def keep(folder: Path, seen: Mapping[str, Any]) -> None:
     """Write how far a sweep is beside its journal, for those who watch: nothing is rebuilt from it."""
     with suppress(OSError):  # no sweep ends because nobody can watch it
-        text = json.dumps({**seen, "journal": _size(folder / JOURNAL)})
+        text = json.dumps({**seen, "journal": _stamp(folder / JOURNAL)})
         write_whole(folder / STATUS, text)
 
 
@@ -174,8 +174,9 @@ def _kept(folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size
+def _stamp(path: Path) -> list[int]:
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns]
 
 
 def ask(storage: Path, name: str, word: str) -> bool:

@@ -76,5 +76,5 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled", deadline: Any
 def swept(folder: Path, name: str = "s", **given: Any) -> SweepPaths:
     """A finished sweep in the storage `folder`/runs."""
     place = SweepPaths(folder / "runs", name)
-    play(Sweep("s", little(**given), place, resume=False))
+    play(Sweep("s", little(**given), place))
     return place

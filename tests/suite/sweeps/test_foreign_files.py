@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from suite.results.table import FILE, TrialTable, read, write
 from suite.sweeps.journal.paths import MARKER, SweepPaths
-from suite.sweeps.recording.finish import Finish
-from suite.sweeps.recording.sweep_table import SweepTable
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.sweep import Sweep
+from suite.sweeps.tables import SweepTable
 from suite.tracking.store import Store
 from tests.support.commands import SINGLY, document, fault, records, study_file, suite_here
 from tests.support.foreign import contents, little, play, put, swept
@@ -171,14 +171,14 @@ def test_a_sweep_that_is_refused_before_its_first_trial_leaves_no_folder(tmp_pat
         act(place, "refused", None)
     assert not place.folder.exists()
     assert not (tmp_path / "ck" / "s").exists()
-    play(Sweep("s", little(), place, resume=False))
+    play(Sweep("s", little(), place))
 
 
 def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = SweepPaths(tmp_path / "runs", "s")
-    play(Sweep("s", little(), place, resume=False), 1)
+    play(Sweep("s", little(), place), 1)
     tuned = put(place.folder / "tuned" / "digits" / "iid" / "logreg" / "fedavg.yaml")
     word = put(place.folder / "control")
     stopped = suite_here("stop", "s", cwd=tmp_path, code=2)
@@ -196,19 +196,19 @@ def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
 
 def test_two_sweeps_of_one_name_do_not_share_a_folder_of_checkpoints(tmp_path: Path) -> None:
     one, two = (SweepPaths(tmp_path / root, "s", checkpoints=str(tmp_path / "ck")) for root in "ab")
-    play(Sweep("s", little(), one, resume=False), 1)
+    play(Sweep("s", little(), one), 1)
     before = contents(tmp_path / "ck")
     with pytest.raises(UserError, match="another sweep of this name has the folder"):
-        Sweep("s", little(), two, resume=False)
+        Sweep("s", little(), two)
     assert contents(tmp_path / "ck") == before
     play(Sweep("s", little(), one, resume=True))
     assert not (tmp_path / "ck" / "s").exists()
-    play(Sweep("s", little(), two, resume=False))
+    play(Sweep("s", little(), two))
 
 
 def test_a_folder_that_keeps_files_of_others_is_the_sweeps_still(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
-    play(Sweep("s", little(), place, resume=False), 1)
+    play(Sweep("s", little(), place), 1)
     put(tmp_path / "ck" / "s" / "notes.txt")
     play(Sweep("s", little(), place, resume=True))
     assert set(contents(tmp_path / "ck")) == {"s/notes.txt", f"s/{MARKER}"}
@@ -218,7 +218,7 @@ def test_a_folder_that_keeps_files_of_others_is_the_sweeps_still(tmp_path: Path)
 
 def test_checkpoints_without_a_marker_are_of_no_sweep(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
-    play(Sweep("s", little(), place, resume=False), 1)
+    play(Sweep("s", little(), place), 1)
     (tmp_path / "ck" / "s" / MARKER).unlink()
     before = contents(tmp_path / "ck")
     with pytest.raises(UserError, match="holds files and no sweep made it"):
@@ -228,7 +228,7 @@ def test_checkpoints_without_a_marker_are_of_no_sweep(tmp_path: Path) -> None:
 
 def test_checkpoints_may_lie_in_the_sweeps_own_folder(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "runs"))
-    play(Sweep("s", little(), place, resume=False), 1)
+    play(Sweep("s", little(), place), 1)
     play(Sweep("s", little(), place, resume=True))
     assert place.begun
     assert list(place.folder.glob("tuned/**/fedavg.yaml"))
@@ -236,7 +236,7 @@ def test_checkpoints_may_lie_in_the_sweeps_own_folder(tmp_path: Path) -> None:
 
 def test_a_name_is_quoted_in_a_uri(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "a #1 50%?", checkpoints=(tmp_path / "ck").as_uri())
-    play(Sweep("s", little(), place, resume=False), 1)
+    play(Sweep("s", little(), place), 1)
     assert (tmp_path / "ck" / "a #1 50%?" / MARKER).exists()
 
 
@@ -249,8 +249,8 @@ def test_records_of_a_sweep_whose_folder_is_gone_stay(tmp_path: Path) -> None:
     place = swept(tmp_path)
     before = {run.run_id for run in records(tmp_path)}
     place.folder.rename(tmp_path / "aside")
-    with pytest.raises(UserError, match="whose folder there is gone: choose another --name"):
-        Sweep("s", little(), place, resume=False)
+    with pytest.raises(UserError, match="whose folder is gone: choose another --name"):
+        play(Sweep("s", little(), place))
     assert {run.run_id for run in records(tmp_path)} == before
     assert not place.folder.exists()
 
@@ -274,21 +274,26 @@ def two_entries(tmp_path: Path) -> SweepPaths:
 
 
 @pytest.mark.parametrize(
-    "where", [(Finish, "_publish"), (Store, "delete"), (Store, "set_status"), (SweepTable, "write")]
+    "where",
+    [(SweepRecording, "_publish"), (Store, "delete"), (Store, "set_status"), (SweepTable, "write")],
 )
 def test_a_harvest_cut_off_leaves_the_former_one_whole(two_entries: SweepPaths, where: Any) -> None:
     def tuned() -> list[bool]:
         done = suite_here("tuned", "list", "--json", cwd=two_entries.storage.parent)
         return sorted(t["provenance"]["date"].startswith("former") for t in document(done))
 
+    finish = Sweep._finish
+
     def cut(*given: Any) -> None:
         raise CutError
 
+    def finishes(sweep: Sweep) -> None:
+        with patch.object(*where, cut), pytest.raises(CutError):
+            finish(sweep)
+
     sweep = Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True)
-    sweep.recording.open()
-    with patch.object(*where, cut), pytest.raises(CutError):
-        sweep._finish()
-    sweep.journal.close()
+    with patch.object(Sweep, "_finish", finishes):
+        play(sweep)
     assert tuned() == [True] * 2
     board = suite_here("leaderboard", "--json", cwd=two_entries.storage.parent)
     assert len(document(board)["rows"]) == 2
