@@ -1,7 +1,7 @@
 """A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -58,20 +58,19 @@ class SweepRequest:
 
     def read(self) -> tuple[str, Study]:
         """Return the study's name and content; raises `UserError` with every fault of its form."""
-        return self._read(self._changes(self._read))
+        return self._read(self.resume)
 
-    def _changes(self, read: Callable[[Mapping[str, Any]], tuple[str, Study]]) -> dict[str, Any]:
-        """Return what is changed of the study, which `read` reads."""
-        if not self.smoke:
-            return dict(self.changes)
-        shape = {k: v for k, v in self.changes.items() if k in (*LISTS, "scheduler")}
-        return small(read(shape)[1]) | dict(self.changes)
+    def _read(self, resume: bool) -> tuple[str, Study]:
+        changes = dict(self.changes)
+        if self.smoke:
+            shape = {k: v for k, v in changes.items() if k in (*LISTS, "scheduler")}
+            changes = small(self._changed(shape, resume)[1]) | changes
+        return self._changed(changes, resume)
 
-    def _read(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
-        begun = resumed_study(self.paths, changes) if self.resume else None
-        return begun or self._given(changes)
-
-    def _given(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
+    def _changed(self, changes: Mapping[str, Any], resume: bool) -> tuple[str, Study]:
+        begun = resumed_study(self.paths, changes) if resume else None
+        if begun is not None:
+            return begun
         if isinstance(self.study, str):
             return read_study(self.study, changes)
         name = self.paths.name
@@ -107,32 +106,26 @@ class SweepRequest:
             say(note)
         return result
 
-    def differences(self, content: Study) -> list[str]:
-        """Say where the study of a resumed sweep is not what its file and the options have now, which it does
+    def differences(self, content: Study) -> Iterator[str]:
+        """Yield where the study of a resumed sweep is not what its file and the options have now, which it does
         not go by.
         """
+        there: dict[str, Any] = {}
         with suppress(UserError):  # the file may be gone
-            mine, there = flat(content), flat(self._given(self._changes(self._given))[1])
-            where = self.study if isinstance(self.study, str) else "the study given"
-            return [
-                f"{key} is {mine[key]}, not {there[key]} as in {where}: options extend a sweep."
-                for key in mine
-                if mine[key] != there[key]
-            ]
-        return []
+            there = complete(self._read(resume=False)[1])
+        mine = complete(content)
+        for keys in (mine, there):
+            keys |= keys.pop("settings", {})
+        where = self.study if isinstance(self.study, str) else "the study given"
+        for key, value in mine.items():
+            if value != there.get(key, value):
+                yield f"{key} is {value}, not {there[key]} as in {where}: options extend a sweep."
 
 
 def usual_name(study: str | Path, smoke: bool) -> str:
     """Return the name of a sweep that is given none: that of its study, so that a smoke test leaves it free."""
     path = Path(os.path.abspath(study))  # `.` and `..` have no name of their own
     return path.stem + "-smoke" * smoke
-
-
-def flat(study: Study) -> dict[str, Any]:
-    """Return a study's keys, those of its settings among them, with their values."""
-    keys = complete(study)
-    settings = keys.pop("settings")
-    return {**keys, **settings}
 
 
 def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:

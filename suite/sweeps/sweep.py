@@ -136,12 +136,10 @@ class Sweep:
             )
         if not written:
             left = len(self.state.ended.keys() - self.state.recorded.keys())
-            what = (
-                f"{left} of the trials that have ended are not"
-                if left
-                else "the leaderboard is not"
+            what = f"{left} of the trials that have ended" if left else "all of the leaderboard"
+            say(
+                f"{self.store.uri} has not {what} yet: the journal has all, and --resume records it"
             )
-            say(f"{what} in {self.store.uri} yet: the journal has all, and --resume records it")
         elif complete:
             self.paths.clear_checkpoints(self.search.requests)
         ending = "" if complete and written else self.control.ending
@@ -150,11 +148,8 @@ class Sweep:
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
         """Return what the entries start from: as journaled, and looked up for those that are new."""
-        warm = dict(self.state.begun.warm) if self.state.begun else {}
-        where, new = (
-            self.study.warm_start,
-            [entry for entry in self.entries if entry.id not in warm],
-        )
+        where, warm = self.study.warm_start, dict(self.state.begun.warm) if self.state.begun else {}
+        new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:
             return warm
         if where == NEAREST:
@@ -173,9 +168,8 @@ class Sweep:
         state = self.state.read(self.paths.journal)
         self.control.clear()
         self.id = state.id or uuid.uuid4().hex
-        self.search = SweepSearch(
-            self.entries, self.study, state.begun.lag if state.begun else LAG, warm
-        )
+        lag = state.begun.lag if state.begun else LAG
+        self.search = SweepSearch(self.entries, self.study, lag, warm)
         results = state.ended.items()
         if "rounds_to_target" in self.study.constraints:
             # What a search goes by is else in a trial's end.
