@@ -155,25 +155,17 @@ def _over(rows: Rows) -> bool:
     return all(row["done"] >= row["planned"] for row in rows)
 
 
-def _place(row: Mapping[str, Any]) -> Scenario:
-    return Scenario(*(row[part] for part in Scenario._fields))
-
-
-def _scenarios(rows: Rows) -> dict[Scenario, Rows]:
+def _scenarios(rows: Rows) -> dict[str, Rows]:
     """Return the entries of each scenario, in the order of the study."""
-    scenarios: dict[Scenario, list[Mapping[str, Any]]] = defaultdict(list)
+    scenarios: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        scenarios[_place(row)].append(row)
+        scenarios[" · ".join(row[part] for part in Scenario._fields)].append(row)
     return dict(scenarios)
 
 
 def _names(rows: Rows) -> tuple[str, dict[str, str]]:
     """Return what all entries have in common of data set, model and level, and each one's name without it."""
-    columns = list(zip(*map(_place, rows), strict=True))
-    differ = [at for at, values in enumerate(columns) if len(set(values)) > 1]
-    common = [values[0] for at, values in enumerate(columns) if at not in differ]
-    names = {}
-    for row in rows:
-        own = [_place(row)[at] for at in differ]
-        names[row["entry_id"]] = " · ".join([row["name"], *own])
+    differ = [part for part in Scenario._fields if len({row[part] for row in rows}) > 1]
+    common = [rows[0][part] for part in Scenario._fields if part not in differ]
+    names = {row["entry_id"]: " · ".join(row[part] for part in ("name", *differ)) for row in rows}
     return " · ".join(common), names

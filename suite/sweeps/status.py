@@ -153,6 +153,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     word = Control(folder).asked
     return {
         **{key: value for key, value in seen.items() if key != "journal"},
+        "name": name,  # a folder may have been copied
         "idle_seconds": round(time.time() - journal.stat().st_mtime, 1),
         "asked_to": word if word in WORDS else None,
     }

@@ -211,6 +211,13 @@ class Sweep:
         except (MlflowException, UnreadableError) as error:
             why = str(error).splitlines()[0][:300]
             raise HaltedError(f"tracking store {self.store.uri} cannot be written: {why}") from None
+        self.table.about |= {
+            "cut": "",
+            "code": self.recording.code,
+            "experiment": self.recording.experiment,
+            "run_id": self.recording.sweep_run,
+            **({"study_file": self.study_file} if self.study_file else {}),
+        }
         records = self.records = Records(self.recording, self.control, self.progress)
         self._record_former()
         complete = False
@@ -370,19 +377,12 @@ class Sweep:
     def _write_table(self, ended: float | None = None) -> None:
         with self._looking:
             finals = self.search.current_finals if ended else self.state.current_finals
-        self.table.about |= {
-            "cut": self.cut,
-            "code": self.recording.code,
-            "experiment": self.recording.experiment,
-            "run_id": self.recording.sweep_run,
-        }
-        if self.study_file:
-            self.table.about["study_file"] = self.study_file
         path = self.table.write(finals, ended)
         upload(self.store, self.recording.sweep_run, path)
 
     def _finish(self) -> None:
         """Draw the leaderboard, bring in what is tuned, and close the records."""
+        self.table.about["cut"] = self.cut
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
         finals = self.search.current_finals

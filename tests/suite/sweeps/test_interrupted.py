@@ -57,7 +57,10 @@ def test_it_ends_soon_and_says_what_is_left(
         result = swept(paths)
     gate.set()
     assert (result.ending, result.leaderboard) == ("interrupted", None)
-    assert " has not 5 of the trials that have ended yet: the journal has all" in capsys.readouterr().err
+    assert (
+        " has not 5 of the trials that have ended yet: the journal has all"
+        in capsys.readouterr().err
+    )
     result = swept(paths, resume=True)
     assert result.ending == ""
     runs = Store(None, paths.storage).find(sweep="s")
