@@ -187,7 +187,14 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
 
     Raises one `UserError` with every key that is none.
     """
-    rest = dict(_single(given))
+    rest: dict[str, Any] = {}
+    for key, value in given.items():
+        if (
+            isinstance(value, Mapping) and key in PARTS
+        ):  # of these only the keys that are given are replaced
+            rest |= {f"{key}.{inner}": each for inner, each in value.items()}
+        else:
+            rest[key] = list(value) if isinstance(value, tuple) else value
     checkpoints = rest.pop(CHECKPOINTS, None)
     resources = Resources.taken(rest, address)
     faults = Faults("sweep")
@@ -204,15 +211,6 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
             faults.add(key, value, _nearest(key))
     faults.check()
     return Changes(study, resources, checkpoints)
-
-
-def _single(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the keys one by one: of a mapping only the keys that it has are replaced."""
-    for key, value in given.items():
-        if isinstance(value, Mapping) and key in PARTS:
-            yield from ((f"{key}.{inner}", each) for inner, each in value.items())
-        else:
-            yield key, list(value) if isinstance(value, tuple) else value
 
 
 def _range(value: Any) -> Any:

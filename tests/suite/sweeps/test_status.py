@@ -17,7 +17,7 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState
 from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.running import Pace, Running
+from suite.sweeps.running import Running
 from suite.sweeps.status import keep, standing, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
@@ -242,15 +242,30 @@ def test_what_was_kept_is_forgotten_once_the_journal_is_another(
     assert status(folder.parent, "night")["expected"] == 10
 
 
-def test_a_pace_is_not_known_before_anything_moved() -> None:
-    pace = Pace()
-    assert pace.rate(10.0, 5.0) is None
-    pace.begin(10.0, 1.0, 4)
-    pace.begin(11.0, 1.0, 1)
-    assert pace.rate(10.0, 4.0) is None
-    assert pace.rate(12.0, 4.0) is None
-    assert pace.rate(12.0, 4.04) is None, "a resumed trial's first rounds on a busy machine"
-    assert pace.rate(12.0, 8.0) == 2.0
+def test_a_pace_is_not_known_before_anything_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four trials of 50 rounds run when the first is over."""
+    clock = [0.0]
+    monkeypatch.setattr("suite.sweeps.running.time.monotonic", lambda: clock[0])
+    running = Running({"a": ("accuracy", 50)})
+    requests = [asked("a", index).request for index in range(4)]
+    for request in requests:
+        running.began(request)
+
+    def pace(at: float) -> float | None:
+        clock[0] = at
+        return running.now()[1]
+
+    assert pace(5.0) is None
+    clock[0] = 10.0
+    running.over(requests[0])
+    assert pace(10.0) is None
+    for request in requests[1:]:
+        running.over(request)
+    assert pace(12.0) is None
+    running.reported(requests[0], TrialResult(Status.RUNNING, history=[{"round": 2}]))
+    assert pace(12.0) is None, "a resumed trial's first rounds on a busy machine"
+    running.reported(requests[0], TrialResult(Status.RUNNING, history=[{"round": 25}]))
+    assert pace(12.0) == 0.25
 
 
 @pytest.mark.parametrize(
