@@ -73,8 +73,8 @@ class SweepRecording:
     def __post_init__(self) -> None:
         self.entries = {first.entry.id: first.entry for first in self.search.firsts}
         self.code = plugins.hashes(self.study.sampler, *sorted(self.search.code))
-        # Of these a run may be in the store that nobody knows of: a write failed, perhaps its answer alone.
-        self._doubtful: set[str] = set()
+        # The runs of trials whose writing failed, which are written anew, and of those that are shown, as far as they are.
+        self._half: dict[str, str] = {}
         self._shown: dict[str, tuple[str, int]] = {}
 
     def open(self) -> None:
@@ -119,12 +119,13 @@ class SweepRecording:
             )
         return runs[0] if runs else None
 
-    def close(self, status: str) -> None:
-        """Set the status of the sweep's run; trials that still run are shown no more."""
+    def close(self, status: str, rows: Iterable[str] = ()) -> None:
+        """Set the status of the sweep's run, and of its leaderboard's `rows`; trials that still run are shown no more."""
         for run_id, _ in self._shown.values():
             self.store.delete(run_id)
         self._shown.clear()
-        self.store.set_status(self.sweep_run, status)
+        for run_id in (*rows, self.sweep_run):
+            self.store.set_status(run_id, status)
 
     def delete(self) -> None:
         """Remove the run of the sweep."""
@@ -139,23 +140,30 @@ class SweepRecording:
         if self._anew:
             return [*ended]
         for run_id in set(former) - set(self.recorded.values()):
-            for run in self.store.beginning_with(run_id):
-                self._remove(run)
-        half = {run.run_id for run in self.store.find(status="RUNNING", sweep=self.name)}
-        for run_id in half - {self.sweep_run}:
-            self.store.delete(run_id)
+            self._remove(run_id)
+        half = self._running()
+        for run_id in half:
+            self._remove(run_id)
         return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
+
+    def _running(self) -> set[str]:
+        """Return the runs that are not whole, a request among them that a server took and lost the answer to."""
+        runs = self.store.find(status="RUNNING", sweep=self.name)
+        return {run.run_id for run in runs} - {self.sweep_run}
 
     def record(
         self, request: TrialRequest, outcome: TrialResult, note: Callable[[str], None]
     ) -> None:
         """Write one ended trial. `note` journals its run once it is begun: one that stays RUNNING is written anew."""
-        spec = self.search.spec(request)
+        trial_id, spec = request.trial_id, self.search.spec(request)
         kind = RunKind.SEARCH if request.counted else RunKind.FINAL
         tags = run_tags(kind, spec, outcome) | self._names(request)
-        run_id, seen = self._shown.pop(request.trial_id, ("", -1))
+        run_id, seen = self._shown.pop(trial_id, ("", -1))
+        if trial_id in self._half:
+            self._remove(self._half.pop(trial_id))
         if not run_id:
             run_id = self._begin(request, tags, outcome.seconds)
+        self._half[trial_id] = run_id
         note(run_id)
         params = spec_params(spec)
         if request.counted:  # the settings are its study's, but for those that were searched
@@ -164,7 +172,7 @@ class SweepRecording:
         self.store.log(run_id, params, [*news, *self._ends(request, outcome)], tags)
         status = "FAILED" if outcome.status == Status.FAILED else "FINISHED"
         self.store.set_status(run_id, status)
-        self._doubtful.discard(request.trial_id)
+        del self._half[trial_id]
 
     def show(self, request: TrialRequest, history: History) -> None:
         """Write what a running trial reported and is not there yet, in a run that becomes its record."""
@@ -180,24 +188,20 @@ class SweepRecording:
             self._shown[request.trial_id] = run_id, int(news[-1]["round"])
 
     def _begin(self, request: TrialRequest, tags: Mapping[str, Any], seconds: float = 0.0) -> str:
-        """Begin a trial's run, and return its id; what a write of it that failed left is removed first."""
-        if request.trial_id in self._doubtful:
-            for run in self.store.find(sweep=self.name, trial_id=request.trial_id):
-                self._remove(run)
-        self._doubtful.add(request.trial_id)
         searched = request.kind == TrialKind.SEARCH
         number = f"trial {request.index}" if searched else f"seed {request.seed}"
         parts = self.entries[request.entry_id].name, request.replicate, number
         name = " · ".join(filter(None, parts))
         return self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
 
-    def _remove(self, run: Record) -> None:
-        """Remove a trial's run, and the model that was kept with it."""
-        if self.study.save == "best":
-            from suite.tracking.models import delete_models  # MLflow's models take time
+    def _remove(self, run_id: str) -> None:
+        """Remove a run, where it is, and the model that was kept with it."""
+        for run in self.store.beginning_with(run_id):
+            if self.study.save == "best":
+                from suite.tracking.models import delete_models  # MLflow's models take time
 
-            delete_models(self.store, run)
-        self.store.delete(run.run_id)
+                delete_models(self.store, run)
+            self.store.delete(run.run_id)
 
     def _names(self, request: TrialRequest) -> dict[str, str]:
         """Return the tags that say which trial a run is of."""
@@ -229,19 +233,17 @@ class SweepRecording:
         return [{"round": last["round"], **values}]
 
     def bring_in(
-        self, tables: Tables, finals: Collection[str], folder: Path
+        self, tables: Tables, finals: set[str], folder: Path, former: Iterable[str]
     ) -> tuple[Leaderboard | None, dict[str, dict[str, str]]]:
         """Write a run of each row of the leaderboard, and the tuned files below a folder: of the `finals`, the final runs of what
         is best now; those of former bests are set aside. Return the leaderboard, None when no entry has a final run, and the
         run and the tuned file of each entry.
 
-        The former rows are removed last, so that there are some whenever this is cut off.
+        The `former` rows are removed once there are new ones, which are RUNNING until the sweep's table names them: what is
+        cut off before is removed by who resumes.
         """
-        former = self.store.find(sweep=self.name, kind=RunKind.LEADERBOARD)
-        # Requests that a server took, and lost the answer to.
-        for run in self.store.find(status="RUNNING", sweep=self.name):
-            if run.run_id != self.sweep_run:
-                self.store.delete(run.run_id)
+        for run_id in self._running():
+            self._remove(run_id)
         self._set_aside(finals)
         board, brought_in = None, dict[str, dict[str, str]]()
         if (tables.finals["status"] != "failed").any():
@@ -250,22 +252,20 @@ class SweepRecording:
                 tuned = tuned_of(tables, row, board.rows)
                 run_id = self._publish(row, tuned, place, folder)
                 brought_in[row.entry_id] = {"row": run_id, "tuned": tuned.text()}
-        for record in former:
-            self.store.delete(record.run_id)
+        for run_id in former:
+            self._remove(run_id)
         return board, brought_in
 
-    def _set_aside(self, finals: Collection[str]) -> None:
+    def _set_aside(self, finals: set[str]) -> None:
         """Of the final runs let those count that are of what is best now, and no others."""
-        requests = self.search.requests.items()
-        if all(request.counted or trial_id in finals for trial_id, request in requests):
+        ran = [i for i, request in self.search.requests.items() if not request.counted]
+        if finals.issuperset(ran):
             return  # nothing was ever the best but what is now
         # What comes back first: at no moment is an entry without final runs.
-        for run in self.store.find(sweep=self.name, kind=RunKind.SUPERSEDED):
-            if run.tags["trial_id"] in finals:
-                self.store.log(run.run_id, tags={"kind": RunKind.FINAL})
-        for run in self.store.find(sweep=self.name, kind=RunKind.FINAL):
-            if run.tags["trial_id"] not in finals:
-                self.store.log(run.run_id, tags={"kind": RunKind.SUPERSEDED})
+        for trial_id in sorted(ran, key=lambda trial_id: trial_id not in finals):
+            kind = RunKind.FINAL if trial_id in finals else RunKind.SUPERSEDED
+            if trial_id in self.recorded:
+                self.store.log(self.recorded[trial_id], tags={"kind": kind})
 
     def _publish(self, row: Row, tuned: Tuned, place: int, folder: Path) -> str:
         """Write one leaderboard row as a run of its own, whose id is returned, and as a tuned file; sorted by the tag `row`, such
@@ -299,7 +299,6 @@ class SweepRecording:
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         self.store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
         self.store.log(run_id, row.params, [{**numbers(row), "round": 0}])
-        self.store.set_status(run_id, "FINISHED")
         return run_id
 
     def keep_best(self, finals: Mapping[str, TrialResult], paths: SweepPaths) -> None:

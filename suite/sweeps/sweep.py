@@ -387,10 +387,11 @@ class Sweep:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
         finals = self.search.current_finals
         tables = self.table.tables(finals, self.store.options)
-        tuned = self.paths.folder / "tuned"
-        self.board, self.table.brought_in = self.recording.bring_in(tables, finals, tuned)
-        self.recording.close("FINISHED")
+        tuned, former = self.paths.folder / "tuned", self.table.rows_in_mlflow
+        self.board, self.table.brought_in = self.recording.bring_in(tables, finals, tuned, former)
         self._write_table(time.time())
+        rows = [entry["row"] for entry in self.table.brought_in.values()]
+        self.recording.close("FINISHED", rows)
         if self.study.save == "best":
             results = {trial_id: self.state.ended[trial_id] for trial_id in sorted(finals)}
             self.recording.keep_best(results, self.paths)

@@ -87,6 +87,13 @@ class SweepTable:
             self.there = set(trial_ids) & state.ended.keys()
 
     @property
+    def rows_in_mlflow(self) -> list[str]:
+        """The runs of leaderboard rows that the last table named, or that were made since."""
+        facts = self.before.facts.entries if self.before else []
+        runs = [entry.row for entry in facts] + [new["row"] for new in self.brought_in.values()]
+        return [run_id for run_id in runs if run_id]
+
+    @property
     def due(self) -> bool:
         """Whether it is time to write it."""
         return time.monotonic() >= self._next

@@ -274,8 +274,7 @@ def two_entries(tmp_path: Path) -> SweepPaths:
 
 
 @pytest.mark.parametrize(
-    "where",
-    [(SweepRecording, "_publish"), (Store, "delete"), (Store, "set_status"), (SweepTable, "write")],
+    "where", [(SweepRecording, "_publish"), (Store, "delete"), (SweepTable, "write")]
 )
 def test_a_harvest_cut_off_leaves_the_former_one_whole(two_entries: SweepPaths, where: Any) -> None:
     def tuned() -> list[bool]:

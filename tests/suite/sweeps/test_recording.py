@@ -158,6 +158,12 @@ def test_a_record_whose_answer_is_lost_is_written_anew_and_once(
         with pytest.raises(OSError, match="lost"):
             record(sweep, request, outcome(0, 20))
     run_id = record(sweep, request, outcome(0, 20))
+    runs = store.find(sweep=sweep.name, trial_id=request.trial_id)
+    assert [run.run_id for run in runs if run.status == "FINISHED"] == [run_id]
+    # Nobody has the id of a run whose beginning had no answer: it goes when the sweep ends, or is resumed.
+    assert {run.status for run in runs} <= {"FINISHED", *["RUNNING"] * (fails == "create")}
+    again = recording_of(store, sweep.name, sweep.recorded)
+    assert again.missing([request.trial_id]) == []
     (run,) = store.find(sweep=sweep.name, trial_id=request.trial_id)
-    assert (run.run_id, run.status) == (run_id, "FINISHED")
+    assert run.run_id == run_id
     assert [at for at, _ in points(store, run_id)] == [0, 20]
