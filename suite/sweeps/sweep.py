@@ -237,17 +237,18 @@ class Sweep:
         return complete, written
 
     def _record_former(self) -> None:
-        """Record what earlier sessions left to be recorded."""
+        """Take the rows of earlier sessions that the table lacks, and record what is not recorded."""
         former = self.table.before.columns(["run_id"])["run_id"] if self.table.before else ()
-        state = self.state
-        missing = set(self.recording.missing(state.ended, filter(None, former)))
-        lacking = state.ended.keys() - self.table.there
+        missing = set(self.recording.missing(self.state.ended, filter(None, former)))
+        lacking = self.state.ended.keys() - self.table.there
+        writes: list[Callable[[], None]] = [self._write_table]
         for trial_id, outcome in events.outcomes(self.paths.journal, missing | lacking):
-            if trial_id in lacking:
-                self.table.add(self.search.requests[trial_id], outcome)
+            request = self.search.requests[trial_id]
+            self.table.add(request, outcome)
             if trial_id in missing:
-                self.records.put(partial(self._record, self.search.requests[trial_id], outcome))
-        self.records.put(self._write_table)
+                writes.append(partial(self._record, request, outcome))
+        for write in writes:  # from now on the table is of the thread that records
+            self.records.put(write)
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.driver import drive
