@@ -21,7 +21,6 @@ from suite.results.tables import Tables
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
 from suite.studies.study import Study
-from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.progress import Progress
 from suite.tracking import is_server
 from suite.tracking.recorder import Recorder
@@ -301,8 +300,13 @@ class SweepRecording:
         self.store.log(run_id, row.params, [{**numbers(row), "round": 0}])
         return run_id
 
-    def keep_best(self, finals: Mapping[str, TrialResult], paths: SweepPaths) -> None:
-        """Write the model of the final run that validated best of each entry among the sweep's models, as
+    def keep_best(
+        self,
+        finals: Mapping[str, TrialResult],
+        folder: Path,
+        written: Callable[[TrialRequest], str | None],
+    ) -> None:
+        """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
         `dataset/heterogeneity/model/algorithm/`, and log it as a model of MLflow's. Test scores choose nothing.
         """
         from suite.runs.saving import save  # these load torch
@@ -322,8 +326,8 @@ class SweepRecording:
                 continue
             best = self.search.requests[max(scores, key=scores.__getitem__)]
             spec = self.search.spec(best)
-            place = paths.models / relative_path(spec.algorithm, spec.scenario)
-            content = Checkpoint(paths.model(best.trial_id)).load()
+            place = folder / relative_path(spec.algorithm, spec.scenario)
+            content = Checkpoint(written(best) or "").load()
             if content is not None:
                 save(SavedModel.from_content(content), place)
             elif not (place.exists() and read(place).card.spec == spec):

@@ -83,6 +83,7 @@ class Sweep:
                 "does not ask for: it is damaged, or another sweep's"
             )
         self.data: dict[str, Dataset] = {}
+        self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.deadline: Deadline | None = None
         self.board: Leaderboard | None = None
@@ -123,7 +124,7 @@ class Sweep:
                 complete, written = self._run(resources)
         except UserError:
             if not self.state.requests:  # it was refused before its first trial
-                self.paths.forget()
+                self.paths.forget(self.id)
             raise
         finally:
             self.journal.close()
@@ -141,7 +142,7 @@ class Sweep:
                 f"{self.store.uri} has not {what} yet: the journal has all, and --resume records it"
             )
         elif complete:
-            self.paths.clear_checkpoints(self.search.requests)
+            self.paths.clear_checkpoints(self.id, self.search.requests)
         ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, open_tables(self.paths.storage))
@@ -167,7 +168,7 @@ class Sweep:
         # Another process may have written on before the lock was ours.
         state = self.state.read(self.paths.journal)
         self.control.clear()
-        self.id = state.id or uuid.uuid4().hex
+        self.id = state.id or self.id
         lag = state.begun.lag if state.begun else LAG
         self.search = SweepSearch(self.entries, self.study, lag, warm)
         results = state.ended.items()
@@ -270,7 +271,7 @@ class Sweep:
                     began=self._began,
                 ),
                 folder=self.paths.folder / "tune",
-                checkpoints=self.paths.checkpoint_folder,
+                checkpoints=self.paths.checkpoint_folder(self.id),
                 entries=self.entries,
                 scheduler=self.study.scheduler,
                 ended=self.state.ended,
@@ -286,7 +287,8 @@ class Sweep:
     def _model(self, request: TrialRequest) -> str | None:
         """Return where a trial leaves its final models, if the study keeps them."""
         kept = self.study.save != "none" and request.kind == TrialKind.FINAL
-        return self.paths.model(request.trial_id) if kept else None
+        folder = self.paths.checkpoint_folder(self.id)
+        return f"{folder}/{request.trial_id}.model.pt" if kept else None
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
@@ -395,7 +397,7 @@ class Sweep:
         self.recording.close("FINISHED", rows)
         if self.study.save == "best":
             results = {trial_id: self.state.ended[trial_id] for trial_id in sorted(finals)}
-            self.recording.keep_best(results, self.paths)
+            self.recording.keep_best(results, self.paths.models, self._model)
 
     def _summary(self, seconds: float) -> Summary:
         counts = Counter[tuple[bool, str]]()

@@ -1,6 +1,6 @@
 """Where a sweep keeps its files, which folders are its own, and what it removes from them.
 
-A folder that a sweep makes has a marker. One that holds anything and has none is someone else's and is
+A folder that a sweep makes has a marker. One of its name that holds anything and has none is someone else's and is
 refused; from its own a sweep removes files by their names, and the folder once nothing is left in it.
 """
 
@@ -76,10 +76,6 @@ class SweepPaths:
         """The folder of the models that `save: best` keeps."""
         return self.folder / "models"
 
-    def model(self, trial_id: str) -> str:
-        """Return where a final run leaves its models until the sweep has ended."""
-        return f"{self.checkpoint_folder}/{trial_id}.model.pt"
-
     def state(self) -> SweepState:
         """Return what its journal says of the sweep, which another process may be writing. Raises `UserError` where it is damaged."""
         return SweepState().read(self.journal) if self.begun else SweepState()
@@ -90,14 +86,16 @@ class SweepPaths:
         """
         return sessions(self.journal)[-1] if self.begun else None
 
-    @property
-    def checkpoint_folder(self) -> str:
-        """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
+    def checkpoint_folder(self, sweep_id: str) -> str:
+        """Return the path or URI of the folder of the trials' checkpoints, which all nodes must reach. Elsewhere than in
+        the sweep's own folder it is named by its id too, so that nobody else's is in the way.
+        """
         if self.checkpoints is None:
             return str(self.folder.resolve() / "checkpoints")
+        own = f"{self.name}-{sweep_id[:8]}"
         if "://" in self.checkpoints:
-            return f"{self.checkpoints}/{quote(self.name)}"
-        return f"{Path(self.checkpoints).resolve()}/{self.name}"
+            return f"{self.checkpoints}/{quote(own)}"
+        return f"{Path(self.checkpoints).resolve()}/{own}"
 
     def check(self, warm_start: str | None) -> None:
         """Raise `UserError` when a folder is someone else's, the journal is no file, the checkpoints' place
@@ -124,35 +122,9 @@ class SweepPaths:
                     raise UserError(
                         f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
                     )
-        self._check_checkpoints()
+        CheckpointFolder(self.checkpoint_folder(""))
         if warm_start not in (None, NEAREST) and not self.journal.exists():
             tuned_files(Path(str(warm_start)))
-
-    def _check_checkpoints(self) -> None:
-        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
-        if self._within(folder):
-            return
-        try:
-            names = folder.names()
-            owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
-        except OSError as error:
-            raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
-        begun = self.last_begun()
-        if owner is not None and (begun is None or owner != [begun.id]):
-            raise UserError(
-                f"checkpoints in {place}: another sweep of this name has the folder. "
-                "Choose another --name, or --set checkpoints=PLACE, or remove it if that sweep is gone"
-            )
-        if names and owner is None:
-            raise UserError(
-                f"checkpoints in {place}: the folder holds files and no sweep made it. "
-                "Choose another --name, or --set checkpoints=PLACE"
-            )
-
-    def _within(self, folder: CheckpointFolder) -> bool:
-        """Return whether checkpoints lie in the sweep's own folder, whose marker is enough."""
-        local = folder.local
-        return local is not None and local.is_relative_to(self.folder.resolve())
 
     def mark(self) -> None:
         """Make the sweep's own folder, once it was checked."""
@@ -160,31 +132,24 @@ class SweepPaths:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / MARKER).write_text(f"{ABOUT}\n")
 
-    def mark_checkpoints(self, owner: str) -> None:
-        """Make the folder of checkpoints one of the sweep with this id, once it was checked.
-
-        Raises `UserError` when it cannot be written.
-        """
-        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
-        if self._within(folder):
-            return
+    def mark_checkpoints(self, sweep_id: str) -> None:
+        """Make the folder of checkpoints. Raises `UserError` when it cannot be written."""
+        place = self.checkpoint_folder(sweep_id)
         try:
-            folder.write(MARKER, f"{ABOUT}\n{owner}\n")
+            CheckpointFolder(place).write(MARKER, f"{ABOUT}\n")
         except OSError as error:
             raise UserError(f"checkpoints in {place} cannot be written: {error}") from None
 
-    def clear_checkpoints(self, asked: Container[str]) -> None:
-        """Remove what these trials wrote, as far as it can be removed, and the folder. One that others have
-        put files into stays, with its marker: it is the sweep's still.
-        """
-        folder = CheckpointFolder(self.checkpoint_folder)
+    def clear_checkpoints(self, sweep_id: str, asked: Container[str] = ()) -> None:
+        """Remove what these trials wrote, as far as it can be removed, and the folder, unless others have put files into it."""
+        folder = CheckpointFolder(self.checkpoint_folder(sweep_id))
         with suppress(OSError):
             folder.clear(asked)
             _give_up(folder)
 
-    def forget(self) -> None:
+    def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""
-        self.clear_checkpoints(())
+        self.clear_checkpoints(sweep_id)
         for path in (
             self.journal,
             lock_of(self.journal),

@@ -22,23 +22,6 @@ from tests.support.foreign import contents, little, play, put, swept
 from trials.common.errors import UserError
 
 
-def occupied(folder: Path) -> str:
-    """What is said of a folder for checkpoints that has files of others."""
-    return (
-        f"checkpoints in {folder}: the folder holds files and no sweep made it. Choose another "
-        "--name, or --set checkpoints=PLACE"
-    )
-
-
-@pytest.mark.parametrize("plan", [(), ("--dry-run",)])
-def test_a_folder_for_checkpoints_that_holds_files_is_refused(tmp_path: Path, plan: Any) -> None:
-    put(tmp_path / "ck" / "proj" / "thesis.txt")
-    options = ("--name", "proj", "--set", "checkpoints=ck")
-    done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
-    assert fault(done) == occupied(tmp_path / "ck/proj")
-    assert contents(tmp_path) == {"ck/proj/thesis.txt": b"mine"}
-
-
 def test_a_folder_in_the_storage_that_holds_files_is_refused(tmp_path: Path) -> None:
     put(tmp_path / "runs" / "proj" / "thesis.txt")
     put(tmp_path / "runs" / "diary" / "journal.jsonl", b'{"day": 1}\n{"day": 2')
@@ -82,26 +65,21 @@ def test_a_name_that_is_none_of_a_folder(tmp_path: Path, command: str, name: str
 def test_a_sweep_removes_its_checkpoints_and_nothing_else(tmp_path: Path) -> None:
     study = study_file(tmp_path)
     put(tmp_path / "ck" / "other.txt")
-    (tmp_path / "ck" / "proj").mkdir()
     sizes = ("--algorithms", "fedavg", "--heterogeneity", "iid", "--trials", 2, "--seeds", 1)
     options = (*sizes, "--name", "proj", "--set", "checkpoints=ck", "--set", "checkpoint_seconds=0")
     seen: list[set[str]] = []
     ended = Sweep._ended
 
     def watched(sweep: Sweep, *given: Any) -> None:
-        seen.append({path.name for path in (tmp_path / "ck" / "proj").iterdir()})
+        (folder,) = (tmp_path / "ck").glob("proj-*")
+        seen.append({path.name for path in folder.iterdir()})
         put(tmp_path / "runs" / "proj" / "notes.txt")
         ended(sweep, *given)
 
     with patch.object(Sweep, "_ended", watched):
         suite_here("sweep", study, *options, *SINGLY, cwd=tmp_path)
     assert all(MARKER in names for names in seen)
-    assert contents(tmp_path / "ck") == {"other.txt": b"mine"}
-    assert not (tmp_path / "ck" / "proj").exists()
-    put(tmp_path / "ck" / "proj" / "thesis.txt")
-    again = suite_here("sweep", study, *options, "--resume", cwd=tmp_path, code=2)
-    assert fault(again) == occupied(tmp_path / "ck/proj")
-    assert contents(tmp_path / "ck") == {"other.txt": b"mine", "proj/thesis.txt": b"mine"}
+    assert [path.name for path in (tmp_path / "ck").iterdir()] == ["other.txt"]
     assert (tmp_path / "runs" / "proj" / "notes.txt").read_bytes() == b"mine"
 
 
@@ -170,7 +148,7 @@ def test_a_sweep_that_is_refused_before_its_first_trial_leaves_no_folder(tmp_pat
     with pytest.raises(UserError, match="no node"):
         act(place, "refused", None)
     assert not place.folder.exists()
-    assert not (tmp_path / "ck" / "s").exists()
+    assert not list(tmp_path.rglob(MARKER))
     play(Sweep("s", little(), place))
 
 
@@ -194,50 +172,27 @@ def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     assert place.journal.read_bytes() == b'{"day": 1}\n{"day'
 
 
-def test_two_sweeps_of_one_name_do_not_share_a_folder_of_checkpoints(tmp_path: Path) -> None:
+def test_a_folder_of_checkpoints_is_one_sweeps_alone(tmp_path: Path) -> None:
+    """Another one of its name has another, and files of others in it stay."""
     one, two = (SweepPaths(tmp_path / root, "s", checkpoints=str(tmp_path / "ck")) for root in "ab")
     play(Sweep("s", little(), one), 1)
-    before = contents(tmp_path / "ck")
-    with pytest.raises(UserError, match="another sweep of this name has the folder"):
-        Sweep("s", little(), two)
-    assert contents(tmp_path / "ck") == before
-    play(Sweep("s", little(), one, resume=True))
-    assert not (tmp_path / "ck" / "s").exists()
+    (own,) = (tmp_path / "ck").iterdir()
+    before = contents(own)
     play(Sweep("s", little(), two))
-
-
-def test_a_folder_that_keeps_files_of_others_is_the_sweeps_still(tmp_path: Path) -> None:
-    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
-    play(Sweep("s", little(), place), 1)
-    put(tmp_path / "ck" / "s" / "notes.txt")
-    play(Sweep("s", little(), place, resume=True))
-    assert set(contents(tmp_path / "ck")) == {"s/notes.txt", f"s/{MARKER}"}
-    play(Sweep("s", little(trials=4), place, resume=True))
-    assert set(contents(tmp_path / "ck")) == {"s/notes.txt", f"s/{MARKER}"}
-
-
-def test_checkpoints_without_a_marker_are_of_no_sweep(tmp_path: Path) -> None:
-    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
-    play(Sweep("s", little(), place), 1)
-    (tmp_path / "ck" / "s" / MARKER).unlink()
-    before = contents(tmp_path / "ck")
-    with pytest.raises(UserError, match="holds files and no sweep made it"):
-        Sweep("s", little(), place, resume=True)
-    assert contents(tmp_path / "ck") == before != {}
-
-
-def test_checkpoints_may_lie_in_the_sweeps_own_folder(tmp_path: Path) -> None:
-    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "runs"))
-    play(Sweep("s", little(), place), 1)
-    play(Sweep("s", little(), place, resume=True))
-    assert place.begun
-    assert list(place.folder.glob("tuned/**/fedavg.yaml"))
+    assert contents(tmp_path / "ck") == {
+        f"{own.name}/{name}": text for name, text in before.items()
+    }
+    put(own / "notes.txt")
+    for trials in (2, 4):
+        play(Sweep("s", little(trials=trials), one, resume=True))
+        assert set(contents(own)) == {"notes.txt", MARKER}
 
 
 def test_a_name_is_quoted_in_a_uri(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "a #1 50%?", checkpoints=(tmp_path / "ck").as_uri())
-    play(Sweep("s", little(), place), 1)
-    assert (tmp_path / "ck" / "a #1 50%?" / MARKER).exists()
+    sweep = Sweep("s", little(), place)
+    play(sweep, 1)
+    assert (tmp_path / "ck" / f"a #1 50%?-{sweep.id[:8]}" / MARKER).exists()
 
 
 def test_a_storage_is_made_for_its_owner_alone(tmp_path: Path) -> None:
