@@ -13,7 +13,7 @@ from suite.sweeps.recording import SweepRecording
 from suite.sweeps.request import resumed_study
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import suite_here
-from tests.support.foreign import little, play, swept
+from tests.support.foreign import contents, little, play, swept
 from trials.common.errors import UserError
 
 
@@ -23,6 +23,19 @@ def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
         place.check("nofile.yaml")
     Journal(place.journal).close()
     place.check("nofile.yaml")
+
+
+def test_opening_a_sweep_writes_nothing_and_locks_nothing(tmp_path):
+    place = SweepPaths(tmp_path / "runs", "s")
+    Sweep("s", little(), place)
+    assert not list(tmp_path.iterdir())
+    play(Sweep("s", little(), place), most=1)
+    before = contents(tmp_path)
+    opened = [Sweep("s", little(), place, resume=True) for _ in range(2)]
+    assert [len(sweep.state.ended) for sweep in opened] == [1, 1]
+    assert contents(tmp_path) == before
+    with pytest.raises(UserError, match="sweep 's' exists in"):
+        Sweep("s", little(), place)
 
 
 def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monkeypatch):
