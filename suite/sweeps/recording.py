@@ -256,7 +256,7 @@ class SweepRecording:
         return board, brought_in
 
     def _set_aside(self, finals: set[str]) -> None:
-        """Of the final runs let those count that are of what is best now, and no others."""
+        """Let those final runs count that are of what is best now, and no others."""
         ran = [i for i, request in self.search.requests.items() if not request.counted]
         if finals.issuperset(ran):
             return  # nothing was ever the best but what is now

@@ -189,9 +189,8 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
     """
     rest: dict[str, Any] = {}
     for key, value in given.items():
-        if (
-            isinstance(value, Mapping) and key in PARTS
-        ):  # of these only the keys that are given are replaced
+        if isinstance(value, Mapping) and key in PARTS:
+            # Of these only the keys that are given are replaced.
             rest |= {f"{key}.{inner}": each for inner, each in value.items()}
         else:
             rest[key] = list(value) if isinstance(value, tuple) else value

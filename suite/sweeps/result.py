@@ -71,5 +71,5 @@ class Result:
         return select_tuned(tuned_in(self.tables.of(self.summary.name).tables))
 
     def to_pandas(self) -> "pd.DataFrame":
-        """The leaderboard's rows; none where the sweep did not end."""
+        """Return the leaderboard's rows; none where the sweep did not end."""
         return self.leaderboard.to_pandas() if self.leaderboard else frame([])
