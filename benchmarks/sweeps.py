@@ -35,7 +35,7 @@ def overhead(study: str, resources: Resources) -> dict[str, Any]:
     """
     name, content = read_study(study, {})
     with scratch() as folder:
-        opened = Sweep(name, content, SweepPaths(folder, "bench"), resume=False)
+        opened = Sweep(name, content, SweepPaths(folder, "bench"))
         started = time.perf_counter()
         opened.run(resources)
         ours = time.perf_counter() - started
@@ -147,7 +147,7 @@ def parallel(study: str) -> dict[str, Any]:
 
 def _ends(name: str, study: Study, place: SweepPaths, resources: Resources) -> list[dict[str, Any]]:
     """Run a sweep; the lines of its journal by which trials ended."""
-    Sweep(name, study, place, resume=False).run(resources)
+    Sweep(name, study, place).run(resources)
     lines = [json.loads(line) for line in place.journal.read_text().splitlines()]
     return [line for line in lines if line["event"] == "end"]
 

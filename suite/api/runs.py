@@ -51,8 +51,7 @@ def sweep(
     full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
     """
     from suite.sweeps.journal.paths import SweepPaths
-    from suite.sweeps.keys import changes
-    from suite.sweeps.request import SweepRequest, usual_name
+    from suite.sweeps.request import SweepRequest, changes, usual_name
 
     given: str | Mapping[str, Any]
     if isinstance(study, str | Path):

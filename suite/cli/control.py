@@ -81,7 +81,7 @@ def _standing(one: dict[str, Any]) -> str:
     state = "running" if one["running"] else "finished" if over else "not running here"
     state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
     state += f", {one['superseded']} superseded" if one["superseded"] else ""
-    if one["running"] and one["per_minute"] is not None:
+    if one["running"] and one["seconds_left"] is not None:
         state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
     return (
         f"{one['name']}: {done}/{one['expected']} trials ({shown or 'none yet'}), "

@@ -91,8 +91,7 @@ def sweep(
     ask_where_bare("sweep", BARE)
     say(f"reading {study}")
     from suite.sweeps.journal.paths import SweepPaths
-    from suite.sweeps.keys import changes
-    from suite.sweeps.request import SweepRequest, usual_name
+    from suite.sweeps.request import SweepRequest, changes, usual_name
 
     options = {
         "algorithms": algorithms,

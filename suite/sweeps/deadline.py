@@ -68,12 +68,12 @@ class Deadline:
         at_once = max(self.slots, self._busy / max(now - self._begun, 1e-9))
         rates = {entry: seconds / rounds for entry, (seconds, rounds) in spent.items()}
         longest = work = 0.0
-        for one in search.entries.values():
-            rate = rates.get(one.entry.id, max(rates.values()))
-            trial = MARGIN * rate * one.entry.settings.rounds
-            budget = one.candidates.budget
-            further = min(search.begun(one) + 1, budget) - len(one.requests)
-            work += (further + one.open + one.planned - budget) * trial
+        for entry in search.entries.values():
+            rate = rates.get(entry.entry.id, max(rates.values()))
+            trial = MARGIN * rate * entry.entry.settings.rounds
+            budget = entry.candidates.budget
+            further = min(search.begun(entry) + 1, budget) - len(entry.requests)
+            work += (further + entry.open + entry.planned - budget) * trial
             longest = max(longest, trial)
         phases = 3 if search.study.confirm else 2
         return now + phases * longest + work / at_once >= self.at

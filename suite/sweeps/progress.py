@@ -1,7 +1,8 @@
 """Progress of a sweep: a live table on a terminal, a bar in a notebook, plain lines elsewhere, on stderr."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -11,27 +12,36 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reports.snapshot import EntrySnapshot, Snapshot, spell
+from reports.snapshot import spell
 from trials.run.outcome import ENDINGS
 from trials.run.scenario import Scenario
+from trials.scoring.metrics import TASKS
 
-LINE_SECONDS, TABLE_SECONDS = 5.0, 0.5
-"""How often a line is said, and a table drawn."""
+SECONDS = 1.0
+"""How often it is looked, and what is seen is drawn and kept."""
+LINES = 5
+"""Of so many looks one makes a line, where nothing can be drawn."""
 AROUND = 10
 """Lines of a screen that are no rows of the table."""
+Standing = Mapping[str, Any]
+"""How far a sweep is, as `suite.sweeps.status.standing` says it."""
+Rows = Sequence[Mapping[str, Any]]
 
 
 class Progress:
-    """A display of the snapshot that `look` takes, drawn again and again from a thread of its own.
+    """A display of how far a sweep is, which `look` tells, drawn again and again from a thread of its own, which hands
+    it to `keep` as well.
 
     `waiting` says what the sweep waits for, and `unrecorded` is how many records are still to be written.
     """
 
-    def __init__(self, look: Callable[[], Snapshot]) -> None:
-        self.look, self.waiting, self.unrecorded = look, "", 0
+    def __init__(
+        self, look: Callable[[], Standing], keep: Callable[[Standing], object] = lambda seen: None
+    ) -> None:
+        self.look, self.keep, self.waiting, self.unrecorded = look, keep, "", 0
         first = look()
-        self.name = first.name
-        self._said = _over(first)
+        self.name = first["name"]
+        self._said = {place for place, rows in _scenarios(first["best"]).items() if _over(rows)}
         self._console = Console(stderr=True, emoji=False)
         self._done = threading.Event()
         self._live: Live | None = None
@@ -63,72 +73,73 @@ class Progress:
         self._say(f"{self.name}: {text}")
 
     def _watch(self) -> None:
-        drawn = self._live or self._bar
-        while not self._done.wait(TABLE_SECONDS if drawn else LINE_SECONDS):
-            self._show()
+        looks = 0
+        while not self._done.wait(SECONDS):
+            looks += 1
+            self._show(line=looks % LINES == 0)
 
-    def _show(self) -> None:
+    def _show(self, line: bool = True) -> None:
         seen = self.look()
-        over = _over(seen)
-        for scenario, entries in seen.scenarios.items():
-            if scenario in over - self._said:
-                ranked = sorted((-e.sign * e.best, e.name) for e in entries if e.best is not None)
+        self.keep(seen)
+        for place, rows in _scenarios(seen["best"]).items():
+            if place not in self._said and _over(rows):
+                self._said.add(place)
+                sign = TASKS[rows[0]["metric"]].sign
+                ranked = sorted(
+                    (-sign * row["best"], row["name"]) for row in rows if row["best"] is not None
+                )
                 leader = [f", best on validation: {name} {abs(best):.4f}" for best, name in ranked]
-                self.note(f"{scenario} is done{''.join(leader[:1])}")
-        self._said |= over
+                self.note(f"{place} is done{''.join(leader[:1])}")
         if self._live:
             self._live.update(self._table(seen), refresh=True)
         elif self._bar:
             self._bar.update(self._drawn(seen), raw=True)
-        else:
+        elif line:
             self._say(self._line(seen))
 
-    def _drawn(self, seen: Snapshot) -> dict[str, str]:
+    def _drawn(self, seen: Standing) -> dict[str, str]:
         """Return the bar that a notebook shows."""
-        line = self._line(seen)
-        bar = f'<progress value="{seen.done}" max="{seen.planned}"></progress> {escape(line)}'
+        line, done = self._line(seen), _done(seen)
+        bar = f'<progress value="{done}" max="{seen["expected"]}"></progress> {escape(line)}'
         return {"text/html": bar, "text/plain": line}
 
-    def _line(self, seen: Snapshot) -> str:
-        counts = seen.counts
-        states = ", ".join(f"{counts[s]} {s}" for s in ENDINGS if counts[s])
-        text = f"{seen.name}: {seen.done}/{seen.planned} trials ({states or 'starting'})"
-        text += f", {counts['running']} running"
-        if (processes := seen.processes) < counts["running"]:
-            text += f" in {processes} process{'es' * (processes > 1)}"
-        text += f", {60 * (seen.per_second or 0):.0f} trials/min"
-        if seen.seconds_left is not None:
-            text += f", about {spell(seen.seconds_left)} left"
-        if seen.done and self.unrecorded and not counts["running"]:
+    def _line(self, seen: Standing) -> str:
+        done, running = _done(seen), seen["running_trials"]
+        states = ", ".join(f"{seen[state]} {state}" for state in ENDINGS if seen[state])
+        text = f"{seen['name']}: {done}/{seen['expected']} trials ({states or 'starting'})"
+        text += f", {running} running"
+        text += f", {seen['per_minute'] or 0:.0f} trials/min"
+        if seen["seconds_left"] is not None:
+            text += f", about {spell(seen['seconds_left'])} left"
+        if done and self.unrecorded and not running:
             text += f", {self.unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
 
-    def _table(self, seen: Snapshot) -> Group:
-        counts = seen.counts
-        states = [state for state in ENDINGS[1:] if counts[state]]
-        common, names = _names(seen.entries)
+    def _table(self, seen: Standing) -> Group:
+        rows: Rows = seen["best"]
+        states = ["running", *(state for state in ENDINGS[1:] if seen[state])]
+        common, names = _names(rows)
         table = Table(expand=True)
         table.add_column(f"entry ({common})" if common else "entry", ratio=1)
-        for name in ("done", "running", *states, "best val"):
-            table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
-        shown = list(seen.entries)
+        for head in ("done", *states, "best val"):
+            table.add_column(head, justify="right", no_wrap=True, min_width=len(head))
         room = max(5, self._console.height - AROUND)
-        if len(shown) > room:
-            shown = sorted(shown, key=lambda entry: -len(entry.running))[:room]
-        for entry in shown:
-            count, best = entry.counts, entry.best
+        shown = rows
+        if len(rows) > room:
+            shown = sorted(rows, key=lambda row: -row["running"])[:room]
+        for row in shown:
             table.add_row(
-                Text(names[entry.entry_id], overflow="fold"),
-                f"{entry.done}/{entry.planned}",
-                *(str(count[state] or "") for state in ("running", *states)),
-                "" if best is None else f"{best:.4f}",
+                Text(names[row["entry_id"]], overflow="fold"),
+                f"{row['done']}/{row['planned']}",
+                *(str(row[state] or "") for state in states),
+                "" if row["best"] is None else f"{row['best']:.4f}",
             )
         below = Table.grid(expand=True)
-        if hidden := [entry for entry in seen.entries if entry not in shown]:
-            over = sum(entry.over for entry in hidden)
+        if hidden := [row for row in rows if row not in shown]:
+            over = sum(row["done"] >= row["planned"] for row in hidden)
             done = f", {over} of them done" * (over > 0)
             below.add_row(f"... and {len(hidden)} more entries{done}")
-        below.add_row(ProgressBar(total=seen.planned, completed=seen.done))
+        below.add_row(ProgressBar(total=seen["expected"], completed=_done(seen)))
         below.add_row(Text(self._line(seen), overflow="fold"))
         return Group(table, below)
 
@@ -136,15 +147,25 @@ class Progress:
         self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-def _over(seen: Snapshot) -> set[Scenario]:
-    """Return the scenarios of which all trials have ended."""
-    return {place for place, entries in seen.scenarios.items() if all(e.over for e in entries)}
+def _done(seen: Standing) -> int:
+    return int(seen["ended"] - seen["superseded"])
 
 
-def _names(entries: Sequence[EntrySnapshot]) -> tuple[str, dict[str, str]]:
+def _over(rows: Rows) -> bool:
+    return all(row["done"] >= row["planned"] for row in rows)
+
+
+def _scenarios(rows: Rows) -> dict[str, Rows]:
+    """Return the entries of each scenario, in the order of the study."""
+    scenarios: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        scenarios[" · ".join(row[part] for part in Scenario._fields)].append(row)
+    return dict(scenarios)
+
+
+def _names(rows: Rows) -> tuple[str, dict[str, str]]:
     """Return what all entries have in common of data set, model and level, and each one's name without it."""
-    columns = list(zip(*(entry.scenario for entry in entries), strict=True))
-    differ = [at for at, values in enumerate(columns) if len(set(values)) > 1]
-    common = [values[0] for at, values in enumerate(columns) if at not in differ]
-    names = {e.entry_id: " · ".join([e.name, *(e.scenario[i] for i in differ)]) for e in entries}
+    differ = [part for part in Scenario._fields if len({row[part] for row in rows}) > 1]
+    common = [rows[0][part] for part in Scenario._fields if part not in differ]
+    names = {row["entry_id"]: " · ".join(row[part] for part in ("name", *differ)) for row in rows}
     return " · ".join(common), names

@@ -1,13 +1,15 @@
 """A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from suite.console import say
+from suite.execution.resources import Resources, local_slots
 from suite.studies.study import (
     LISTS,
     Study,
@@ -23,10 +25,10 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
-from trials.common.errors import UserError
-
-if TYPE_CHECKING:
-    from suite.execution.resources import Resources
+from trials import algorithms
+from trials.common.errors import UserError, unknown
+from trials.common.names import number, split_top
+from trials.settings import Settings
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides what it has a number of."""
@@ -34,6 +36,11 @@ COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
 FREE = ("retries", "pack", "description", "target", "margin")
 """What may be otherwise: no search depends on it, but for a `target` that costs are counted to."""
+
+PARTS = ("settings", "search", "constraints", "confirm")
+"""The keys of a study whose own keys are replaced one by one."""
+CHECKPOINTS = "checkpoints"
+RANGE = "must be LOW..HIGH, as in search.lr=0.001..10; [A, B] for choices; or a range as a study writes it"
 
 
 @dataclass(frozen=True)
@@ -51,84 +58,74 @@ class SweepRequest:
 
     def read(self) -> tuple[str, Study]:
         """Return the study's name and content; raises `UserError` with every fault of its form."""
-        return self._read(self._changes(self._read))
+        return self._read(self.resume)
 
-    def _changes(self, read: Callable[[Mapping[str, Any]], tuple[str, Study]]) -> dict[str, Any]:
-        """Return what is changed of the study, which `read` reads."""
-        if not self.smoke:
-            return dict(self.changes)
-        shape = {k: v for k, v in self.changes.items() if k in (*LISTS, "scheduler")}
-        return small(read(shape)[1]) | dict(self.changes)
+    def _read(self, resume: bool) -> tuple[str, Study]:
+        changes = dict(self.changes)
+        if self.smoke:
+            shape = {k: v for k, v in changes.items() if k in (*LISTS, "scheduler")}
+            changes = small(self._changed(shape, resume)[1]) | changes
+        return self._changed(changes, resume)
 
-    def _read(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
-        begun = resumed_study(self.paths, changes) if self.resume else None
-        return begun or self._given(changes)
-
-    def _given(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
+    def _changed(self, changes: Mapping[str, Any], resume: bool) -> tuple[str, Study]:
+        begun = resumed_study(self.paths, changes) if resume else None
+        if begun is not None:
+            return begun
         if isinstance(self.study, str):
             return read_study(self.study, changes)
         name = self.paths.name
         return name, check_study(self.study, changes, f"study {name}")
 
-    def open(self, begin: Callable[[Sweep], object] = lambda sweep: None) -> Sweep:
-        """Return the sweep, ready to run; raises `UserError` when it cannot be. `begin` as in `Sweep`."""
+    def open(self) -> Sweep:
+        """Return the sweep, ready to run; raises `UserError` when it cannot be."""
         name, content = self.read()
-        own = self.study if isinstance(self.study, str) else None
-        file = None if own in study_names() else own
-        return Sweep(name, content, self.paths, self.resume, begin, file)
+        given = self.study if isinstance(self.study, str) else None
+        file = None if given in study_names() else given
+        return Sweep(name, content, self.paths, resume=self.resume, study_file=file)
 
-    def run(self, resources: "Resources", minutes: float | None = None) -> Result:
+    def run(self, resources: Resources, minutes: float | None = None) -> Result:
         """Run it, within so many minutes if they are given, and say what a person should know of it; raises as
         `open` and `Sweep.run` do.
         """
         from suite.execution import reach
         from suite.execution.cluster import ahead
         from suite.execution.estimate import Estimates
-        from suite.execution.resources import local_slots
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
         with ahead(resources) as start:
-
-            def begin(sweep: Sweep) -> None:
+            sweep = self.open()
+            sweep.load()
+            if not self.paths.begun:
                 Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
                 reach.refuse(resources)
                 start()
-
-            sweep = self.open(begin)
-            notes = self.differences(sweep.study) if self.resume else []
-            for note in [*notes, *sweep.search.warnings]:
+            for note in self.differences(sweep.study) if self.resume else ():
                 say(note)
             result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
             say(note)
         return result
 
-    def differences(self, content: Study) -> list[str]:
-        """Say where the study of a resumed sweep is not what its file and the options have now, which it does
+    def differences(self, content: Study) -> Iterator[str]:
+        """Yield where the study of a resumed sweep is not what its file and the options have now, which it does
         not go by.
         """
+        there: dict[str, Any] = {}
         with suppress(UserError):  # the file may be gone
-            mine, there = flat(content), flat(self._given(self._changes(self._given))[1])
-            where = self.study if isinstance(self.study, str) else "the study given"
-            return [
-                f"{key} is {mine[key]}, not {there[key]} as in {where}: options extend a sweep."
-                for key in mine
-                if mine[key] != there[key]
-            ]
-        return []
+            there = complete(self._read(resume=False)[1])
+        mine = complete(content)
+        for keys in (mine, there):
+            keys |= keys.pop("settings", {})
+        where = self.study if isinstance(self.study, str) else "the study given"
+        for key, value in mine.items():
+            if value != there.get(key, value):
+                yield f"{key} is {value}, not {there[key]} as in {where}: options extend a sweep."
 
 
 def usual_name(study: str | Path, smoke: bool) -> str:
     """Return the name of a sweep that is given none: that of its study, so that a smoke test leaves it free."""
     path = Path(os.path.abspath(study))  # `.` and `..` have no name of their own
     return path.stem + "-smoke" * smoke
-
-
-def flat(study: Study) -> dict[str, Any]:
-    """Return a study's keys, those of its settings among them, with their values."""
-    keys = complete(study)
-    settings = keys.pop("settings")
-    return {**keys, **settings}
 
 
 def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
@@ -172,3 +169,69 @@ def _changed(key: str, new: Any, old: Any) -> Iterator[tuple[str, Any, Any]]:
     for name in dict.fromkeys([*new, *old]):
         if new.get(name) != old.get(name):
             yield f"{key}.{name}", new.get(name), old.get(name)
+
+
+class Changes(NamedTuple):
+    """What is changed of a study, by key (`settings.rounds` is one inside another); what its trials get, and
+    where their checkpoints go, if not below the storage.
+    """
+
+    study: dict[str, Any]
+    resources: Resources
+    checkpoints: str | None
+
+
+def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
+    """Return what a person's keys change: those of a study, of its settings by their bare names (`rounds`), of
+    its parts (`search.lr`), and of `Resources`. A list may be a text with commas, a range `LOW..HIGH`.
+
+    Raises one `UserError` with every key that is none.
+    """
+    rest: dict[str, Any] = {}
+    for key, value in given.items():
+        if isinstance(value, Mapping) and key in PARTS:
+            # Of these only the keys that are given are replaced.
+            rest |= {f"{key}.{inner}": each for inner, each in value.items()}
+        else:
+            rest[key] = list(value) if isinstance(value, tuple) else value
+    checkpoints = rest.pop(CHECKPOINTS, None)
+    resources = Resources.taken(rest, address)
+    faults = Faults("sweep")
+    study: dict[str, Any] = {}
+    for key, value in rest.items():
+        if key in Settings.model_fields:
+            study[f"settings.{key}"] = value
+        elif key.startswith("search."):
+            study[key] = faults.attempt(key, value, partial(_range, value))
+        elif key in Study.model_fields or key.partition(".")[0] in PARTS:
+            listed = key in LISTS and isinstance(value, str)
+            study[key] = split_top(value, ",") if listed else value
+        else:
+            faults.add(key, value, _nearest(key))
+    faults.check()
+    return Changes(study, resources, checkpoints)
+
+
+def _range(value: Any) -> Any:
+    """Return a range as a study writes it."""
+    if isinstance(value, list):
+        return {"choices": value, "datasets": {}}
+    if isinstance(value, Mapping):
+        return value
+    low, _, high = str(value).partition("..")
+    try:
+        return {"low": number(float, low), "high": number(float, high), "datasets": {}}
+    except ValueError:
+        raise UserError(RANGE) from None
+
+
+def _nearest(key: str) -> str:
+    """Say of a key that is none which one may be meant."""
+    owner, _, name = key.rpartition(".")
+    searched = {name for cls in algorithms.known().values() for name in cls.ranges()}
+    if name in searched and (not owner or owner in algorithms.known()):
+        return f"is searched; a range for it is given as search.{key}=LOW..HIGH"
+    places = (field.name for field in fields(Resources))
+    return str(
+        unknown("key", key, [*Study.model_fields, *Settings.model_fields, *places, CHECKPOINTS])
+    )

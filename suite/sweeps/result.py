@@ -1,7 +1,5 @@
 """What came out of a sweep."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +8,6 @@ from reports.leaderboard.board import Leaderboard
 from suite.configurations.library import TunedList, select_tuned, tuned_in
 from suite.results.query import Query
 from suite.results.tables import Tables
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,20 +32,6 @@ class Summary:
     tracking_uri: str
     experiment_id: str
     storage: str
-
-
-def counts(searches: Sequence[TrialResult], finals: Sequence[TrialResult]) -> dict[str, int]:
-    """How the trials of the searches and the final runs ended, as fields of a `Summary`."""
-    search = Counter(outcome.status for outcome in searches)
-    final = Counter(outcome.status for outcome in finals)
-    return {
-        "trials_finished": search[Status.FINISHED],
-        "trials_pruned": search[Status.PRUNED],
-        "trials_diverged": search[Status.DIVERGED],
-        "trials_failed": search[Status.FAILED] + final[Status.FAILED],
-        "final_runs": len(finals),
-        "final_runs_diverged": final[Status.DIVERGED],
-    }
 
 
 @dataclass(frozen=True)
@@ -89,5 +71,5 @@ class Result:
         return select_tuned(tuned_in(self.tables.of(self.summary.name).tables))
 
     def to_pandas(self) -> "pd.DataFrame":
-        """The leaderboard's rows; none where the sweep did not end."""
+        """Return the leaderboard's rows; none where the sweep did not end."""
         return self.leaderboard.to_pandas() if self.leaderboard else frame([])

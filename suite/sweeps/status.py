@@ -1,75 +1,113 @@
-"""How a sweep stands, read from its journal by another process than the one that runs it."""
+"""How far a sweep is: what its terminal draws, and what `suite status` reads of one that another process runs."""
 
+import json
 import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports.snapshot import Snapshot
+from reports.leaderboard.names import classes_of_files
 from suite.execution.stop_signal import WORDS, Control
+from suite.search.trial import TrialRequest
+from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.journal.events import SweepState, broken, check_first, sessions
 from suite.sweeps.journal.file import begun, in_the_way, is_locked
-from suite.sweeps.journal.paths import MARKER, check_name
-from suite.sweeps.running import FILE, read
-from suite.sweeps.snapshot import snapshot
+from suite.sweeps.journal.paths import MARKER, STATUS, check_name
+from suite.sweeps.running import RunningTrial
+from suite.yaml_files import write_whole
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain
-from trials.run.outcome import ENDINGS
+from trials.run.outcome import ENDINGS, TrialKind
 
 JOURNAL = "journal.jsonl"
 
 
-@dataclass
-class Followed:
-    """A sweep's folder, as far as its journal was read: only what was added since the last look is read.
+def standing(
+    name: str,
+    state: SweepState,
+    active: bool,
+    running: Mapping[str, RunningTrial] | None = None,
+    pace: float | None = None,
+) -> dict[str, Any]:
+    """Return how far a sweep is, as plain data, which its terminal and `suite status` show.
 
-    Not for several threads at once.
+    `active` says whether a process runs it. That process alone knows what is `running`, and the `pace` in trials per
+    second. `best` has a row an entry, `now` one a running trial.
     """
+    begun = state.begun
+    assert begun is not None
+    trials = running or {}
+    requests = {
+        i: state.requested[i] for i in trials if i in state.requested and i not in state.ended
+    }
+    at_once = Counter(request.entry_id for request in requests.values())
+    names = classes_of_files(about["algorithm"] for about in begun.entries.values())
+    finals: dict[str, list[TrialRequest]] = defaultdict(list)
+    for group in state.finals.values():
+        finals[group[0].entry_id] += group
+    rows = {}
+    for entry_id, about in begun.entries.items():
+        short = names.get(about["algorithm"], about["algorithm"]).rpartition(":")[2]
+        row = {"entry_id": entry_id, **about, "name": short, "running": at_once[entry_id]}
+        rows[entry_id] = row | _progress(state, entry_id, finals[entry_id])
+    sums = Counter[str]()
+    for row in rows.values():
+        sums.update({key: row[key] for key in ("planned", "done", "running", *ENDINGS)})
+    shares = sum(trials[i].round / trials[i].rounds for i in requests)
+    left = sums["planned"] - sums["done"] - shares if sums["done"] < sums["planned"] else None
+    return {
+        "name": name,
+        "study": begun.study_name,
+        "running": active,
+        "entries": len(rows),
+        "expected": sums["planned"],
+        "requested": len(state.requested),
+        "running_trials": sums["running"],
+        "ended": len(state.ended),
+        "superseded": len(state.ended) - sums["done"],
+        "recorded": len(state.recorded),
+        **{status.value: sums[status] for status in ENDINGS},
+        "died": sum(map(len, state.deaths.values())),
+        "trial_seconds": round(state.seconds, 3),
+        "sessions": state.sessions,
+        "per_minute": pace and round(60 * pace, 1),
+        "seconds_left": round(left / pace, 1) if pace and left is not None else None,
+        "best": list(rows.values()),
+        "now": [
+            {
+                "trial_id": trial_id,
+                "entry_id": request.entry_id,
+                "name": rows[request.entry_id]["name"],
+                "kind": request.kind.value,
+                "params": request.params,
+                **trials[trial_id]._asdict(),
+                "metric": rows[request.entry_id]["metric"],
+            }
+            for trial_id, request in requests.items()
+            if request.entry_id in rows
+        ],
+    }
 
-    folder: Path
-    state: SweepState = field(default_factory=lambda: SweepState(brief=True))
-    _file: int = 0
 
-    @property
-    def journal(self) -> Path:
-        """Its journal."""
-        return self.folder / JOURNAL
-
-    @property
-    def replaced(self) -> bool:
-        """Whether the journal is another file than what was read, as that of a sweep begun anew."""
-        try:
-            return self._file not in (0, self.journal.stat().st_ino)
-        except OSError:
-            return False
-
-    @property
-    def version(self) -> tuple[object, ...]:
-        """What changes whenever anything does that is to be seen. No line is read for it."""
-        stamps = _stamp(self.journal), _stamp(self.folder / FILE)
-        return *stamps, is_locked(self.journal), self._word()
-
-    def refresh(self) -> Snapshot:
-        """Read what is new, as `SweepState.read` does, and return how far the sweep is."""
-        self._file = plain(self.journal, "journal").stat().st_ino
-        self.state.read(self.journal)
-        if self.state.begun is None:
-            raise broken(self.journal, 1, "the sweep has not begun")
-        locked, reported = is_locked(self.journal), read(self.folder)
-        return snapshot(self.folder.name, self.state, reported, locked, self._word())
-
-    def _word(self) -> str:
-        word = Control(self.folder).asked
-        return word if word in WORDS else ""
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        stat = path.stat()
-    except OSError:
-        return 0, 0
-    return stat.st_size, stat.st_mtime_ns
+def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
+    """Return how many trials an entry has, of each status too, and its best search trial; `done` are those of what is
+    planned, without final runs of a former best.
+    """
+    assert state.begun is not None
+    tally, study = state.tallies[entry_id], state.begun.study
+    planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
+    counts = Counter(state.ended[i.trial_id].status for i in finals if i.trial_id in state.ended)
+    for (_, status), count in tally.ended.items():
+        counts[status] += count
+    confirmed = sum(n for (kind, _), n in tally.ended.items() if kind == TrialKind.CONFIRM)
+    done = counts.total() - max(0, confirmed - confirms)
+    if len(finals) == finals_of(study):
+        # Fewer were confirmed where few trials ran to their end, more where the sweep grew.
+        planned = max(planned + min(0, confirmed - confirms), done)
+    ends = {status.value: counts[status] for status in ENDINGS}
+    return {"planned": planned, "done": done, **ends, "best": tally.best, "trials": tally.scored}
 
 
 def sweeps(storage: Path) -> list[str]:
@@ -94,64 +132,52 @@ def of_study(storage: Path, name: str) -> list[str]:
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
-    """Return a sweep's snapshot as the JSON document of `suite status`: `running` says whether a process runs it,
-    and `running_trials` how many trials run; `idle_seconds` is the time since anything happened, and `best` has
-    the best validation score of each entry.
+    """Return the JSON document of `suite status`: how far a sweep is, and `idle_seconds`, the time since anything happened.
 
     Raises `UserError` when there is no such sweep, or its journal is damaged or of another version.
     """
     folder = _folder(storage, name)
-    followed = Followed(folder)
-    seen, state = followed.refresh(), followed.state
-    assert state.begun is not None
-    counts = seen.counts
+    journal = plain(folder / JOURNAL, "journal")
+    active = is_locked(journal)
+    seen = _kept(folder)
+    # What a process that runs says is a moment old; what one said that has ended is all, unless another one wrote on.
+    if (
+        seen is None
+        or seen["running"] != active
+        or not (active or seen["journal"] == _stamp(journal))
+    ):
+        state = SweepState().read(journal)
+        if state.begun is None:
+            raise broken(journal, 1, "the sweep has not begun")
+        seen = standing(name, state, active)
+    word = Control(folder).asked
     return {
-        "name": name,
-        "study": seen.study,
-        "running": seen.active,
-        "entries": len(seen.entries),
-        "expected": seen.planned,
-        "requested": seen.requested,
-        "running_trials": counts["running"],
-        "ended": seen.ended,
-        "superseded": seen.superseded,
-        "recorded": seen.recorded,
-        **{status.value: counts[status] for status in ENDINGS},
-        "died": seen.attempts_died,
-        "trial_seconds": seen.spent,
-        "sessions": seen.sessions,
-        "idle_seconds": round(time.time() - (folder / JOURNAL).stat().st_mtime, 1),
-        "asked_to": seen.asked_to or None,
-        "per_minute": seen.per_minute,
-        "seconds_left": seen.seconds_left,
-        "best": [
-            {
-                "entry_id": entry.entry_id,
-                "algorithm": entry.algorithm,
-                **entry.scenario.names(),
-                "metric": entry.metric,
-                "name": entry.name,
-                "best": entry.best,
-                "trials": len(entry.known),
-            }
-            for entry in seen.entries
-        ],
-        "now": [
-            {
-                "trial_id": trial_id,
-                "entry_id": entry.entry_id,
-                "name": entry.name,
-                "kind": state.requested[trial_id].kind,
-                "params": state.requested[trial_id].params,
-                "round": curve[-1][0] if curve else 0,
-                "rounds": state.begun.study["settings"]["rounds"],
-                "score": curve[-1][1] if curve else None,
-                "metric": entry.metric,
-            }
-            for entry in seen.entries
-            for trial_id, curve in entry.running.items()
-        ],
+        **{key: value for key, value in seen.items() if key != "journal"},
+        "name": name,  # a folder may have been copied
+        "idle_seconds": round(time.time() - journal.stat().st_mtime, 1),
+        "asked_to": word if word in WORDS else None,
     }
+
+
+def keep(folder: Path, seen: Mapping[str, Any]) -> None:
+    """Write how far a sweep is beside its journal, for those who watch: nothing is rebuilt from it."""
+    with suppress(OSError):  # no sweep ends because nobody can watch it
+        text = json.dumps({**seen, "journal": _stamp(folder / JOURNAL)})
+        write_whole(folder / STATUS, text)
+
+
+def _kept(folder: Path) -> dict[str, Any] | None:
+    """Return what `keep` wrote; None where that is nothing, or another file."""
+    with suppress(OSError, ValueError, RecursionError):
+        seen = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        if isinstance(seen, dict) and seen.keys() >= {"running", "journal", "best", "now"}:
+            return seen
+    return None
+
+
+def _stamp(path: Path) -> list[int]:
+    stat = path.stat()
+    return [stat.st_size, stat.st_mtime_ns]
 
 
 def ask(storage: Path, name: str, word: str) -> bool:

@@ -3,42 +3,42 @@
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
-from reports.snapshot import Snapshot
+from suite.configurations.library import list_tuned
+from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
-from suite.results.table import FILE
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import TrialRequest, ValidationResult
+from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
 from suite.studies.samplers import LAG
 from suite.studies.study import Study
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal import events
 from suite.sweeps.journal.file import Journal
-from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.journal.paths import STATUS, SweepPaths
 from suite.sweeps.progress import Progress
-from suite.sweeps.recording.finish import Finish
-from suite.sweeps.recording.live import LiveRuns
-from suite.sweeps.recording.runs import SweepRecording
-from suite.sweeps.recording.sweep_table import SweepTable
-from suite.sweeps.recording.writer import Records
-from suite.sweeps.result import Result, Summary, counts
+from suite.sweeps.recording import Records, SweepRecording
+from suite.sweeps.result import Result, Summary
 from suite.sweeps.running import Running
-from suite.sweeps.snapshot import snapshot
-from suite.sweeps.starting import open_store, starts
-from suite.sweeps.tables import earlier, open_tables
+from suite.sweeps.status import keep, standing
+from suite.sweeps.tables import SweepTable, open_tables
 from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
+from suite.tracking.store import Store
+from suite.tracking.tables import upload
 from suite.yaml_files import writable
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind, reason
+from trials.datasets.base import Dataset
+from trials.run.outcome import ENDINGS, Status, TrialKind, reason
 from trials.run.result import TrialResult
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
 class Sweep:
-    """One sweep, opened: the journal locked and replayed, no trial started yet.
+    """One sweep as its study and its journal have it. Nothing is written, locked or started before it runs.
 
-    `begin` is called with a new sweep whose form and data are sound, before anything is written. It may
-    refuse it, or start what takes time beside the rest (`suite.execution.cluster.ahead`).
+        sweep = Sweep("mine", study, SweepPaths(storage, "night"), resume=True)
+        result = sweep.run(resources)
 
-    Raises `UserError` when the sweep exists and `resume` is not given, when entries or data are not to
-    be had, or when the storage or the tracking store cannot be used.
+    Raises `UserError` when the sweep exists and `resume` is not given, when its files are others' or damaged, or when
+    entries are not to be had.
     """
 
     def __init__(
@@ -62,11 +62,12 @@ class Sweep:
         study_name: str,
         study: Study,
         paths: SweepPaths,
-        resume: bool,
-        begin: Callable[["Sweep"], object] = lambda sweep: None,
+        *,
+        resume: bool = False,
         study_file: str | None = None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
+        self.study_file = study_file
         if paths.begun and not resume:
             raise UserError(
                 f"sweep {paths.name!r} exists in {paths.storage}: continue it with --resume, "
@@ -74,80 +75,59 @@ class Sweep:
             )
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
-        datasets = sorted({entry.scenario.dataset for entry in self.entries})
-        say(f"{len(self.entries)} entries; loading {', '.join(datasets)}")
-        self.data = load_data(
-            self.entries, paths.data_root, f"study {study_name}", study.replicates
-        )
-        if not paths.begun:
-            begin(self)
-        self.store = open_store(paths)
-        # What a search goes by is in a trial's end, but for the round at which it reached a target.
-        self.brief = "rounds_to_target" not in study.constraints
-        self.state = paths.state(self.brief)
-        self._check_entries()
-        self.warm = starts(study.warm_start, self.entries, paths, self.state)
-        with writable(paths.folder):
-            paths.mark()
-            self.journal = Journal(paths.journal)
-        # Another process may have written on before the lock was ours.
-        self.state.read(paths.journal)
-        self.id = self.state.id or uuid.uuid4().hex
-        self.control = Control(paths.folder)
-        self.control.clear()
-        self.deadline: Deadline | None = None
-        self.cut, self._looking = "", threading.Lock()
-        begun = self.state.begun
-        self.search = self._replayed(begun.lag if begun else LAG)
-        self.recording = SweepRecording(
-            self.store,
-            paths.name,
-            study_name,
-            study,
-            self.search,
-            self.warm,
-            self.state.recorded,
-            self.id,
-            study_file,
-        )
-        self.table = SweepTable(paths, self.recording, earlier(paths), self.state.ended)
-        own = {"study_name": study_name, "id": self.id, "warm": self.warm, "versions": versions()}
-        self._note(events.Begun.of(study, self.search, **own))
-
-    def _check_entries(self) -> None:
-        """Raise `UserError` where the journal has trials of entries that the study does not make."""
-        entries = {request.entry_id for request in self.state.requests}
-        if strange := entries - {entry.id for entry in self.entries}:
+        self.state = paths.state()
+        strange = {request.entry_id for request in self.state.requests}
+        if strange := strange - {entry.id for entry in self.entries}:
             raise UserError(
-                f"journal {self.paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
+                f"journal {paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
                 "does not ask for: it is damaged, or another sweep's"
             )
+        self.data: dict[str, Dataset] = {}
+        self.id = self.state.id or uuid.uuid4().hex
+        self.control = Control(paths.folder)
+        self.deadline: Deadline | None = None
+        self.board: Leaderboard | None = None
+        self.cut, self._looking = "", threading.Lock()
 
-    def _replayed(self, lag: int) -> SweepSearch:
-        """Return the search as far as the journal has it."""
-        search = SweepSearch(self.entries, self.study, lag, self.warm)
-        ends = {name: ValidationResult.of(end) for name, end in self.state.ended.items()}
-        search.replay(self.state.requests, ends)
-        return search
+    def load(self) -> None:
+        """Load the data of all entries. Raises `UserError` where they are not to be had."""
+        names = ", ".join(sorted({entry.scenario.dataset for entry in self.entries}))
+        say(f"{len(self.entries)} entries; loading {names}")
+        study, root = f"study {self.study_name}", self.paths.data_root
+        self.data = load_data(self.entries, root, study, self.study.replicates)
 
     def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
-        """Run what is left, record it, draw the leaderboard, and give up the journal: once. By a `deadline`
-        the search is cut short where it has to be.
+        """Run what is left, record it, and draw the leaderboard: once. By a `deadline` the search is cut short where it has to be.
 
-        Raises `HaltedError` when a fault around the sweep ends it: it can be resumed.
+        Raises `UserError` before the first trial, and then nothing is left of a new sweep, when data, the storage or the
+        tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
         """
         started = time.monotonic()
-        if deadline is not None:
-            self.deadline, self.control.deadline = deadline, deadline.at
-            self.search.pressed = partial(self._pressed, deadline)
-        rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
-        self.running = Running(self.paths.folder, rounds)
-        self.progress = Progress(self._look)
-        self.board: Leaderboard | None = None
-        # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
-        with kept(RETRIES), interruptible(self.control), self.progress:
-            default(**{RETRIES: "0"})
-            complete, written = self._run(resources)
+        if not self.data:
+            self.load()
+        say("opening the store")
+        self.store = Store(self.paths.tracking_uri, self.paths.storage)
+        warm = self._warm()
+        with writable(self.paths.folder):
+            self.paths.mark()
+            self.journal = Journal(self.paths.journal)
+            (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
+        try:
+            self._begin(warm)
+            if deadline is not None:
+                self.deadline, self.control.deadline = deadline, deadline.at
+                self.search.pressed = partial(self._pressed, deadline)
+            # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
+            with kept(RETRIES), interruptible(self.control), self.progress:
+                default(**{RETRIES: "0"})
+                complete, written = self._run(resources)
+        except UserError:
+            if not self.state.requests:  # it was refused before its first trial
+                self.paths.forget(self.id)
+            raise
+        finally:
+            self.journal.close()
+        keep(self.paths.folder, standing(self.paths.name, self.state, False))
         self._say_refusals()
         if self.control.fault and not (complete and written):
             raise HaltedError(self.control.fault)
@@ -156,28 +136,100 @@ class Sweep:
                 f"{self.store.uri} did not take all records ({self.progress.waiting})"
             )
         if not written:
-            say(self._unrecorded())
+            left = len(self.state.ended.keys() - self.state.recorded.keys())
+            what = f"{left} of the trials that have ended" if left else "all of the leaderboard"
+            say(
+                f"{self.store.uri} has not {what} yet: the journal has all, and --resume records it"
+            )
         elif complete:
-            self.paths.clear_checkpoints(self.search.requests)
+            self.paths.clear_checkpoints(self.id, self.search.requests)
         ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
         return Result(summary, self.board, ending, open_tables(self.paths.storage))
 
+    def _say_refusals(self) -> None:
+        """Say what the store refused, under the leaderboard where there is one."""
+        lines = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
+        if self.board is not None:
+            self.board = replace(self.board, notes=(*self.board.notes, *lines))
+            lines = []
+        for line in lines:
+            say(line)
+
+    def _warm(self) -> dict[str, list[InitialConfiguration]]:
+        """Return what the entries start from: as journaled, and looked up for those that are new."""
+        where, warm = self.study.warm_start, dict(self.state.begun.warm) if self.state.begun else {}
+        new = [entry for entry in self.entries if entry.id not in warm]
+        if where is None or not new:
+            return warm
+        if where == NEAREST:
+            tuned = list_tuned(self.paths.storage, self.paths.tracking_uri)
+            tuned = [t for t in tuned if t.provenance.get("sweep") != self.paths.name]
+        else:
+            tuned = tuned_files(Path(where))
+        warm |= warm_start(new, tuned)
+        if not any(warm.values()):
+            raise UserError(f"warm_start {where}: holds no configuration of these algorithms")
+        return warm
+
+    def _begin(self, warm: Mapping[str, list[InitialConfiguration]]) -> None:
+        """Replay the search as far as the journal has it, and journal that a session begins."""
+        # Another process may have written on before the lock was ours.
+        state = self.state.read(self.paths.journal)
+        self.control.clear()
+        self.id = state.id or self.id
+        lag = state.begun.lag if state.begun else LAG
+        self.search = SweepSearch(self.entries, self.study, lag, warm)
+        results = state.ended.items()
+        if "rounds_to_target" in self.study.constraints:
+            # What a search goes by is else in a trial's end.
+            results = dict(events.outcomes(self.paths.journal, state.ended.keys())).items()
+        ends = {trial_id: ValidationResult.of(result) for trial_id, result in results}
+        self.search.replay(state.requests, ends)
+        for warning in self.search.warnings:
+            say(warning)
+        self._note(
+            events.Begun(
+                study_name=self.study_name,
+                study=self.study.model_dump(mode="json"),
+                lag=self.search.lag,
+                warm=warm,
+                planned=dict(self.search.planned_by_entry),
+                id=self.id,
+                entries={entry.id: entry.about() for entry in self.entries},
+                versions=versions(),
+            )
+        )
+        self.recording = SweepRecording(
+            store=self.store,
+            name=self.paths.name,
+            study_name=self.study_name,
+            study=self.study,
+            search=self.search,
+            recorded=state.recorded,
+            sweep_id=self.id,
+        )
+        self.table = SweepTable(self.paths, state, self.entries)
+        rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
+        self.running = Running(rounds)
+        self.progress = Progress(self._look, partial(keep, self.paths.folder))
+
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
-        self._open_recording()
-        self.running.experiment = self.recording.experiment
-        records = self.records = Records(self.store.uri, self.control, self.progress)
-        self.live = LiveRuns(self.recording, records.put)
-        missing = self.recording.missing(self.state.ended, self.table.former_runs)
-        lacking = self.state.ended.keys() - self.table.rows.there
-        if (missing or lacking) and self.brief:
-            self.state.ended |= events.outcomes(self.paths.journal, {*missing, *lacking})
-        for trial_id in lacking:
-            self.table.add(self.search.requests[trial_id], self.state.ended[trial_id])
-        records.put(self._write_table)
-        for trial_id in missing:
-            records.put(partial(self._record, trial_id))
+        try:
+            self.recording.open()
+        except StoreError as error:
+            why = error.reason
+            raise HaltedError(f"tracking store {self.store.uri} cannot be written: {why}") from None
+        self.table.about |= {
+            "cut": "",
+            "code": self.recording.code,
+            "experiment": self.recording.experiment,
+            "run_id": self.recording.sweep_run,
+            **({"study_file": self.study_file} if self.study_file else {}),
+        }
+        records = self.records = Records(self.recording, self.control, self.progress)
+        self._record_former()
         complete = False
         last: Callable[[], None] = partial(self.recording.close, "KILLED")
         try:
@@ -187,53 +239,26 @@ class Sweep:
             complete = self.search.exhausted
         except UserError:
             if not self.search.requests:
-                last = self._forget
+                last = self.recording.delete
             raise
         finally:
             records.put(self._finish if complete else last)
             written = records.close()
-            self.running.close()
-            self.journal.close()
         return complete, written
 
-    def _refuse(self, error: StoreError) -> None:
-        self.records.refuse(error)
-
-    def _say_refusals(self) -> None:
-        """Say, under the leaderboard where there is one, what the store refused."""
-        lines = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
-        if self.board is not None:
-            self.board = replace(self.board, notes=(*self.board.notes, *lines))
-        else:
-            for line in lines:
-                say(line)
-
-    def _unrecorded(self) -> str:
-        """Say what an interrupted sweep has not recorded."""
-        left = len(self.state.ended.keys() - self.state.recorded.keys())
-        trials = f"{left} trials that have ended are" if left != 1 else "1 trial that has ended is"
-        what = f"{trials} not" if left else "the leaderboard is not"
-        return f"{what} in {self.store.uri} yet: the journal has all, and --resume records it"
-
-    def _open_recording(self) -> None:
-        try:
-            self.recording.open()
-        except StoreError as error:
-            self.journal.close()
-            raise HaltedError(
-                f"tracking store {self.store.uri} cannot be written: {error.reason}"
-            ) from None
-        except UserError:  # another sweep of this name began there at the same time
-            self.journal.close()
-            if not self.search.requests:
-                self.paths.forget()
-            raise
-
-    def _forget(self) -> None:
-        """Leave nothing of a sweep that was refused before its first trial."""
-        self.recording.delete()
-        (self.paths.folder / FILE).unlink(missing_ok=True)
-        self.paths.forget()
+    def _record_former(self) -> None:
+        """Take the rows of earlier sessions that the table lacks, and record what is not recorded."""
+        former = self.table.before.columns(["run_id"])["run_id"] if self.table.before else ()
+        missing = set(self.recording.missing(self.state.ended, filter(None, former)))
+        lacking = self.state.ended.keys() - self.table.there
+        writes: list[Callable[[], None]] = [self._write_table]
+        for trial_id, outcome in events.outcomes(self.paths.journal, missing | lacking):
+            request = self.search.requests[trial_id]
+            self.table.add(request, outcome)
+            if trial_id in missing:
+                writes.append(partial(self._record, request, outcome))
+        for write in writes:  # from now on the table is of the thread that records
+            self.records.put(write)
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.driver import drive
@@ -251,12 +276,11 @@ class Sweep:
                     ended=self._ended,
                     control=self.control,
                     reported=self._reported,
-                    joined=self.running.joined,
                     chosen=self._chosen,
                     began=self._began,
                 ),
                 folder=self.paths.folder / "tune",
-                checkpoints=self.paths.checkpoint_folder,
+                checkpoints=self.paths.checkpoint_folder(self.id),
                 entries=self.entries,
                 scheduler=self.study.scheduler,
                 ended=self.state.ended,
@@ -271,29 +295,29 @@ class Sweep:
 
     def _model(self, request: TrialRequest) -> str | None:
         """Return where a trial leaves its final models, if the study keeps them."""
-        if self.study.save == "none" or request.kind != TrialKind.FINAL:
-            return None
-        return self.paths.model(request.trial_id)
+        kept = self.study.save != "none" and request.kind == TrialKind.FINAL
+        folder = self.paths.checkpoint_folder(self.id)
+        return f"{folder}/{request.trial_id}.model.pt" if kept else None
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
             self._note(events.Requested(request=request))
 
-    def _began(self, request: TrialRequest, process: str) -> None:
-        self.running.began(request, process)
-        if self.deadline is not None:
-            self.deadline.began()
-
-    def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        self.live.reported(request, outcome)
-        self.running.reported(request, outcome)
-
     def _chosen(self, executions: Mapping[str, str]) -> None:
         if executions:
             self._note(events.Chosen(executions=executions))
 
+    def _began(self, request: TrialRequest, process: str) -> None:
+        self.running.began(request)
+        if self.deadline is not None:
+            self.deadline.began()
+
+    def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
+        self.records.reported(request, outcome)
+        self.running.reported(request, outcome)
+
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
-        self.live.over(request)
+        self.records.over(request)
         # A text with half of a surrogate pair has no JSON.
         outcome.error = outcome.error.encode(errors="replace").decode()
         if self.deadline is not None:
@@ -301,37 +325,9 @@ class Sweep:
         if outcome.status == Status.FAILED and self._starts_again(request, outcome):
             return
         self.running.over(request)
-        metric = self.recording.entries[request.entry_id].task.metric
-        score = outcome.tested(metric)
-        self._note(*events.ended(request.trial_id, outcome, test_score=score))
+        self._note(*events.ended(request.trial_id, outcome))
         self.search.end(request.trial_id, ValidationResult.of(outcome))
-        self.records.put(partial(self._record, request.trial_id))
-
-    def _pressed(self, deadline: Deadline) -> bool:
-        """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
-        if not deadline.presses(self.search):
-            return False
-        self.search.cut()
-        try:
-            self._note(events.Cut(planned=self.search.planned_by_entry))
-        except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
-            self.control.halt(str(halted))
-        budgets = {search.candidates.budget for search in self.search.entries.values()}
-        count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
-        self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
-        return True
-
-    def _note(self, *news: events.Event) -> None:
-        """Write events to the journal, then apply them."""
-        self.journal.write(*news)
-        with self._looking:
-            for event in news:
-                self.state.add(event)
-
-    def _look(self) -> Snapshot:
-        """Return how far it is. Two threads note trials' ends and their records, and a third one looks."""
-        with self._looking:
-            return snapshot(self.paths.name, self.state, self.running.now, True, "")
+        self.records.put(partial(self._record, request, outcome))
 
     def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
         """Hand a trial that died out once more, to go on from its checkpoint; return whether it is.
@@ -350,59 +346,90 @@ class Sweep:
         self.progress.note(f"trial {name} died at round {died[-1]} and starts again: {why}")
         return True
 
-    def _record(self, trial_id: str) -> None:
-        request, outcome = self.search.requests[trial_id], self.state.ended[trial_id]
+    def _pressed(self, deadline: Deadline) -> bool:
+        """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
+        if not deadline.presses(self.search):
+            return False
+        self.search.cut()
+        try:
+            self._note(events.Cut(planned=self.search.planned_by_entry))
+        except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
+            self.control.halt(str(halted))
+        budgets = {search.candidates.budget for search in self.search.entries.values()}
+        count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
+        self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
+        return True
+
+    def _note(self, *news: events.Event) -> None:
+        """Write events to the journal, then apply them."""
+        self.journal.write(*news)
+        # Two threads note trials' ends and their records, and a third one looks.
+        with self._looking:
+            for event in news:
+                self.state.add(event)
+
+    def _look(self) -> dict[str, Any]:
+        with self._looking:
+            return standing(self.paths.name, self.state, True, *self.running.now())
+
+    def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
+        """Write the run and the row of a trial that has ended; `outcome` has its whole history."""
+
+        def note(run_id: str) -> None:
+            self._note(events.Recorded(trial_id=request.trial_id, run_id=run_id))
+
         self.table.add(request, outcome)
         try:
-            self.recording.record(
-                request,
-                outcome,
-                lambda run_id: self._note(events.Recorded(trial_id=trial_id, run_id=run_id)),
-            )
+            self.recording.record(request, outcome, note)
         except StoreError as error:
             if error.passes:
                 raise
-            self._refuse(error)
-        if self.table.due or self._ends_entry(request):
+            self.records.refuse(error)
+        group = self.state.finals.get(request.search, [])
+        there = sum(final.trial_id in self.state.recorded for final in group)
+        last = request.kind == TrialKind.FINAL and there == self.study.seeds
+        if last or self.table.due:
             self.records.put(self._write_table)
-        if request.counted and self.brief:  # the journal has the rest, and memory need not
-            self.state.ended[trial_id] = replace(outcome, history=outcome.history[-1:])
 
-    def _ends_entry(self, request: TrialRequest) -> bool:
-        """Return whether a trial is the last final run of its search."""
+    def _write_table(self, ended: float | None = None) -> None:
         with self._looking:
-            group = self.state.finals.get(request.search, [])
-            there = sum(final.trial_id in self.state.recorded for final in group)
-        return request.kind == TrialKind.FINAL and there == self.study.seeds
-
-    def _write_table(self) -> None:
-        with self._looking:
-            groups = self.state.finals.values()
-            finals = {request.trial_id for group in groups for request in group}
-        self.table.write(finals)
+            finals = self.search.current_finals if ended else self.state.current_finals
+        path = self.table.write(finals, ended)
+        upload(self.store, self.recording.sweep_run, path)
 
     def _finish(self) -> None:
-        self.table.cut = self.cut
+        """Draw the leaderboard, bring in what is tuned, and close the records."""
+        self.table.about["cut"] = self.cut
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
-        current = self.search.current_finals
-        finish = Finish(self.recording, self.paths.folder / "tuned", self._refuse)
-        self.board = finish.bring_in(self.table, current)
+        finals = self.search.current_finals
+        tables = self.table.tables(finals, self.store.options)
+        tuned, former = self.paths.folder / "tuned", self.table.rows_in_mlflow
+        self.board, self.table.brought_in = self.recording.bring_in(
+            tables, finals, tuned, former, self.records.refuse
+        )
+        self._write_table(time.time())
+        rows = [entry["row"] for entry in self.table.brought_in.values() if entry["row"]]
+        self.recording.close("FINISHED", rows)
         if self.study.save == "best":
-            from suite.sweeps.recording.models import keep_best  # loads torch
-
-            finals = {trial_id: self.state.ended[trial_id] for trial_id in current}
-            keep_best(self.store, self.search, finals, self.recording.recorded, self.paths)
+            results = {trial_id: self.state.ended[trial_id] for trial_id in sorted(finals)}
+            self.recording.keep_best(results, self.paths.models, self._model)
 
     def _summary(self, seconds: float) -> Summary:
-        ended = self.state.ended
-        searches = [o for i, o in ended.items() if self.search.requests[i].counted]
-        finals = [ended[i] for i in self.search.current_finals if i in ended]
+        counts = Counter[tuple[bool, str]]()
+        current, requests = self.search.current_finals, self.search.requests
+        for trial_id, result in self.state.ended.items():
+            if requests[trial_id].counted or trial_id in current:
+                counts[requests[trial_id].counted, result.status] += 1
+        searched = {f"trials_{status}": counts[True, status] for status in ENDINGS}
+        searched["trials_failed"] += counts[False, Status.FAILED]
         return Summary(
             study=self.study_name,
             name=self.paths.name,
             entries=len(self.entries),
-            **counts(searches, finals),
+            **searched,
+            final_runs=sum(counts[False, status] for status in ENDINGS),
+            final_runs_diverged=counts[False, Status.DIVERGED],
             seconds=round(seconds, 3),
             tracking_uri=self.store.uri,
             experiment_id=self.recording.experiment,

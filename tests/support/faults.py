@@ -22,7 +22,7 @@ from ray._private.authentication_test_utils import reset_auth_token_state
 
 from measuring import descendants
 from suite.execution.cluster import TOKEN
-from suite.sweeps.recording.runs import LAST_ONLY
+from suite.sweeps.recording import LAST_ONLY
 from suite.tracking.store import Record, Store
 from tests.support.commands import SUITE, goes_on, runs_of
 from trials.run.outcome import TrialKind

@@ -58,7 +58,7 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled", deadline: Any
     """Run an opened sweep without Ray; after so many trials it is asked to end."""
 
     def drive(_: Sweep, resources: Any) -> None:
-        folder = sweep.paths.checkpoint_folder
+        folder = sweep.paths.checkpoint_folder(sweep.id)
         for _number in range(most):
             found = sweep.search.next()
             if found is None:
@@ -76,5 +76,5 @@ def play(sweep: Sweep, most: int = 10**6, then: str = "cancelled", deadline: Any
 def swept(folder: Path, name: str = "s", **given: Any) -> SweepPaths:
     """A finished sweep in the storage `folder`/runs."""
     place = SweepPaths(folder / "runs", name)
-    play(Sweep("s", little(**given), place, resume=False))
+    play(Sweep("s", little(**given), place))
     return place

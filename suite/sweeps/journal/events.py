@@ -1,28 +1,23 @@
 """What a journal says, as types: the events of a sweep, one a line, and the state that they add up to."""
 
-import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from suite.formats import FORMAT, check_format
 from suite.search.trial import InitialConfiguration, TrialRequest
-from suite.studies.study import Study
 from suite.sweeps.journal.file import START, first_line
-from suite.sweeps.running import Eta
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind, reason
+from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 from trials.run.trial_id import REPEATS, TrialId
-
-if TYPE_CHECKING:
-    from suite.search.sweep_search import SweepSearch  # which loads the samplers
+from trials.scoring.metrics import TASKS
 
 Warm = Mapping[str, list[InitialConfiguration]]
 """The configurations that entries start from, by entry."""
@@ -30,6 +25,10 @@ CURVE, END = b'{"event":"curve",', b'{"event":"end",'
 """The first bytes of a line with a trial's curve, and of the one that follows it."""
 FEW = 8
 """For so many trials at most a journal is searched by their names before its lines are parsed."""
+
+
+def _now() -> float:
+    return round(time.time(), 3)
 
 
 class _Event(BaseModel):
@@ -44,7 +43,7 @@ class Begun(_Event):
     """
 
     event: Literal["begin"] = "begin"
-    format: int = FORMAT
+    format: int = Field(FORMAT, ge=FORMAT, le=FORMAT)
     study_name: str
     study: dict[str, Any]
     lag: int
@@ -53,17 +52,7 @@ class Begun(_Event):
     id: str
     entries: Mapping[str, Mapping[str, str]]
     versions: Mapping[str, str] = {}
-
-    @classmethod
-    def of(cls, study: Study, search: "SweepSearch", **more: Any) -> Self:
-        """Return the event of a session of this search."""
-        return cls(
-            study=study.model_dump(mode="json"),
-            lag=search.lag,
-            planned=dict(search.planned_by_entry),
-            entries={first.entry.id: first.entry.about() for first in search.firsts},
-            **more,
-        )
+    at: float = Field(default_factory=_now)
 
 
 class Requested(_Event):
@@ -82,13 +71,12 @@ class Evaluated(_Event):
 
 
 class Ended(_Event):
-    """A trial is over; of its history the outcome has the last evaluation. `test_score` needs all of it."""
+    """A trial is over; of its history the outcome has the last evaluation."""
 
     event: Literal["end"] = "end"
     trial_id: str
     outcome: TrialResult
-    at: float = Field(default_factory=lambda: round(time.time(), 3))
-    test_score: FiniteFloat | None = None
+    at: float = Field(default_factory=_now)
 
 
 class Died(_Event):
@@ -130,46 +118,35 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
     """Return the events by which a trial ends: its curve, where it has one, and its end."""
     last = replace(outcome, history=outcome.history[-1:])
     end = Ended(trial_id=trial_id, outcome=last, **more)
-    return (
-        [Evaluated(trial_id=trial_id, history=outcome.history), end] if outcome.history else [end]
-    )
+    if not outcome.history:
+        return [end]
+    return [Evaluated(trial_id=trial_id, history=outcome.history), end]
 
 
-class _Format(BaseModel):
-    format: Any = None
-
-
-def check_begin(path: Path, raw: bytes) -> None:
-    """Raise `FormatError` where another version began a session with this line, if one begins with it."""
-    if raw.startswith(START):
-        found = _Format.model_validate_json(raw).format
-        check_format(f"sweep {path.parent.name}", found, "choose another --name")
-
-
-def check_first(path: Path) -> None:
-    """Raise `FormatError` where another version of the suite began this journal."""
-    with suppress(ValidationError):  # which is said by who reads all of it
-        check_begin(path, first_line(path))
+def check_first(path: Path) -> dict[str, Any]:
+    """Return the first line of a journal as plain data, {} where that is none of a sweep's. Raises `FormatError` where
+    another version of the suite wrote it.
+    """
+    raw = first_line(path)
+    try:
+        line = from_json(raw) if raw.startswith(START) else {}
+    except ValueError:  # which is said by who reads all of it
+        return {}
+    if line:
+        check_format(f"sweep {path.parent.name}", line.get("format"), "choose another --name")
+    return dict(line)
 
 
 def read(path: Path, number: int, raw: bytes) -> Event:
-    """Return the event of a line. Raises `FormatError` where a session of another version begins with it, and
-    `UserError` where it is none.
-    """
+    """Return the event of a line. Raises `UserError` where it is none."""
     try:
-        check_begin(path, raw)
         return _EVENTS.validate_json(raw)
     except ValidationError as error:
-        raise broken(path, number, _fault(error)) from None
-
-
-def _fault(error: ValidationError) -> str:
-    first = error.errors()[0]
-    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return f"{first['input'].get('event')!r} is no event of this version of suite"
-    if not first["loc"]:
-        return "it is no JSON object"
-    return f"its fields are not those of the event {first['loc'][0]!r}"
+        first = error.errors()[0]
+        fault = f"its fields are not those of the event {first['loc'][0]!r}" if first["loc"] else ""
+        if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+            fault = f"{first['input'].get('event')!r} is no event of this version of suite"
+        raise broken(path, number, fault or "it is no JSON object") from None
 
 
 def broken(path: Path, number: int, fault: str) -> UserError:
@@ -180,46 +157,46 @@ def broken(path: Path, number: int, fault: str) -> UserError:
 
 
 @dataclass
-class SweepState:
-    """A sweep as far as its journal was read: what its terminal, `suite status` and pages are drawn from, and what
-    it is resumed from.
-
-    A `brief` one is read without curves, so of each trial it has the last evaluation alone. `requests` are in order;
-    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search, and
-    `executions` the measured execution of each scenario. By entry, `planned` is how many trials it will have,
-    `over` counts the trials of its search that ended, confirming ones among them, by kind and status, and `scores`
-    has the validation score of each search trial (None: it is not over; NaN: it did not run to its end at full rounds).
-    `failures` are (trial, status, reason) of those that diverged, failed or died, `seconds` the time of all trials.
-    `eta` has the pace of the last session, in which trials ended `ends` times, at last at `last_end`.
+class EntryTally:
+    """What the search of an entry came to: how many of its trials ended, by kind and status, confirming ones
+    among them; how many ran to their end at full rounds, and the best validation score of those.
     """
 
-    brief: bool = False
+    ended: Counter[tuple[TrialKind, Status]] = field(default_factory=Counter)
+    scored: int = 0
+    best: float | None = None
+
+
+@dataclass
+class SweepState:
+    """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
+    pages are drawn from.
+
+    Of each trial's history it has the last evaluation alone; `outcomes` reads the rest. `requests` are in order;
+    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search, and
+    `executions` the measured execution of each scenario. By entry, `planned` is how many trials it will have.
+    `began` is when the first session did, `seconds` the time of all trials.
+    """
+
     id: str | None = None
     begun: Begun | None = None
+    began: float = 0.0
     sessions: int = 0
     planned: Mapping[str, int] = field(default_factory=dict)
     requests: list[TrialRequest] = field(default_factory=list)
     requested: dict[str, TrialRequest] = field(default_factory=dict)
     ended: dict[str, TrialResult] = field(default_factory=dict)
-    test_scores: dict[str, float] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
     executions: dict[str, str] = field(default_factory=dict)
 
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
-    over: dict[str, Counter[tuple[TrialKind, Status]]] = field(
-        default_factory=lambda: defaultdict(Counter)
-    )
-    scores: dict[str, dict[str, float | None]] = field(default_factory=lambda: defaultdict(dict))
-    failures: list[tuple[str, str, str]] = field(default_factory=list)
+    tallies: dict[str, EntryTally] = field(default_factory=lambda: defaultdict(EntryTally))
     seconds: float = 0.0
-    eta: Eta = field(default_factory=Eta)
-    ends: int = 0
-    last_end: float = 0.0
 
     lines: int = 0
     offset: int = 0
-    _curve: Evaluated | bool = False
+    _after_curve: bool = False
 
     def read(self, path: Path) -> Self:
         """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole.
@@ -236,19 +213,15 @@ class SweepState:
         return self
 
     def _take(self, path: Path, raw: bytes) -> None:
-        if self.brief and raw.startswith(CURVE):
-            self._curve = True
+        if raw.startswith(CURVE):
+            # Parsing the curves would take most of the time, and nothing here is made of them.
+            self._after_curve = True
             return
         event = read(path, self.lines + 1, raw)
         try:
             self.add(event)
         except ValueError as error:
             raise broken(path, self.lines + 1, str(error)) from None
-
-    @property
-    def pace(self) -> float | None:
-        """Trials per second in the last session; None while nobody knows."""
-        return self.eta.rate(self.last_end, self.ends)
 
     def add(self, event: Event) -> None:
         """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
@@ -262,17 +235,16 @@ class SweepState:
                     raise ValueError("it is of another sweep")
                 self.begun, self.sessions = event, self.sessions + 1
                 self.planned, self.id = event.planned, event.id
-                self.eta, self.ends, self.last_end = Eta(), 0, 0.0
+                self.began = self.began or event.at
             case Requested():
                 self._request(event.request)
             case Evaluated():
                 self._must_be_open(event.trial_id)
             case Ended():
-                self._end(event)
+                self._end(event.trial_id, event.outcome)
             case Died():
                 self._must_be_open(event.trial_id)
                 self.deaths.setdefault(event.trial_id, []).append(event.round)
-                self._fail(event.trial_id, f"died at round {event.round}", reason(event.error))
             case Recorded():
                 if event.trial_id not in self.ended:
                     raise ValueError(f"trial {event.trial_id} has not ended")
@@ -281,7 +253,7 @@ class SweepState:
                 self.executions |= event.executions
             case Cut():
                 self.planned = event.planned
-        self._curve = event if isinstance(event, Evaluated) else False
+        self._after_curve = isinstance(event, Evaluated)
 
     def _request(self, request: TrialRequest) -> None:
         """Take a request in: of a search trial once, in the order of its entry's; of a run that repeats one until
@@ -299,7 +271,6 @@ class SweepState:
             before = f"{request.search}-s{index - 1:04d}"
             if index and before not in self.requested:
                 raise ValueError(f"{before}, which comes before it, was not asked for")
-            self.scores[request.entry_id][name] = None
         elif request.source not in self.requested:
             raise ValueError(f"{request.source}, which it repeats, was not asked for")
         self.requests.append(request)
@@ -311,38 +282,38 @@ class SweepState:
                 group.clear()
             group.append(request)
 
-    def _end(self, event: Ended) -> None:
-        trial_id, history = event.trial_id, event.outcome.history
+    def _end(self, trial_id: str, outcome: TrialResult) -> None:
         self._must_be_open(trial_id)
-        if isinstance(self._curve, Evaluated) and self._curve.trial_id == trial_id:
-            history = self._curve.history
-        elif history and self._curve is not True:
+        if outcome.history and not self._after_curve:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
         # An object that pydantic made takes twice the memory of this one.
-        outcome = replace(event.outcome, history=history)
-        self.eta.begin(event.at, 1.0, len(self.requested) - len(self.ended))
-        self.ends, self.last_end = self.ends + 1, max(self.last_end, event.at)
-        self.ended[trial_id] = outcome
-        if event.test_score is not None:
-            self.test_scores[trial_id] = event.test_score
-        request, status = self.requested[trial_id], outcome.status
-        if request.counted:
-            self.over[request.entry_id][request.kind, status] += 1
+        outcome = self.ended[trial_id] = replace(outcome)
         self.seconds += outcome.seconds
-        if request.kind == TrialKind.SEARCH:
-            done = status == Status.FINISHED and outcome.value is not None
-            self.scores[request.entry_id][trial_id] = outcome.value if done else math.nan
-        if status in (Status.FAILED, Status.DIVERGED):
-            self._fail(trial_id, status, outcome.fault)
-
-    def _fail(self, trial_id: str, how: str, why: str) -> None:
-        self.failures.append((trial_id, str(how), why[:300]))
+        request = self.requested[trial_id]
+        if not request.counted:
+            return
+        tally = self.tallies[request.entry_id]
+        tally.ended[request.kind, outcome.status] += 1
+        score = outcome.value
+        if request.kind == TrialKind.SEARCH and outcome.status == Status.FINISHED:
+            assert self.begun is not None
+            about = self.begun.entries.get(request.entry_id)
+            if about is not None and score is not None and score == score:
+                sign = TASKS[about["metric"]].sign
+                tally.scored += 1
+                if tally.best is None or sign * score > sign * tally.best:
+                    tally.best = score
 
     def _must_be_open(self, trial_id: str) -> None:
         if trial_id not in self.requested:
             raise ValueError(f"trial {trial_id} was not asked for")
         if trial_id in self.ended:
             raise ValueError(f"trial {trial_id} has ended before")
+
+    @property
+    def current_finals(self) -> set[str]:
+        """The final runs of what is best now, as far as they were asked for."""
+        return {request.trial_id for group in self.finals.values() for request in group}
 
 
 def sessions(path: Path) -> list[Begun]:
@@ -356,20 +327,20 @@ def sessions(path: Path) -> list[Begun]:
     return begins
 
 
-def outcomes(path: Path, trial_ids: Collection[str]) -> dict[str, TrialResult]:
-    """Return how these trials of a journal ended, with all that they reported."""
-    results: dict[str, TrialResult] = {}
-    curve: Event | None = None
+def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
+    """Yield these trials of a journal and how they ended, with all that they reported."""
+    history: list[dict[str, int | float]] = []
     named = [trial_id.encode() for trial_id in trial_ids] if len(trial_ids) <= FEW else [b""]
-    for number, raw in _lines(path):
-        if raw.startswith((CURVE, END)) and any(name in raw for name in named):
-            event = read(path, number, raw)
-            assert isinstance(event, Evaluated | Ended)
-            if isinstance(event, Ended) and event.trial_id in trial_ids:
-                history = curve.history if isinstance(curve, Evaluated) else []
-                results[event.trial_id] = replace(event.outcome, history=history)
-            curve = event
-    return results
+    for number, raw in _lines(path) if trial_ids else ():
+        if not raw.startswith((CURVE, END)) or not any(name in raw for name in named):
+            continue
+        event = read(path, number, raw)
+        if isinstance(event, Evaluated):
+            history = event.history
+        elif isinstance(event, Ended):
+            if event.trial_id in trial_ids:
+                yield event.trial_id, replace(event.outcome, history=history)
+            history = []
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

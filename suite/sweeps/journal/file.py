@@ -29,14 +29,17 @@ class Journal:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._writing, self._path, self._fault = threading.Lock(), path, ""
-        self._lock = _opened(lock_of(path))
-        if not _taken(self._lock):
+        self._lock = _open(lock_of(path))
+        if not _take(self._lock):
             self._lock.close()
             raise UserError(
                 f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
             )
-        self._file = _opened(path)
-        self._file.truncate(_whole(self._file))
+        self._file = _open(path)
+        if size := os.fstat(self._file.fileno()).st_size:
+            with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                size = content.rfind(b"\n") + 1  # what follows the last line's end was torn
+        self._file.truncate(size)
 
     def write(self, *events: BaseModel) -> None:
         """Append events; when this returns they have reached the disk.
@@ -61,38 +64,9 @@ class Journal:
         self._lock.close()
 
 
-def _opened(path: Path) -> BinaryIO:
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    return os.fdopen(descriptor, "a+b", buffering=0)
-
-
-def _whole(file: BinaryIO) -> int:
-    """Return how many bytes the whole lines take: what follows the last line's end was torn."""
-    if not os.fstat(file.fileno()).st_size:
-        return 0
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.rfind(b"\n") + 1
-
-
 def lock_of(journal: Path) -> Path:
     """Return the path of a journal's lock."""
     return journal.with_name("journal.lock")
-
-
-def _taken(lock: BinaryIO) -> bool:
-    """Take the writer's lock; return whether no other writer has it."""
-    while True:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        # Who watches holds a shared lock for a moment, as `is_locked` does. Beside those a further shared one is
-        # granted, beside a writer's it is not: so watchers are waited for, and a writer is told from them.
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        time.sleep(0.001)
 
 
 def is_locked(journal: Path) -> bool:
@@ -123,3 +97,24 @@ def in_the_way(journal: Path) -> bool:
     """Return whether a file is there that no sweep began to write."""
     first = first_line(journal)
     return not first.startswith(START) and not START.startswith(first)
+
+
+def _open(path: Path) -> BinaryIO:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    return os.fdopen(descriptor, "a+b", buffering=0)
+
+
+def _take(lock: BinaryIO) -> bool:
+    """Take the writer's lock; return whether no other writer has it."""
+    while True:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        # Who watches holds a shared lock for a moment, as `is_locked` does. Beside those a further shared one is
+        # granted, beside a writer's it is not: so watchers are waited for, and a writer is told from them.
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        time.sleep(0.001)

@@ -1,6 +1,6 @@
 """Where a sweep keeps its files, which folders are its own, and what it removes from them.
 
-A folder that a sweep makes has a marker. One that holds anything and has none is someone else's and is
+A folder that a sweep makes has a marker. One of its name that holds anything and has none is someone else's and is
 refused; from its own a sweep removes files by their names, and the folder once nothing is left in it.
 """
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import Begun, SweepState, check_first, sessions
 from suite.sweeps.journal.file import begun, in_the_way, lock_of
 from suite.yaml_files import writable
@@ -21,6 +22,8 @@ from trials.run.checkpoint import CheckpointFolder
 
 MARKER = ".suite-sweep"
 ABOUT = "A sweep of suite-fl made this folder. It removes files of its own from it, and no others."
+STATUS = "status.json"
+"""What a sweep says of itself while it runs, each second, and when it has ended."""
 NAME_BYTES = 255
 """The longest name of a folder that common file systems take."""
 
@@ -73,16 +76,9 @@ class SweepPaths:
         """The folder of the models that `save: best` keeps."""
         return self.folder / "models"
 
-    def model(self, trial_id: str) -> str:
-        """Return where a final run leaves its models until the sweep has ended."""
-        return f"{self.checkpoint_folder}/{trial_id}.model.pt"
-
-    def state(self, brief: bool = False) -> SweepState:
-        """Return what its journal says of the sweep, which another process may be writing; `brief` as in
-        `SweepState`. Raises `UserError` where it is damaged.
-        """
-        state = SweepState(brief)
-        return state.read(self.journal) if self.begun else state
+    def state(self) -> SweepState:
+        """Return what its journal says of the sweep, which another process may be writing. Raises `UserError` where it is damaged."""
+        return SweepState().read(self.journal) if self.begun else SweepState()
 
     def last_begun(self) -> Begun | None:
         """Return how its last session began; None when there is no such sweep. Raises as `state` does where
@@ -90,14 +86,16 @@ class SweepPaths:
         """
         return sessions(self.journal)[-1] if self.begun else None
 
-    @property
-    def checkpoint_folder(self) -> str:
-        """Path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
+    def checkpoint_folder(self, sweep_id: str) -> str:
+        """Return the path or URI of the folder of the trials' checkpoints, which all nodes must reach. Elsewhere than in
+        the sweep's own folder it is named by its id too, so that nobody else's is in the way.
+        """
         if self.checkpoints is None:
             return str(self.folder.resolve() / "checkpoints")
+        own = f"{self.name}-{sweep_id[:8]}"
         if "://" in self.checkpoints:
-            return f"{self.checkpoints}/{quote(self.name)}"
-        return f"{Path(self.checkpoints).resolve()}/{self.name}"
+            return f"{self.checkpoints}/{quote(own)}"
+        return f"{Path(self.checkpoints).resolve()}/{own}"
 
     def check(self, warm_start: str | None) -> None:
         """Raise `UserError` when a folder is someone else's, the journal is no file, the checkpoints' place
@@ -106,50 +104,27 @@ class SweepPaths:
         with writable(self.folder):
             if os.path.lexists(self.journal):
                 plain(self.journal, "journal")
-            if in_the_way(self.journal) and (self.folder / MARKER).exists():
+            strange = in_the_way(self.journal)
+            if strange and (self.folder / MARKER).exists():
                 raise UserError(
                     f"journal {self.journal} has no valid first line: it is damaged, or another file. "
                     "Move it away, or choose another --name"
                 )
-            if not self.begun and self._foreign():
-                raise UserError(
-                    f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
+            if not self.begun:
+                names = (
+                    {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
                 )
-        self._check_checkpoints()
+                left = {
+                    self.journal.name,
+                    lock_of(self.journal).name,
+                }  # by one that ended before it began
+                if strange or not (names <= left or MARKER in names):
+                    raise UserError(
+                        f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
+                    )
+        CheckpointFolder(self.checkpoint_folder(""))
         if warm_start not in (None, NEAREST) and not self.journal.exists():
             tuned_files(Path(str(warm_start)))
-
-    def _foreign(self) -> bool:
-        """Return whether the folder holds anything but what a sweep leaves that ended before it began."""
-        names = {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
-        left = {self.journal.name, lock_of(self.journal).name}
-        return in_the_way(self.journal) or not (names <= left or MARKER in names)
-
-    def _check_checkpoints(self) -> None:
-        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
-        if self._within(folder):
-            return
-        try:
-            names = folder.names()
-            owner = folder.read(MARKER).split()[-1:] if MARKER in names else None
-        except OSError as error:
-            raise UserError(f"checkpoints in {place} cannot be read: {error}") from None
-        begun = self.last_begun()
-        if owner is not None and (begun is None or owner != [begun.id]):
-            raise UserError(
-                f"checkpoints in {place}: another sweep of this name has the folder. "
-                "Choose another --name, or --set checkpoints=PLACE, or remove it if that sweep is gone"
-            )
-        if names and owner is None:
-            raise UserError(
-                f"checkpoints in {place}: the folder holds files and no sweep made it. "
-                "Choose another --name, or --set checkpoints=PLACE"
-            )
-
-    def _within(self, folder: CheckpointFolder) -> bool:
-        """Return whether checkpoints lie in the sweep's own folder, whose marker is enough."""
-        local = folder.local
-        return local is not None and local.is_relative_to(self.folder.resolve())
 
     def mark(self) -> None:
         """Make the sweep's own folder, once it was checked."""
@@ -157,32 +132,30 @@ class SweepPaths:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / MARKER).write_text(f"{ABOUT}\n")
 
-    def mark_checkpoints(self, owner: str) -> None:
-        """Make the folder of checkpoints one of the sweep with this id, once it was checked.
-
-        Raises `UserError` when it cannot be written.
-        """
-        place, folder = self.checkpoint_folder, CheckpointFolder(self.checkpoint_folder)
-        if self._within(folder):
-            return
+    def mark_checkpoints(self, sweep_id: str) -> None:
+        """Make the folder of checkpoints. Raises `UserError` when it cannot be written."""
+        place = self.checkpoint_folder(sweep_id)
         try:
-            folder.write(MARKER, f"{ABOUT}\n{owner}\n")
+            CheckpointFolder(place).write(MARKER, f"{ABOUT}\n")
         except OSError as error:
             raise UserError(f"checkpoints in {place} cannot be written: {error}") from None
 
-    def clear_checkpoints(self, asked: Container[str]) -> None:
-        """Remove what these trials wrote, as far as it can be removed, and the folder. One that others have
-        put files into stays, with its marker: it is the sweep's still.
-        """
-        folder = CheckpointFolder(self.checkpoint_folder)
+    def clear_checkpoints(self, sweep_id: str, asked: Container[str] = ()) -> None:
+        """Remove what these trials wrote, as far as it can be removed, and the folder, unless others have put files into it."""
+        folder = CheckpointFolder(self.checkpoint_folder(sweep_id))
         with suppress(OSError):
             folder.clear(asked)
             _give_up(folder)
 
-    def forget(self) -> None:
+    def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""
-        self.clear_checkpoints(())
-        for path in (self.journal, lock_of(self.journal)):
+        self.clear_checkpoints(sweep_id)
+        for path in (
+            self.journal,
+            lock_of(self.journal),
+            self.folder / STATUS,
+            self.folder / TABLE,
+        ):
             path.unlink(missing_ok=True)
         _give_up(CheckpointFolder(str(self.folder.resolve())))
 

@@ -81,12 +81,10 @@ from suite.execution.estimate import Estimates
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.request import SweepRequest
 
-def begin(sweep):
-    Estimates(sweep.study, sweep.data, Resources()).refuse(sweep.entries)
-    print("torch" in sys.modules)
-    sys.exit()
-
-SweepRequest("quickstart", SweepPaths(Path("runs"), "quickstart")).open(begin)
+sweep = SweepRequest("quickstart", SweepPaths(Path("runs"), "quickstart")).open()
+sweep.load()
+Estimates(sweep.study, sweep.data, Resources()).refuse(sweep.entries)
+print("torch" in sys.modules)
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -194,7 +194,7 @@ def test_from_any_machine_through_mlflow(tmp_path):
     uri = f"sqlite:///{tmp_path}/shared.db"
     place = SweepPaths(tmp_path / "there" / "runs", "s", uri)
     with patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path / "cache")), chdir(tmp_path):
-        play(Sweep("s", little(), place, resume=False))
+        play(Sweep("s", little(), place))
         here = tmp_path / "here"
         here.mkdir()
         asked = ("--dataset", "digits", "--heterogeneity", "iid", "--tracking-uri", uri)

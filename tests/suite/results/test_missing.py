@@ -68,6 +68,6 @@ def test_what_other_sweeps_have_does_not_count(tmp_path: Path) -> None:
     """A sweep that was ended before its first final run, beside one that has some."""
     foreign.swept(tmp_path)
     place = SweepPaths(tmp_path / "runs", "t")
-    foreign.play(Sweep("t", foreign.little(), place, resume=False), most=1)
+    foreign.play(Sweep("t", foreign.little(), place), most=1)
     done = suite_here("leaderboard", "t", "--where", "algorithm=folb", cwd=tmp_path, code=2)
     assert fault(done) == "there are no final runs yet: finish the sweep with --resume"

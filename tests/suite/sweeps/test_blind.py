@@ -65,7 +65,7 @@ def load_spoiled(*args: Any) -> dict[str, Dataset]:
 
 def swept(storage: Path, name: str, **given: Any) -> Result:
     study = a_study(**{**COMMON, **given})
-    return Sweep("study", study, SweepPaths(storage, name), False).run(Resources(max_concurrent=1))
+    return Sweep("study", study, SweepPaths(storage, name)).run(Resources(max_concurrent=1))
 
 
 APART = ("test_", "clients_test_", "round_seconds", "evaluation_seconds")
@@ -81,7 +81,7 @@ def told(storage: Path, name: str) -> list[dict[str, Any]]:
         if event["event"] == "recorded":
             continue
         for part in (event, event.get("outcome", {})):
-            for key in ("id", "at", "seconds", "fingerprint", "test_score"):
+            for key in ("id", "at", "seconds", "fingerprint"):
                 part.pop(key, None)
             part["history"] = [
                 {k: v for k, v in entry.items() if not k.startswith(APART)}

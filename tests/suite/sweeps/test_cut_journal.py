@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 def swept(paths: SweepPaths, resume: bool = False) -> Sweep:
     given: dict[str, Any] = {"algorithms": ["fedavg", "folb"], "trials": 3, "seeds": 2}
-    sweep = Sweep("s", a_study(**given, save="best"), paths, resume)
+    sweep = Sweep("s", a_study(**given, save="best"), paths, resume=resume)
     sweep.run(Resources(max_concurrent=1))
     return sweep
 

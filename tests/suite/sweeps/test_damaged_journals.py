@@ -208,5 +208,5 @@ def test_half_of_a_surrogate_pair_damages_no_journal(
         return replace(whole(spec), status=Status.FAILED, error="no file \udcff")
 
     monkeypatch.setattr(foreign, "outcome", fails)
-    play(Sweep("s", little(trials=1, retries=0), place, resume=False), most=1)
-    assert [why for _, _, why in place.state().failures] == ["no file ?"]
+    play(Sweep("s", little(trials=1, retries=0), place), most=1)
+    assert [result.fault for result in place.state().ended.values()] == ["no file ?"]

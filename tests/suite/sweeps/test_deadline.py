@@ -99,7 +99,7 @@ def test_a_cut_is_said_below_the_leaderboard_until_the_sweep_is_resumed_without_
     study = little(algorithms=["fedavg", "fedprox"], trials=6, seeds=2)
     paths = SweepPaths(tmp_path / "runs", "s")
     monkeypatch.setattr(Deadline, "presses", lambda self, search: len(search.requests) == 4)
-    first = play(Sweep("s", study, paths, resume=False), deadline=Deadline(10, slots=1))
+    first = play(Sweep("s", study, paths), deadline=Deadline(10, slots=1))
     said = "s was cut by --minutes 10: 2 of 6 search trials of each entry."
     assert [row.trials for row in first.leaderboard.rows] == [2, 2]
     assert said in first.leaderboard.notes
@@ -107,7 +107,7 @@ def test_a_cut_is_said_below_the_leaderboard_until_the_sweep_is_resumed_without_
     again = play(Sweep("s", study, paths, resume=True))
     assert [row.trials for row in again.leaderboard.rows] == [6, 6]
     assert again.leaderboard.notes == ()
-    play(Sweep("t", study, SweepPaths(tmp_path / "runs", "t"), resume=False))
+    play(Sweep("t", study, SweepPaths(tmp_path / "runs", "t")))
     at_once = read_leaderboard(open_tables(tmp_path / "runs"), Query("t"))
     assert [row.mean for row in again.leaderboard.rows] == [row.mean for row in at_once.rows]
 

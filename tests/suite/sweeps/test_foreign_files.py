@@ -13,30 +13,13 @@ from hypothesis import strategies as st
 
 from suite.results.table import FILE, TrialTable, read, write
 from suite.sweeps.journal.paths import MARKER, SweepPaths
-from suite.sweeps.recording.finish import Finish
-from suite.sweeps.recording.sweep_table import SweepTable
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.sweep import Sweep
+from suite.sweeps.tables import SweepTable
 from suite.tracking.store import Store
 from tests.support.commands import SINGLY, document, fault, records, runs_of, study_file, suite_here
 from tests.support.foreign import contents, little, play, put, swept
 from trials.common.errors import UserError
-
-
-def occupied(folder: Path) -> str:
-    """What is said of a folder for checkpoints that has files of others."""
-    return (
-        f"checkpoints in {folder}: the folder holds files and no sweep made it. Choose another "
-        "--name, or --set checkpoints=PLACE"
-    )
-
-
-@pytest.mark.parametrize("plan", [(), ("--dry-run",)])
-def test_a_folder_for_checkpoints_that_holds_files_is_refused(tmp_path: Path, plan: Any) -> None:
-    put(tmp_path / "ck" / "proj" / "thesis.txt")
-    options = ("--name", "proj", "--set", "checkpoints=ck")
-    done = suite_here("sweep", "smoke", *options, *plan, cwd=tmp_path, code=2)
-    assert fault(done) == occupied(tmp_path / "ck/proj")
-    assert contents(tmp_path) == {"ck/proj/thesis.txt": b"mine"}
 
 
 def test_a_folder_in_the_storage_that_holds_files_is_refused(tmp_path: Path) -> None:
@@ -82,26 +65,21 @@ def test_a_name_that_is_none_of_a_folder(tmp_path: Path, command: str, name: str
 def test_a_sweep_removes_its_checkpoints_and_nothing_else(tmp_path: Path) -> None:
     study = study_file(tmp_path)
     put(tmp_path / "ck" / "other.txt")
-    (tmp_path / "ck" / "proj").mkdir()
     sizes = ("--algorithms", "fedavg", "--heterogeneity", "iid", "--trials", 2, "--seeds", 1)
     options = (*sizes, "--name", "proj", "--set", "checkpoints=ck", "--set", "checkpoint_seconds=0")
     seen: list[set[str]] = []
     ended = Sweep._ended
 
     def watched(sweep: Sweep, *given: Any) -> None:
-        seen.append({path.name for path in (tmp_path / "ck" / "proj").iterdir()})
+        (folder,) = (tmp_path / "ck").glob("proj-*")
+        seen.append({path.name for path in folder.iterdir()})
         put(tmp_path / "runs" / "proj" / "notes.txt")
         ended(sweep, *given)
 
     with patch.object(Sweep, "_ended", watched):
         suite_here("sweep", study, *options, *SINGLY, cwd=tmp_path)
     assert all(MARKER in names for names in seen)
-    assert contents(tmp_path / "ck") == {"other.txt": b"mine"}
-    assert not (tmp_path / "ck" / "proj").exists()
-    put(tmp_path / "ck" / "proj" / "thesis.txt")
-    again = suite_here("sweep", study, *options, "--resume", cwd=tmp_path, code=2)
-    assert fault(again) == occupied(tmp_path / "ck/proj")
-    assert contents(tmp_path / "ck") == {"other.txt": b"mine", "proj/thesis.txt": b"mine"}
+    assert [path.name for path in (tmp_path / "ck").iterdir()] == ["other.txt"]
     assert (tmp_path / "runs" / "proj" / "notes.txt").read_bytes() == b"mine"
 
 
@@ -170,15 +148,15 @@ def test_a_sweep_that_is_refused_before_its_first_trial_leaves_no_folder(tmp_pat
     with pytest.raises(UserError, match="no node"):
         act(place, "refused", None)
     assert not place.folder.exists()
-    assert not (tmp_path / "ck" / "s").exists()
-    play(Sweep("s", little(), place, resume=False))
+    assert not list(tmp_path.rglob(MARKER))
+    play(Sweep("s", little(), place))
 
 
 def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = SweepPaths(tmp_path / "runs", "s")
-    play(Sweep("s", little(), place, resume=False), 1)
+    play(Sweep("s", little(), place), 1)
     tuned = put(place.folder / "tuned" / "digits" / "iid" / "logreg" / "fedavg.yaml")
     word = put(place.folder / "control")
     stopped = suite_here("stop", "s", cwd=tmp_path, code=2)
@@ -194,50 +172,27 @@ def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     assert place.journal.read_bytes() == b'{"day": 1}\n{"day'
 
 
-def test_two_sweeps_of_one_name_do_not_share_a_folder_of_checkpoints(tmp_path: Path) -> None:
+def test_a_folder_of_checkpoints_is_one_sweeps_alone(tmp_path: Path) -> None:
+    """Another one of its name has another, and files of others in it stay."""
     one, two = (SweepPaths(tmp_path / root, "s", checkpoints=str(tmp_path / "ck")) for root in "ab")
-    play(Sweep("s", little(), one, resume=False), 1)
-    before = contents(tmp_path / "ck")
-    with pytest.raises(UserError, match="another sweep of this name has the folder"):
-        Sweep("s", little(), two, resume=False)
-    assert contents(tmp_path / "ck") == before
-    play(Sweep("s", little(), one, resume=True))
-    assert not (tmp_path / "ck" / "s").exists()
-    play(Sweep("s", little(), two, resume=False))
-
-
-def test_a_folder_that_keeps_files_of_others_is_the_sweeps_still(tmp_path: Path) -> None:
-    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
-    play(Sweep("s", little(), place, resume=False), 1)
-    put(tmp_path / "ck" / "s" / "notes.txt")
-    play(Sweep("s", little(), place, resume=True))
-    assert set(contents(tmp_path / "ck")) == {"s/notes.txt", f"s/{MARKER}"}
-    play(Sweep("s", little(trials=4), place, resume=True))
-    assert set(contents(tmp_path / "ck")) == {"s/notes.txt", f"s/{MARKER}"}
-
-
-def test_checkpoints_without_a_marker_are_of_no_sweep(tmp_path: Path) -> None:
-    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "ck"))
-    play(Sweep("s", little(), place, resume=False), 1)
-    (tmp_path / "ck" / "s" / MARKER).unlink()
-    before = contents(tmp_path / "ck")
-    with pytest.raises(UserError, match="holds files and no sweep made it"):
-        Sweep("s", little(), place, resume=True)
-    assert contents(tmp_path / "ck") == before != {}
-
-
-def test_checkpoints_may_lie_in_the_sweeps_own_folder(tmp_path: Path) -> None:
-    place = SweepPaths(tmp_path / "runs", "s", checkpoints=str(tmp_path / "runs"))
-    play(Sweep("s", little(), place, resume=False), 1)
-    play(Sweep("s", little(), place, resume=True))
-    assert place.begun
-    assert list(place.folder.glob("tuned/**/fedavg.yaml"))
+    play(Sweep("s", little(), one), 1)
+    (own,) = (tmp_path / "ck").iterdir()
+    before = contents(own)
+    play(Sweep("s", little(), two))
+    assert contents(tmp_path / "ck") == {
+        f"{own.name}/{name}": text for name, text in before.items()
+    }
+    put(own / "notes.txt")
+    for trials in (2, 4):
+        play(Sweep("s", little(trials=trials), one, resume=True))
+        assert set(contents(own)) == {"notes.txt", MARKER}
 
 
 def test_a_name_is_quoted_in_a_uri(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "a #1 50%?", checkpoints=(tmp_path / "ck").as_uri())
-    play(Sweep("s", little(), place, resume=False), 1)
-    assert (tmp_path / "ck" / "a #1 50%?" / MARKER).exists()
+    sweep = Sweep("s", little(), place)
+    play(sweep, 1)
+    assert (tmp_path / "ck" / f"a #1 50%?-{sweep.id[:8]}" / MARKER).exists()
 
 
 def test_a_storage_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -249,8 +204,8 @@ def test_records_of_a_sweep_whose_folder_is_gone_stay(tmp_path: Path) -> None:
     place = swept(tmp_path)
     before = {run.run_id for run in records(tmp_path)}
     place.folder.rename(tmp_path / "aside")
-    with pytest.raises(UserError, match="whose folder there is gone: choose another --name"):
-        Sweep("s", little(), place, resume=False)
+    with pytest.raises(UserError, match="whose folder is gone: choose another --name"):
+        play(Sweep("s", little(), place))
     assert {run.run_id for run in records(tmp_path)} == before
     assert not place.folder.exists()
 
@@ -274,21 +229,25 @@ def two_entries(tmp_path: Path) -> SweepPaths:
 
 
 @pytest.mark.parametrize(
-    "where", [(Finish, "_publish"), (Store, "delete"), (Store, "set_status"), (SweepTable, "write")]
+    "where", [(SweepRecording, "_publish"), (Store, "delete"), (SweepTable, "write")]
 )
 def test_a_harvest_cut_off_leaves_the_former_one_whole(two_entries: SweepPaths, where: Any) -> None:
     def tuned() -> list[bool]:
         done = suite_here("tuned", "list", "--json", cwd=two_entries.storage.parent)
         return sorted(t["provenance"]["date"].startswith("former") for t in document(done))
 
+    finish = Sweep._finish
+
     def cut(*given: Any) -> None:
         raise CutError
 
+    def finishes(sweep: Sweep) -> None:
+        with patch.object(*where, cut), pytest.raises(CutError):
+            finish(sweep)
+
     sweep = Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True)
-    sweep.recording.open()
-    with patch.object(*where, cut), pytest.raises(CutError):
-        sweep._finish()
-    sweep.journal.close()
+    with patch.object(Sweep, "_finish", finishes):
+        play(sweep)
     assert tuned() == [True] * 2
     board = suite_here("leaderboard", "--json", cwd=two_entries.storage.parent)
     assert len(document(board)["rows"]) == 2

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from suite.execution.cluster import Resources
+from suite.sweeps import recording
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.recording import writer as records
-from suite.sweeps.recording.runs import SweepRecording
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 def swept(paths: SweepPaths, resume: bool = False) -> Result:
     study = a_study(algorithms=["fedavg"], trials=4, seeds=2)
-    return Sweep("s", study, paths, resume).run(Resources(max_concurrent=1))
+    return Sweep("s", study, paths, resume=resume).run(Resources(max_concurrent=1))
 
 
 def test_it_ends_soon_and_says_what_is_left(
@@ -53,12 +53,15 @@ def test_it_ends_soon_and_says_what_is_left(
 
     with monkeypatch.context() as patched:
         patched.setattr(SweepRecording, "record", slow)
-        patched.setattr(records, "PERSON_SECONDS", 0.1)
+        patched.setattr(recording, "PERSON_SECONDS", 0.1)
         threading.Thread(target=interrupt).start()
         result = swept(paths)
     gate.set()
     assert (result.ending, result.leaderboard) == ("interrupted", None)
-    assert "5 trials that have ended are not in sqlite:" in capsys.readouterr().err
+    assert (
+        " has not 5 of the trials that have ended yet: the journal has all"
+        in capsys.readouterr().err
+    )
     result = swept(paths, resume=True)
     assert result.ending == ""
     runs = runs_of(Store(None, paths.storage), sweep="s")

@@ -59,6 +59,11 @@ def write(path: Path, events: list[Event]) -> None:
     journal.close()
 
 
+def whole(path: Path) -> dict[str, TrialResult]:
+    """The trials that have ended, with all that they reported."""
+    return dict(outcomes(path, SweepState().read(path).ended))
+
+
 def lines(path: Path) -> list[Event]:
     return [read(path, at, raw) for at, raw in enumerate(path.read_bytes().splitlines(), 1)]
 
@@ -67,8 +72,8 @@ def test_round_trip_over_several_sessions(path: Path) -> None:
     write(path, EVENTS[:1])
     write(path, EVENTS[1:])
     assert lines(path) == EVENTS
-    assert SweepState().read(path).ended == {"a-s0000": FAILED}
-    history = SweepState().read(path).ended["a-s0000"].history
+    assert whole(path) == {"a-s0000": FAILED}
+    history = whole(path)["a-s0000"].history
     assert [type(value) for value in history[1].values()] == [int, float], "as they were"
 
 
@@ -99,7 +104,7 @@ def test_whatever_is_written_survives_a_torn_line(
 def test_numbers_that_are_none_survive(path: Path) -> None:
     result = TrialResult(Status.DIVERGED, [{"round": 0, "loss": math.inf}], {0: math.nan})
     write(path, [BEGUN, asked(), *ended("a-s0000", result)])
-    (got,) = SweepState(brief=True).read(path).ended.values()
+    (got,) = whole(path).values()
     assert got.history == result.history
     assert math.isnan(got.intermediates[0])
 
@@ -121,22 +126,33 @@ def test_a_trial_whose_end_is_torn_runs_again(path: Path) -> None:
     again = TrialResult(Status.FINISHED, [{"round": 0, "loss": 1.0}], {0: 1.0})
     assert SweepState().read(path).ended == {}
     write(path, ended("a-s0000", again))
-    assert SweepState().read(path).ended == {"a-s0000": again}
+    assert whole(path) == {"a-s0000": again}
 
 
-def test_of_a_trial_that_ended_the_last_evaluation_is_read_briefly(path: Path) -> None:
+def test_a_state_has_the_last_evaluation_of_a_trial(path: Path) -> None:
     """Its curve is not even parsed, and its line counts."""
     write(path, [*EVENTS, asked(1), *ended("a-s0001", TrialResult(Status.FAILED))])
     content = path.read_bytes().replace(b'"history":[{"round":0', b'"history":[[oops')
     path.write_bytes(content + b"soup\n")
-    state = SweepState(brief=True)
+    state = SweepState()
     with pytest.raises(UserError, match=r"line 7: it is no JSON object"):
         state.read(path)
     first, second = state.ended.values()
     assert (first.history, first.intermediates) == (FAILED.history[-1:], FAILED.intermediates)
     assert (first.error, second.history) == (ERROR, [])
     with pytest.raises(UserError, match=r"line 3: it is no JSON object"):
-        SweepState().read(path)
+        dict(outcomes(path, {"a-s0000"}))
+
+
+def test_only_what_is_new_is_read_and_a_torn_line_waits(path: Path) -> None:
+    write(path, [BEGUN])
+    new = asked().model_dump_json().encode() + b"\n"
+    state = SweepState().read(path)
+    for part, count in ((new[:20], 0), (new[20:], 1), (b"", 1)):
+        with path.open("ab") as file:
+            file.write(part)
+        assert len(state.read(path).requests) == count
+    assert state.lines == 2
 
 
 def test_some_trials_are_read_with_all_that_they_reported(path: Path) -> None:
@@ -144,7 +160,7 @@ def test_some_trials_are_read_with_all_that_they_reported(path: Path) -> None:
     write(path, [*EVENTS, *(event for some in more for event in some)])
     for count in (1, 19):
         names = {f"a-s{i:04d}" for i in range(count)}
-        assert outcomes(path, names) == dict.fromkeys(names, FAILED)
+        assert dict(outcomes(path, names)) == dict.fromkeys(names, FAILED)
 
 
 def test_how_a_sweep_began_is_read_without_the_rest(path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import suite
 from suite.execution.resources import Resources
 from suite.studies.study import OPTIONS, Study
-from suite.sweeps.keys import changes
+from suite.sweeps.request import changes
 from suite.yaml_files import assignments
 from tests.support.commands import document, fault, suite_here
 from trials.common.errors import UserError

@@ -56,7 +56,7 @@ class Killed(BaseException):
 
 def opened(folder: Path, pack: int | str, resume: bool = False, **given: Any) -> Sweep:
     study = a_study(**{**COMMON, **given, "pack": pack})
-    return Sweep("s", study, SweepPaths(folder, "s"), resume)
+    return Sweep("s", study, SweepPaths(folder, "s"), resume=resume)
 
 
 def swept(folder: Path, pack: int | str, resume: bool = False, **given: Any) -> Path:
@@ -82,7 +82,7 @@ def said(folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
             case "end":
                 assert line["trial_id"] not in found["end"], "one end a trial"
                 kept = {k: v for k, v in line["outcome"].items() if k not in APART}
-                end = {**kept, "history": curves[line["trial_id"]], "score": line["test_score"]}
+                end = {**kept, "history": curves[line["trial_id"]]}
                 found["end"][line["trial_id"]] = end
     assert found["request"].keys() == found["end"].keys()
     tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))
@@ -163,7 +163,6 @@ def test_a_killed_pack_is_resumed(
     killed = opened(tmp_path / "cut", 4, **given)
     with pytest.raises(Killed):
         killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
-    killed.journal.close()
     asked = [request.trial_id for request in killed.paths.state().requests]
     assert any(TrialId.parse(name).kind == TrialKind.FINAL for name in asked) == (share > 0.5)
     assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == whole
@@ -192,9 +191,9 @@ def test_a_member_that_raises_fails_alone_and_starts_again_alone(
     monkeypatch.setattr(FedProx, "direction", breaks)
     monkeypatch.setattr(Packs, "start", noted)
     assert said(swept(tmp_path / "packed", 8)) == alone
-    state = SweepPaths(tmp_path / "packed", "s").state()
-    (died,) = state.deaths
-    ((_, _, why),) = state.failures
-    assert ("once" in why, died.endswith("s0000")) == (True, True)
+    paths = SweepPaths(tmp_path / "packed", "s")
+    (died,) = paths.state().deaths
+    (death,) = [line for line in paths.journal.read_text().splitlines() if '"died"' in line]
+    assert ("once" in death, died.endswith("s0000")) == (True, True)
     again = [(trial_id, config) for trial_id, config in packs if PACK not in config]
     assert [trial_id for trial_id, _ in again] == [f"{died}~2"]

@@ -1,7 +1,6 @@
 """The progress display: what a terminal and a log file are shown."""
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,7 +12,7 @@ from suite.sweeps import running as running_module
 from suite.sweeps.journal.events import Begun, Requested, SweepState, ended
 from suite.sweeps.progress import Progress
 from suite.sweeps.running import Running
-from suite.sweeps.snapshot import snapshot
+from suite.sweeps.status import standing
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 
@@ -24,7 +23,7 @@ TRIALS = ENTRIES * PER_ENTRY
 class Shown(Progress):
     """The display of a sweep of which `began`, `reported` and `ended` tell."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         name, study = read_study("quickstart", {})
         entries = make_entries(study, name)[:ENTRIES]
         self.ids = [entry.id for entry in entries]
@@ -36,18 +35,18 @@ class Shown(Progress):
             study_name=name, study=content, lag=4, planned=planned, id="id", entries=about
         )
         self.state.add(begun)
-        self.running = Running(folder, dict.fromkeys(self.ids, ("accuracy", 50)))
-        super().__init__(lambda: snapshot(name, self.state, self.running.now, True, ""))
+        self.running = Running(dict.fromkeys(self.ids, ("accuracy", 50)))
+        super().__init__(lambda: standing(name, self.state, True, *self.running.now()))
 
     def request(self, entry: int, index: int) -> TrialRequest:
         trial = f"{self.ids[entry]}-s{index:04d}"
         return TrialRequest(trial, self.ids[entry], TrialKind.SEARCH, index, "sampled", {}, 0, 0)
 
-    def began(self, entry: int, index: int, process: str = "") -> None:
+    def began(self, entry: int, index: int) -> None:
         request = self.request(entry, index)
         if request.trial_id not in self.state.requested:
             self.state.add(Requested(request=request))
-        self.running.began(request, process or request.trial_id)
+        self.running.began(request)
 
     def reported(self, entry: int, index: int, at: int) -> None:
         history = [{"round": at, "val_accuracy": 0.5}]
@@ -75,16 +74,16 @@ class Shown(Progress):
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Shown:
-    return Shown(tmp_path)
+def shown() -> Shown:
+    return Shown()
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_the_live_table_fits_and_counts(shown: Shown, width: int) -> None:
     for index, status in enumerate(("finished", "pruned", "diverged", "finished")):
-        shown.began(0, index, f"0-{index}")
+        shown.began(0, index)
         shown.ended(0, index, status, 0.5 + index / 10)
-    shown.began(1, 0, "1-0")
+    shown.began(1, 0)
     console = Console(width=width, height=40, file=io.StringIO())
     console.print(shown.table)
     lines = console.file.getvalue().splitlines()
@@ -117,7 +116,7 @@ def test_trials_of_an_earlier_session_do_not_count_as_speed(shown: Shown) -> Non
 def test_what_is_still_written_is_said_when_nothing_runs(shown: Shown) -> None:
     shown.unrecorded = 3
     assert "recorded" not in shown.line, "of the sweep itself, before it has trials"
-    shown.began(0, 0, "0-0")
+    shown.began(0, 0)
     assert "recorded" not in shown.line
     shown.ended(0, 0, "finished", 0.5)
     assert "0 running" in shown.line
@@ -135,13 +134,13 @@ def test_starting_up_is_no_trial(shown: Shown, monkeypatch: pytest.MonkeyPatch) 
     """30 s of start-up, then two at once, a second each: 2 trials/s, not 4 in 32 s."""
     now = clock(monkeypatch)
     for index in range(2):
-        shown.began(0, index, f"0-{index}")
+        shown.began(0, index)
     now[0] += 30
     assert "left" not in shown.line
     for step in range(3):
         now[0] += 1
         for index in (2 * step, 2 * step + 1):
-            shown.began(0, index, f"0-{index}")
+            shown.began(0, index)
         for index in (2 * step, 2 * step + 1):
             shown.ended(0, index, "finished", 0.5)
     # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
@@ -154,7 +153,7 @@ def test_long_trials_tell_the_pace_before_any_of_them_ends(
     """Two trials of 50 rounds: at 5 after the start, 10 s later at 10: 2 x 5 rounds in 10 s are 0.02/s."""
     now = clock(monkeypatch)
     for entry in (0, 1):
-        shown.began(entry, 0, f"{entry}-0")
+        shown.began(entry, 0)
     now[0] += 40
     shown.reported(0, 0, 5)
     shown.reported(1, 0, 5)
@@ -175,7 +174,7 @@ def table(shown: Shown, width: int = 80, height: int = 24) -> list[str]:
 def test_every_row_of_a_small_terminal_is_another_one(shown: Shown) -> None:
     """Fourteen entries on 80 x 24, what they have in common in the head; no column is empty."""
     for entry in range(ENTRIES):
-        shown.began(entry, 0, f"{entry}-0")
+        shown.began(entry, 0)
         shown.ended(entry, 0, "finished", 0.5)
     lines = table(shown)
     assert len(lines) <= 24
@@ -191,7 +190,7 @@ def test_a_scenario_that_is_done_says_so_once(
 ) -> None:
     for entry in range(ENTRIES):
         for index in range(PER_ENTRY):
-            shown.began(entry, index, f"{entry}-{index}")
+            shown.began(entry, index)
             shown.ended(entry, index, "finished", (50 + entry) / 100)
         shown._show()
     said = capsys.readouterr().err.splitlines()
@@ -200,15 +199,3 @@ def test_a_scenario_that_is_done_says_so_once(
         "quickstart: digits · logreg · iid is done, best on validation: fedumf 0.5600",
         "quickstart: digits · logreg · labels(2) is done, best on validation: fedumf 0.6300",
     ]
-
-
-def test_what_runs_in_packs_is_said_with_its_processes(shown: Shown) -> None:
-    shown.began(0, 0, "a")
-    assert ", 1 running, " in shown.line
-    shown.began(0, 1, "a")
-    assert ", 2 running in 1 process, " in shown.line
-    for index in range(2, 28):
-        shown.began(0, index, "ab"[index % 2])
-    assert ", 28 running in 2 processes, " in shown.line
-    shown.running.stopped(shown.request(0, 0))
-    assert ", 27 running in 2 processes, " in shown.line

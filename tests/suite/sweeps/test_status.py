@@ -1,91 +1,276 @@
-"""`suite status`: pace, time left and best scores, of a journal written by hand."""
+"""How far a sweep is: what its terminal draws, what `suite status` says, and the interim leaderboard are one."""
 
+import json
+import math
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reports.snapshot import spell
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
 from suite.search.trial import TrialRequest
-from suite.studies.entries import make_entries
-from suite.sweeps.journal.events import Begun, Event, Requested, ended
+from suite.sweeps.deadline import Deadline
+from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState
 from suite.sweeps.journal.file import Journal
-from suite.sweeps.running import Eta
+from suite.sweeps.journal.paths import STATUS, SweepPaths
+from suite.sweeps.running import Running
+from suite.sweeps.status import keep, standing, status
+from suite.sweeps.sweep import Sweep
+from suite.sweeps.tables import open_tables
+from tests.support import foreign
 from tests.support.commands import document, suite_here
-from tests.support.searches import a_study
+from tests.support.foreign import little, play
+from tests.support.journals import STUDY, add, asked, ended, line
+from tests.support.searches import a_study, entries_of
+from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
+from trials.run.spec import TrialSpec
 
-STUDY = a_study(algorithms=["fedavg", "fedprox"], trials=6, seeds=2)
-ENTRIES = make_entries(STUDY, "test")
-
-
-def write(storage: Path) -> Journal:
-    """Two trials at once, a second each, after 100 s of start-up; of 16 there are 6, one is no number."""
-    journal = Journal(storage / "small" / "journal.jsonl")
-    about = {entry.id: entry.about() for entry in ENTRIES}
-    content = STUDY.model_dump(mode="json")
-    planned = {entry.id: 8 for entry in ENTRIES}
-    events: list[Event] = [
-        Begun(study_name="mine", study=content, lag=4, planned=planned, id="id", entries=about)
-    ]
-    scores = {0: (0.5, 0.6), 1: (0.8, 0.55), 2: (0.7, None)}
-    for index, values in scores.items():
-        requests = [
-            TrialRequest(f"{e.id}-s000{index}", e.id, TrialKind.SEARCH, index, "sampled", {}, 0, 0)
-            for e in ENTRIES
-        ]
-        events += [Requested(request=request) for request in requests]
-        for request, value in zip(requests, values, strict=True):
-            status = Status.DIVERGED if value is None else Status.FINISHED
-            outcome = TrialResult(status, intermediates={} if value is None else {5: value})
-            events += ended(request.trial_id, outcome, at=100.0 + index)
-    journal.write(*events)
-    return journal
+GROWS = {
+    "algorithms": ["fedavg", "fedprox"],
+    "heterogeneity": ["iid", "labels(2)"],
+    "search": {"lr": {"default": 0.001, "low": 0.001, "high": 1e300}},  # which diverges at times
+    "confirm": {"best": 2, "seeds": 1},
+    "seeds": 2,
+}
+MOVING = dict.fromkeys(("per_minute", "seconds_left", "recorded"))
+"""What changes from one moment to the next, while trials are recorded."""
 
 
-def test_it_has_the_pace_the_time_left_and_the_best(tmp_path):
-    journal = write(tmp_path / "runs")
-    found = document(suite_here("status", "small", "--json", cwd=tmp_path))
-    # (6 - 2) trials between 100 and 102 s; 10 are left.
-    assert (found["per_minute"], found["seconds_left"]) == (120.0, 5.0)
-    assert [(e["algorithm"], e["best"], e["trials"]) for e in found["best"]] == [
-        ("fedavg", 0.8, 3),
-        ("fedprox", 0.6, 2),
-    ]
-    text = suite_here("status", "small", cwd=tmp_path).stdout.splitlines()
-    assert text[0].startswith(
-        "small: 6/16 trials (5 finished, 1 diverged), 0 recorded; running, 120 trials/min, "
-        "about 5 s left, last event "
+def interim(sweep: Sweep) -> dict[str, tuple[float | None, int, int]]:
+    """Best score, search trials and final runs of each entry whose scenario is not over, as the leaderboard
+    tells them.
+    """
+    tables = open_tables(sweep.paths.storage)
+    try:
+        board = read_leaderboard(tables, Query(sweep.paths.name))
+    except UserError:  # there is nothing yet
+        return {}
+    return {one.entry_id: (one.best, one.trials, one.finals) for one in board.interim}
+
+
+def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every trial's beginning and end, of a sweep that is begun and of one that grows; trials diverge."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    place = SweepPaths(tmp_path / "runs", "s")
+    moments: list[dict[str, Any]] = []
+
+    def compare(sweep: Sweep) -> None:
+        told = sweep.progress.look()
+        of_files = standing("s", SweepState().read(place.journal), True, *sweep.running.now())
+        assert {**told, **MOVING} == {**of_files, **MOVING}
+        shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} trials ("
+        assert sweep.progress._line(told).startswith(shown)
+        sweep.progress.keep(told)
+        seen = status(place.storage, "s")
+        assert {**{key: seen[key] for key in told}, **MOVING} == {**told, **MOVING}
+        moments.append(told)
+        if len(moments) % 9:  # reading the store takes a while
+            return
+        deadline = time.monotonic() + 60
+        while sweep.state.ended.keys() - sweep.state.recorded.keys():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        rows = {row["entry_id"]: row for row in told["best"]}
+        for entry_id, (best, trials, finals) in interim(sweep).items():
+            row = rows[entry_id]
+            groups = [g for g in sweep.state.finals.values() if g[0].entry_id == entry_id]
+            repeats = sum(final.trial_id in sweep.state.ended for g in groups for final in g)
+            assert (best, trials, finals) == (row["best"], row["done"] - repeats, repeats)
+
+    began, over = Sweep._requested, Sweep._ended
+
+    def requested_(sweep: Sweep, request: TrialRequest, new: bool) -> None:
+        began(sweep, request, new)
+        sweep.running.began(request)
+        compare(sweep)
+
+    def ended_(sweep: Sweep, request: TrialRequest, outcome: TrialResult) -> None:
+        over(sweep, request, outcome)
+        compare(sweep)
+
+    monkeypatch.setattr(Sweep, "_requested", requested_)
+    monkeypatch.setattr(Sweep, "_ended", ended_)
+    play(Sweep("s", little(trials=3, **GROWS), place))
+    first = len(moments)
+    play(Sweep("s", little(trials=5, **GROWS), place, resume=True))
+    assert first > 30
+    assert len(moments) > first + 8
+    last = moments[-1]
+    assert last["ended"] - last["superseded"] == last["expected"]
+    assert last["diverged"] > 0
+    assert all(math.isfinite(row["best"]) for row in last["best"])
+
+
+def whole(place: SweepPaths) -> tuple[int, int]:
+    """The trials that there will be and that have ended, as the file says that was kept, and as the journal does."""
+    seen = status(place.storage, place.name)
+    (place.folder / STATUS).unlink()
+    again = status(place.storage, place.name)
+    assert {**seen, "idle_seconds": 0} == {**again, "idle_seconds": 0}
+    return seen["expected"], seen["ended"] - seen["superseded"]
+
+
+def test_a_sweep_whose_search_a_deadline_cut_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One search trial of six, and its two final runs: three of three."""
+    sweep = Sweep("s", little(trials=6, seeds=2), SweepPaths(tmp_path / "runs", "s"))
+    monkeypatch.setattr(Deadline, "presses", lambda self, search: len(search.requests) == 1)
+    play(sweep, deadline=Deadline(10, slots=1))
+    assert whole(sweep.paths) == (3, 3)
+
+
+def test_a_sweep_that_had_fewer_configurations_to_confirm_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of nine trials those that ran to their end are confirmed, and not the ones that were stopped early."""
+    outcome = foreign.outcome
+
+    def stopped(spec: TrialSpec) -> TrialResult:
+        result = outcome(spec)
+        return replace(result, status=Status.PRUNED) if spec.params["lr"] > 0.1 else result
+
+    monkeypatch.setattr(foreign, "outcome", stopped)
+    study = little(trials=9, seeds=2, confirm={"best": 9, "seeds": 1})
+    sweep = Sweep("s", study, SweepPaths(tmp_path / "runs", "s"))
+    play(sweep)
+    pruned = status(sweep.paths.storage, "s")["pruned"]
+    assert 0 < pruned < 9
+    trials = 9 + (9 - pruned) + 2
+    assert whole(sweep.paths) == (trials, trials)
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> tuple[Path, list[str]]:
+    """The folder of a sweep that has begun, with a journal written by hand, and the ids of its two entries."""
+    entries = entries_of(**STUDY)
+    study = a_study(**STUDY).model_dump(mode="json")
+    folder = tmp_path / "runs" / "night"
+    folder.mkdir(parents=True)
+    planned, about = {e.id: 5 for e in entries}, {e.id: e.about() for e in entries}
+    begun = Begun(study_name="quick", study=study, lag=2, planned=planned, id="x", entries=about)
+    (folder / "journal.jsonl").write_bytes(line(begun))
+    return folder, [entry.id for entry in entries]
+
+
+def test_counts_and_scores(night: tuple[Path, list[str]]) -> None:
+    folder, (first, second) = night
+    requests = [asked(first, i) for i in range(4)]
+    other, final = asked(second, 0), asked(second, 0, TrialKind.FINAL)
+    add(
+        folder,
+        *requests,
+        other,
+        final,
+        ended(requests[0], 100.0, 0.5),
+        ended(requests[1], 102.0, 0.9, Status.PRUNED),
+        ended(requests[2], 104.0, None, Status.FAILED),
+        ended(final, 106.0, 0.8),
+        Died(trial_id=requests[3].request.trial_id, round=7, error="Killed\n"),
+        *(Recorded(trial_id=final.request.trial_id, run_id=run) for run in "bc"),
+        torn=line(asked(second, 1))[:20],
     )
-    assert text[1:] == ["  digits · logreg · iid: best on validation fedavg 0.8000, fedprox 0.6000"]
+    seen = status(folder.parent, "night")
+    one, two = seen["best"]
+    assert (one["best"], one["trials"], one["done"]) == (0.5, 1, 3), "only trials at full rounds"
+    assert [one[key] for key in ("finished", "pruned", "failed")] == [1, 1, 1]
+    assert (two["best"], two["trials"], two["done"], two["finished"]) == (None, 0, 1, 1)
+    totals = ("expected", "requested", "ended", "recorded", "died", "running", "running_trials")
+    assert [seen[key] for key in totals] == [10, 6, 4, 1, 1, False, 0]
+
+
+def test_what_runs_now_is_told_by_the_process_that_runs_it(
+    night: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two trials at once, 10 s for a half: of ten trials nine are left, at 0.1 a second. Once it is killed, nobody knows."""
+    folder, ids = night
+    clock = [100.0]
+    monkeypatch.setattr("suite.sweeps.running.time.monotonic", lambda: clock[0])
+    requests = [asked(entry, 0).request for entry in ids]
+    journal = Journal(folder / "journal.jsonl")
+    journal.write(*(asked(entry, 0) for entry in ids))
+    running = Running(dict.fromkeys(ids, ("accuracy", 50)))
+    for request in requests:
+        running.began(request)
+        running.reported(request, TrialResult(Status.RUNNING, history=[{"round": 0}]))
+    clock[0] += 10
+    outcome = TrialResult(Status.RUNNING, history=[{"round": 25, "val_accuracy": 0.4}])
+    for request in requests:
+        running.reported(request, outcome)
+    state = SweepState().read(folder / "journal.jsonl")
+    keep(folder, standing("night", state, True, *running.now()))
+    seen = status(folder.parent, "night")
+    assert (seen["running_trials"], seen["per_minute"], seen["seconds_left"]) == (2, 6.0, 90.0)
+    about = {"kind": "search", "params": {"lr": 0.1}, "metric": "accuracy"}
+    where = {"round": 25, "rounds": 50, "score": 0.4}
+    assert seen["now"] == [
+        {"trial_id": r.trial_id, "entry_id": r.entry_id, "name": name, **about, **where}
+        for r, name in zip(requests, STUDY["algorithms"], strict=True)
+    ]
+    text = suite_here("status", "night", cwd=tmp_path).stdout
+    assert "; running, 6 trials/min, about 90 s left, last event " in text
     journal.close()
-    found = document(suite_here("status", "small", "--json", cwd=tmp_path))
-    assert (found["running"], found["seconds_left"]) == (False, None)
-
-
-def test_a_new_session_has_a_pace_of_its_own(tmp_path):
-    journal = write(tmp_path / "runs")
-    study = STUDY.model_dump(mode="json")
-    journal.write(Begun(study_name="mine", study=study, lag=4, planned={}, id="id", entries={}))
-    found = document(suite_here("status", "small", "--json", cwd=tmp_path))
+    found = document(suite_here("status", "night", "--json", cwd=tmp_path))
+    assert (found["running"], found["running_trials"], found["now"]) == (False, 0, [])
     assert (found["per_minute"], found["seconds_left"]) == (None, None)
-    journal.close()
 
 
-def test_a_pace_is_not_known_before_anything_moved():
-    pace = Eta()
-    assert pace.rate(10.0, 5.0) is None
-    pace.begin(10.0, 1.0, 4)
-    pace.begin(11.0, 1.0, 1)
-    assert pace.rate(10.0, 4.0) is None
-    assert pace.rate(12.0, 4.0) is None
-    assert pace.rate(12.0, 4.04) is None, "a resumed trial's first rounds on a busy machine"
-    assert pace.rate(12.0, 8.0) == 2.0
+@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000, '{"running": false}', b"\xff"])
+def test_a_file_that_no_sweep_wrote_is_nothing(
+    night: tuple[Path, list[str]], content: str | bytes
+) -> None:
+    folder, _ = night
+    (folder / STATUS).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert status(folder.parent, "night")["expected"] == 10
+
+
+def test_what_was_kept_is_forgotten_once_the_journal_is_another(
+    night: tuple[Path, list[str]],
+) -> None:
+    folder, (first, _) = night
+    keep(folder, standing("night", SweepState().read(folder / "journal.jsonl"), False))
+    kept = json.loads((folder / STATUS).read_text())
+    (folder / STATUS).write_text(json.dumps({**kept, "expected": 7}))
+    assert status(folder.parent, "night")["expected"] == 7
+    add(folder, asked(first, 0))
+    assert status(folder.parent, "night")["expected"] == 10
+
+
+def test_a_pace_is_not_known_before_anything_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four trials of 50 rounds run when the first is over."""
+    clock = [0.0]
+    monkeypatch.setattr("suite.sweeps.running.time.monotonic", lambda: clock[0])
+    running = Running({"a": ("accuracy", 50)})
+    requests = [asked("a", index).request for index in range(4)]
+    for request in requests:
+        running.began(request)
+
+    def pace(at: float) -> float | None:
+        clock[0] = at
+        return running.now()[1]
+
+    assert pace(5.0) is None
+    clock[0] = 10.0
+    running.over(requests[0])
+    assert pace(10.0) is None
+    for request in requests[1:]:
+        running.over(request)
+    assert pace(12.0) is None
+    running.reported(requests[0], TrialResult(Status.RUNNING, history=[{"round": 2}]))
+    assert pace(12.0) is None, "a resumed trial's first rounds on a busy machine"
+    running.reported(requests[0], TrialResult(Status.RUNNING, history=[{"round": 25}]))
+    assert pace(12.0) == 0.25
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (12600, "3.5 h")],
 )
-def test_a_time_is_said_as_people_do(seconds, text):
+def test_a_time_is_said_as_people_do(seconds: float, text: str) -> None:
     assert spell(seconds) == text

@@ -2,23 +2,19 @@
 
 import errno
 import os
-import time
 
 import pytest
 from mlflow.exceptions import MlflowException
 
 from suite.execution import driver
-from suite.execution.cluster import Resources
 from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.recording.runs import SweepRecording
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.request import resumed_study
 from suite.sweeps.sweep import Sweep
 from suite.tracking.faults import StoreError
-from suite.tracking.store import Store
-from tests.support.commands import fault, runs_of, suite_here
-from tests.support.foreign import swept
-from tests.support.searches import a_study
+from tests.support.commands import runs_of, suite_here
+from tests.support.foreign import contents, little, play, swept
 from trials.common.errors import UserError
 
 
@@ -28,6 +24,19 @@ def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
         place.check("nofile.yaml")
     Journal(place.journal).close()
     place.check("nofile.yaml")
+
+
+def test_opening_a_sweep_writes_nothing_and_locks_nothing(tmp_path):
+    place = SweepPaths(tmp_path / "runs", "s")
+    Sweep("s", little(), place)
+    assert not list(tmp_path.iterdir())
+    play(Sweep("s", little(), place), most=1)
+    before = contents(tmp_path)
+    opened = [Sweep("s", little(), place, resume=True) for _ in range(2)]
+    assert [len(sweep.state.ended) for sweep in opened] == [1, 1]
+    assert contents(tmp_path) == before
+    with pytest.raises(UserError, match="sweep 's' exists in"):
+        Sweep("s", little(), place)
 
 
 def test_a_store_that_cannot_be_written_halts_and_is_gone_on_with(tmp_path, monkeypatch):
@@ -89,45 +98,22 @@ def test_of_settings_only_what_changed_is_told(tmp_path):
     )
 
 
-def test_a_sweep_that_another_storage_has_on_the_same_server(tmp_path):
-    uri = f"sqlite:///{tmp_path}/shared.db"
-    store = Store(uri, tmp_path)
-    store.create(store.experiment("smoke"), "smoke", {"kind": "sweep", "sweep": "smoke"})
-    done = suite_here("sweep", "smoke", "--tracking-uri", uri, cwd=tmp_path, code=2)
-    assert fault(done) == (
-        f"{uri} holds a sweep 'smoke' that was not run in runs, or whose folder there is gone: choose "
-        "another --name, or its --storage"
-    )
-    assert not (tmp_path / "runs" / "smoke").exists()
-
-
-def test_two_sweeps_of_one_name_that_begin_at_once_on_one_server(tmp_path):
-    """Neither store has the other's when it is opened: who comes second says so before its first trial."""
+@pytest.mark.parametrize("at_once", [False, True])
+def test_two_sweeps_of_one_name_on_one_server(tmp_path, monkeypatch, at_once):
+    """Also where neither sees the other's run when it begins: who comes second says so before its first trial."""
     uri = f"sqlite:///{tmp_path}/shared.db"
     places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
-    first, second = (Sweep("s", a_study(), place, False) for place in places)
-    first.recording.open()
-    with pytest.raises(UserError) as refused:
-        second.run(Resources(max_concurrent=1))
-    assert str(refused.value) == (
-        f"{uri} holds another sweep 's', which another storage has: choose another --name, or its "
-        "--storage"
-    )
-    assert not places[1].folder.exists()
-    assert [run.tags["sweep_id"] for run in runs_of(first.store, kind="sweep")] == [first.id]
-
-
-def test_two_sweeps_that_both_see_an_empty_store(tmp_path, monkeypatch):
-    uri = f"sqlite:///{tmp_path}/shared.db"
-    places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
-    first, second = (Sweep("s", a_study(), place, False) for place in places)
-    looks, own = [None], SweepRecording._own
+    first, second = (Sweep("s", little(), place) for place in places)
+    play(first, most=1)
+    looks, own = [None] * at_once, SweepRecording._own
     monkeypatch.setattr(
         SweepRecording, "_own", lambda recording: looks.pop() if looks else own(recording)
     )
-    first.recording.open()
-    time.sleep(0.01)  # stores count milliseconds
-    looks.append(None)
-    with pytest.raises(UserError, match="holds another sweep 's'"):
-        second.recording.open()
+    with pytest.raises(UserError) as refused:
+        play(second)
+    assert str(refused.value) == (
+        f"{uri} holds another sweep 's', which another storage has, or whose folder is gone: choose another "
+        "--name, or its --storage"
+    )
+    assert not places[1].folder.exists()
     assert [run.tags["sweep_id"] for run in runs_of(first.store, kind="sweep")] == [first.id]

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from suite.sweeps.recording.row_title import rounded, title
+from suite.sweeps.recording import rounded, title
 from suite.tracking.schema.leaderboard_view import curves_page, leaderboard_page
 from suite.tracking.store import Store
 from tests.support.boards import A, B, board_of, runs

@@ -15,7 +15,7 @@ from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
 from suite.results.table import FILE, read
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.recording.writer import LOCAL_TRIES, Records
+from suite.sweeps.recording import LOCAL_TRIES, Records
 from suite.sweeps.sweep import Sweep
 from suite.tracking import store as stores
 from suite.tracking.faults import StoreError, without_user
@@ -114,8 +114,9 @@ class Halts:
 )
 def test_only_a_store_elsewhere_is_waited_for(uri: str, error: Exception, patient: bool) -> None:
     control: Any = Halts()
-    records = Records(uri, control, progress := Halts())  # type: ignore[arg-type]
-    ended = [records._waiting(error) for _ in range(LOCAL_TRIES)][-1]
+    recording = SimpleNamespace(store=SimpleNamespace(uri=uri))
+    records = Records(recording, control, progress := Halts())  # type: ignore[arg-type]
+    ended = [records._gives_up(error) for _ in range(LOCAL_TRIES)][-1]
     records.close()
     assert ended is not patient
     assert "trying again" in progress.waiting  # type: ignore[attr-defined]

@@ -1,1 +1,0 @@
-"""What a sweep writes to its tracking store."""

@@ -1,0 +1,170 @@
+"""A trial's run in the store: one, finished, whatever is cut off; its curve while it runs, one write a second."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from suite.search.sweep_search import SweepSearch
+from suite.sweeps import recording as module
+from suite.sweeps.recording import Records, SweepRecording
+from suite.tracking.store import Store
+from tests.support.commands import runs_of
+from tests.support.searches import a_study, entries_of
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
+
+STUDY = {"trials": 3, "seeds": 1, "settings": {"rounds": 20, "eval_every": 5}}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(None, tmp_path_factory.mktemp("live"))
+
+
+def recording_of(store: Store, name: str, recorded: dict[str, str]) -> SweepRecording:
+    search = SweepSearch(entries_of(**STUDY), a_study(**STUDY), 4, {})
+    about: dict[str, Any] = {"study_name": "live", "study": a_study(**STUDY), "sweep_id": "id"}
+    recording = SweepRecording(store=store, name=name, search=search, recorded=recorded, **about)
+    recording.open()
+    return recording
+
+
+@pytest.fixture
+def sweep(store: Store, request: pytest.FixtureRequest) -> SimpleNamespace:
+    """A recording with two trials handed out."""
+    name, recorded = request.node.name, dict[str, str]()
+    recording = recording_of(store, name, recorded)
+    asks = [recording.search.next()[0] for _ in range(2)]
+    return SimpleNamespace(name=name, recording=recording, requests=asks, recorded=recorded)
+
+
+def entry(at: int) -> dict[str, float]:
+    return {"round": at, "val_accuracy": at / 20, "test_accuracy": at / 20}
+
+
+def outcome(*rounds: int, status: Status = Status.FINISHED) -> TrialResult:
+    return TrialResult(status, [entry(at) for at in rounds], {20: 0.9}, "abc", "", 2.0)
+
+
+def running(store: Store, sweep: SimpleNamespace) -> list[Any]:
+    return runs_of(store, sweep=sweep.name, kind="running")
+
+
+def points(store: Store, run_id: str) -> list[tuple[int, float]]:
+    history = store.client.get_metric_history(run_id, "val_accuracy")
+    return [(point.step, point.value) for point in history]
+
+
+def record(sweep: SimpleNamespace, request: Any, result: TrialResult) -> str:
+    """Record a trial; the run that the journal is told of."""
+
+    def note(run_id: str) -> None:
+        sweep.recorded[request.trial_id] = run_id
+
+    sweep.recording.record(request, result, note)
+    return str(sweep.recorded[request.trial_id])
+
+
+def test_a_trial_shows_its_curve_while_it_runs(store: Store, sweep: SimpleNamespace) -> None:
+    """An attempt that starts again reports all once more, and adds what is new."""
+    request = sweep.requests[0]
+    sweep.recording.show(request, [entry(0), entry(5)])
+    (run,) = running(store, sweep)
+    assert (run.status, run.tags["trial_id"]) == ("RUNNING", request.trial_id)
+    sweep.recording.show(request, [entry(0), entry(5), entry(10)])
+    assert points(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5)]
+    assert runs_of(store, sweep=sweep.name, kind="search") == []
+    assert record(sweep, request, outcome(0, 5, 10, 20)) == run.run_id
+    assert running(store, sweep) == []
+    (run,) = runs_of(store, sweep=sweep.name, kind="search")
+    assert (run.run_id, run.status) == (sweep.recorded[request.trial_id], "FINISHED")
+    assert (run.tags["status"], run.metrics["val_score"]) == ("finished", 0.9)
+    assert [at for at, _ in points(store, run.run_id)] == [0, 5, 10, 20]
+
+
+def test_it_is_recorded_as_if_nobody_had_looked(store: Store, sweep: SimpleNamespace) -> None:
+    """Tags, params and metrics are those of a trial that was never shown."""
+    seen, unseen = sweep.requests
+    sweep.recording.show(seen, [entry(0)])
+    runs = [store.get(record(sweep, request, outcome(0, 5, 20))) for request in (seen, unseen)]
+    assert [run.metrics for run in runs] == [runs[0].metrics] * 2
+    assert {*runs[0].tags} == {*runs[1].tags}
+    params = [store.client.get_run(run.run_id).data.params for run in runs]
+    assert {*params[0]} == {*params[1]}
+    assert params[0]["lr"] == str(seen.params["lr"])
+
+
+def test_one_write_a_second_each_in_turn(
+    sweep: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two trials report ten times a second for 4.5 s; what is over is shown no more."""
+    clock, shown = [0.0], []
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sweep.recording, "show", lambda ask, history: shown.append(ask.trial_id))
+    records = Records(sweep.recording, SimpleNamespace(ending=""), SimpleNamespace())
+    records.put = lambda write: write()
+    first, second = sweep.requests
+    for step in range(46):
+        clock[0] = step / 10
+        for request in (second, first):
+            records.reported(request, outcome(0, step, status=Status.RUNNING))
+    assert shown == [second.trial_id, first.trial_id] * 2
+    records.over(second)
+    clock[0] = 5.1
+    records.reported(first, outcome(0, 50, status=Status.RUNNING))
+    assert shown[-1] == first.trial_id
+    assert records.close()
+
+
+def test_a_session_that_ends_or_was_killed_leaves_no_running_trial(
+    store: Store, sweep: SimpleNamespace
+) -> None:
+    """What the journal has of a killed one as recorded, and is half-written, is written anew."""
+    shown, half = sweep.requests
+    sweep.recording.show(shown, [entry(0)])
+    sweep.recording.close("KILLED")
+    assert running(store, sweep) == []
+    sweep.recording.show(shown, [entry(0)])
+    whole = record(sweep, half, outcome(0, 20))
+    again = recording_of(store, sweep.name, sweep.recorded)
+    assert again.missing([half.trial_id]) == []
+    assert running(store, sweep) == []
+    store.set_status(whole, "RUNNING")
+    again = recording_of(store, sweep.name, sweep.recorded)
+    assert again.missing([half.trial_id]) == [half.trial_id]
+    assert runs_of(store, sweep=sweep.name, trial_id=half.trial_id) == []
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("fails", ["create", "log", "set_status"])
+def test_a_record_whose_answer_is_lost_is_written_anew_and_once(
+    store: Store,
+    sweep: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    fails: str,
+    shown: bool,
+) -> None:
+    request, write = sweep.requests[0], getattr(store, fails)
+
+    def lose(*given: Any, **more: Any) -> None:
+        write(*given, **more)
+        raise OSError("the answer was lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, fails, lose)
+        if shown and fails != "set_status":
+            with pytest.raises(OSError, match="lost"):
+                sweep.recording.show(request, [entry(0)])
+        with pytest.raises(OSError, match="lost"):
+            record(sweep, request, outcome(0, 20))
+    run_id = record(sweep, request, outcome(0, 20))
+    runs = runs_of(store, sweep=sweep.name, trial_id=request.trial_id)
+    assert [run.run_id for run in runs if run.status == "FINISHED"] == [run_id]
+    # Nobody has the id of a run whose beginning had no answer: it goes when the sweep ends, or is resumed.
+    assert {run.status for run in runs} <= {"FINISHED", *["RUNNING"] * (fails == "create")}
+    again = recording_of(store, sweep.name, sweep.recorded)
+    assert again.missing([request.trial_id]) == []
+    (run,) = runs_of(store, sweep=sweep.name, trial_id=request.trial_id)
+    assert run.run_id == run_id
+    assert [at for at, _ in points(store, run_id)] == [0, 20]
