@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import drawing, frame
 from reports.leaderboard.audit import Audit
-from reports.leaderboard.budget import Budgets
 from reports.leaderboard.interim import Standing
 from reports.leaderboard.replication import Difference
 from reports.leaderboard.statistics import Across
@@ -133,7 +132,7 @@ class Leaderboard:
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several.
     `differences` has every pair of each group, `overall` the comparison over scenarios by metric, `notes` what
-    could not be compared, `budgets` what fewer trials would have chosen, `searched` how each sweep
+    could not be compared, `searched` how each sweep
     found its configurations, in words, `interim` how scenarios stand whose final runs are not all there: they have
     no rows yet.
     """
@@ -149,7 +148,6 @@ class Leaderboard:
     overall: Mapping[str, Across] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     searched: Mapping[str, str] = field(default_factory=dict)
-    budgets: tuple[Budgets, ...] = ()
     interim: tuple[Standing, ...] = ()
 
     def __repr__(self) -> str:
@@ -187,5 +185,4 @@ class Leaderboard:
             for (sweeps, scenario, warm), found in self.differences
             for pair in found
         ]
-        curves = [{**asdict(of), "scenario": of.scenario.names()} for of in self.budgets]
-        return {**asdict(self), "differences": pairs, "budgets": curves}
+        return {**asdict(self), "differences": pairs}

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
-from reports.leaderboard.budget import Budgets, Tuning, budgets
-from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.interim import Standing, ranked
 from reports.leaderboard.leaderboard import leaderboard
 from reports.wording.words import short
@@ -25,7 +20,6 @@ from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
 from suite.tracking.schema.leaderboard_view import run_page
 from trials.run.outcome import Status, reason
-from trials.run.scenario import Scenario
 from trials.scoring.metrics import TASKS, direction
 
 if TYPE_CHECKING:
@@ -130,58 +124,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     board = leaderboard(runs, trials, query.target, query.at, margin)
     board = audited(board, tables, finals)
     ways = {name: searched(facts[name]) for name in facts if name in {r.sweep for r in board.rows}}
-    plain = (query.metric, query.at) == ("score", "rounds")
-    return replace(
-        board, searched=ways, budgets=_curves(board, tables, runs, rows) if plain else ()
-    )
-
-
-def _curves(
-    board: Leaderboard,
-    tables: Tables,
-    runs: Sequence[FinalRun],
-    rows: Sequence[Mapping[str, Any]],
-) -> tuple[Budgets, ...]:
-    """Return what fewer trials would have chosen, scenario by scenario of each sweep, of the methods that are ranked."""
-    methods: dict[tuple[str, Scenario], dict[str, Tuning]] = {}
-    signs: dict[str, int] = {}
-    finals = {run.run_id: (run, row) for run, row in zip(runs, rows, strict=True)}
-    for row in board.rows:
-        trials = tables.searches.get((row.sweep, row.entry_id))
-        if row.rank is not None and trials is not None:
-            repeats = [finals[run_id] for run_id in row.runs]
-            sign = signs[row.sweep] = TASKS[repeats[0][1]["metric"]].sign
-            tuning = _tuning(trials, repeats, sign)
-            if all(tuning.trials.values()):  # of each replicate some are recorded
-                methods.setdefault((row.sweep, row.scenario), {})[row.algorithm] = tuning
-    curves = (budgets(*key, tunings, signs[key[0]]) for key, tunings in methods.items())
-    return tuple(curve for curve in curves if curve is not None)
-
-
-def _tuning(
-    trials: pd.DataFrame, finals: Sequence[tuple[FinalRun, Mapping[str, Any]]], sign: int
-) -> Tuning:
-    """Return a method's searches and final runs, by the scores that rank, with the sign that more is better. Validation is minus
-    infinite of a trial that cannot be chosen.
-    """
-    trials = trials[(trials["kind"] == "search") & (trials["status"] != Status.FAILED)]
-    trials = trials[trials["test_score"].notna()]
-    able = (trials["status"] == Status.FINISHED) & trials["feasible"].map(
-        lambda feasible: feasible is None or bool(feasible)
-    )
-    validated = (sign * trials["val_score"]).where(able).fillna(-math.inf)
-    trials = trials.assign(validated=validated, ranks_by=sign * trials["test_score"])
-    scores = {run.draw: sign * run.score for run, _ in finals}
-    points = {}
-    for replicate, row in {run.replicate: row for run, row in finals}.items():
-        chosen = fmean(score for draw, score in scores.items() if draw[:-1] == replicate)
-        points[replicate] = [
-            (math.inf, chosen)
-            if trial.trial_id == row["source"]
-            else (trial.validated, trial.ranks_by)
-            for trial in each(trials[trials["replicate"] == row["replicate"]])
-        ]
-    return Tuning(points, scores)
+    return replace(board, searched=ways)
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
