@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import with_config
 
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 from trials.scoring.metrics import COUNTED, TASKS
+
+if TYPE_CHECKING:
+    from suite.studies.entry import Entry
 
 
 @with_config(extra="forbid")
@@ -42,7 +45,7 @@ class TrialRequest:
     replicate: str = ""
 
     def fields(self) -> dict[str, Any]:
-        """The plain data of a request."""
+        """Return the plain data of a request."""
         return asdict(self)
 
     @property
@@ -88,3 +91,21 @@ class ValidationResult:
             spent,
             at=outcome.last_round,
         )
+
+    def cost(self, name: str, entry: "Entry", target: float | None) -> float:
+        """Return the cost of the run over all rounds; of one that ended before, in proportion."""
+        rounds, sign = entry.settings.rounds, entry.task.sign
+        if name == "rounds_to_target":
+            assert target is not None
+            hits = (r for r, v in sorted(self.curve.items()) if r and sign * (v - target) >= 0)
+            return next(hits, rounds + 1)
+        return self.spent.get(name, 0.0) * rounds / self.at if self.at else 0.0
+
+    def exceeded(self, entry: "Entry", target: float | None) -> dict[str, float]:
+        """Return the excess of each constraint of its entry, cost / bound - 1: at most 0 where it is kept."""
+        costs = {name: self.cost(name, entry, target) for name in entry.constraints}
+        return {name: cost / entry.constraints[name] - 1 for name, cost in costs.items()}
+
+    def feasible(self, entry: "Entry", target: float | None) -> bool:
+        """Return whether the run keeps the constraints of its entry."""
+        return all(share <= 0 for share in self.exceeded(entry, target).values())

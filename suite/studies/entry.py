@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from suite.studies.space import Published, Space
+from suite.studies.space import Space, Stated
 from trials import algorithms
 from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec, away, outside
@@ -24,7 +24,7 @@ class Entry:
     scenario: Scenario
     settings: Settings
     space: Space
-    known: tuple[Published, ...]
+    known: tuple[Stated, ...]
     task: Task
     constraints: Mapping[str, float] = field(default_factory=dict)
     implied: Mapping[str, Any] = field(default_factory=dict)

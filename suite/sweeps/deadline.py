@@ -71,7 +71,7 @@ class Deadline:
         for one in search.entries.values():
             rate = rates.get(one.entry.id, max(rates.values()))
             trial = MARGIN * rate * one.entry.settings.rounds
-            budget = one.candidates.budget
+            budget = one.budget
             further = min(search.begun(one) + 1, budget) - len(one.requests)
             work += (further + one.open + one.planned - budget) * trial
             longest = max(longest, trial)

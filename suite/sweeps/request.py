@@ -18,7 +18,7 @@ from suite.studies.study import (
     small,
     study_names,
 )
-from suite.studies.validation import Faults, check_names
+from suite.studies.validation import Faults
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.result import Result
@@ -142,7 +142,6 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     after = override(before, overrides)
     faults = Faults(f"sweep {paths.name}")
     faults.validate(Study, after)
-    check_names(faults, after)
     faults.check()
     # What is added comes after what there was: of the levels the first one publishes.
     for key in GROWS:

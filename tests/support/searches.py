@@ -10,7 +10,7 @@ from typing import Any
 import optuna
 from pydantic import TypeAdapter
 
-from suite.search.entry_search import EntrySearch
+from suite.search.candidates import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import make_entries
@@ -140,8 +140,8 @@ def sweep_of(lag: int = 4, **given: Any) -> SweepSearch:
 
 def told(search: EntrySearch) -> list[optuna.trial.FrozenTrial]:
     """What Optuna knows of an entry's trials."""
-    search.candidates.proposer.catch_up()
-    return search.candidates.proposer._optuna.get_trials(deepcopy=False)
+    search.proposer.catch_up()
+    return search.proposer._optuna.get_trials(deepcopy=False)
 
 
 def play_one(

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite.results.table import (
     SEARCH_CURVES,
@@ -16,7 +16,6 @@ from suite.results.table import (
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from suite.studies.replicates import Replicate
-from suite.studies.samplers import LAG
 from suite.studies.study import Study
 from suite.tracking.schema.tags import dumps
 from trials import algorithms
@@ -30,9 +29,6 @@ AT_ONCE = 500
 """So many rows wait until they become a part of the table: as Python objects they take ten times the memory."""
 ERROR = 5000
 """Characters of a traceback that are kept, its last ones."""
-
-if TYPE_CHECKING:
-    from suite.search.candidates import Candidates
 
 
 class TrialRows:
@@ -58,7 +54,6 @@ class TrialRows:
             entry.id: _alike(entry, warm.get(entry.id, ())) for entry in self.entries.values()
         }
         self._under = lru_cache(maxsize=1000)(self._settings)
-        self._candidates: dict[str, Candidates] = {}
         self._pending: list[dict[str, Any]] = []
         self._parts: list[Any] = []
         self.there: set[str] = set()
@@ -175,17 +170,10 @@ class TrialRows:
             reached = {} if lost else reach(outcome.history, metric, target)
             found = {"reached": bool(reached), **reached}
         if entry.constraints:
-            if entry.id not in self._candidates:
-                from suite.search.candidates import (
-                    Candidates,  # loads Optuna, which few tables need
-                )
-
-                self._candidates[entry.id] = Candidates(entry, self.study, LAG, ())
-            candidates = self._candidates[entry.id]
             end = ValidationResult.of(outcome)
-            found["feasible"] = candidates.feasible(end)
+            found["feasible"] = end.feasible(entry, target)
             if request.counted and "rounds_to_target" in entry.constraints:
-                found["rounds_to_target"] = candidates.cost(end, "rounds_to_target")
+                found["rounds_to_target"] = end.cost("rounds_to_target", entry, target)
         return found
 
 

@@ -126,7 +126,7 @@ def test_published_configurations_are_tried_at_the_first_level_of_the_study():
     given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 5}
     for levels in (LEVELS, LEVELS[::-1]):
         sweep = sweep_of(**given, heterogeneity=levels)
-        assert sorted(s.candidates.published for s in sweep.entries.values()) == [0, 2]
+        assert sorted(s.published for s in sweep.entries.values()) == [0, 2]
         found = origins(sweep)
         assert found[levels[0]] == ["default", "published", "published", "sampled", "sampled"]
         assert found[levels[1]] == ["default", *["sampled"] * 4]
@@ -134,7 +134,7 @@ def test_published_configurations_are_tried_at_the_first_level_of_the_study():
 
 def default(algorithm: str, **given) -> dict:
     (search,) = sweep_of(algorithms=[algorithm], **given).entries.values()
-    return search.candidates.proposer.known[0].params
+    return search.proposer.known[0].params
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def played(
 
 def allowed(sweep: SweepSearch) -> int:
     (entry,) = sweep.entries.values()
-    return entry.candidates.modelled
+    return entry.modelled
 
 
 @pytest.mark.parametrize("lag", [1, 4])

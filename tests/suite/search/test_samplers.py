@@ -11,8 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from suite.search.candidates import Candidates
-from suite.search.proposer import grid
+from suite.search.candidates import EntrySearch
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.samplers import SAMPLERS, find_sampler, searched_by
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
@@ -35,8 +34,8 @@ def priced(request: TrialRequest) -> ValidationResult:
     )
 
 
-def entry_of(player: Player) -> Candidates:
-    return next(iter(player.sweep.entries.values())).candidates
+def entry_of(player: Player) -> EntrySearch:
+    return next(iter(player.sweep.entries.values()))
 
 
 def told(player: Player) -> list[optuna.trial.FrozenTrial]:
@@ -166,24 +165,21 @@ def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_
     assert str(space.points("local_epochs", 1)) == "[1]"
     (fixed,) = entries_of(search={"local_epochs": {"low": 2, "high": 2}})
     assert str(fixed.space.points("local_epochs", 5)) == "[2]"
-    assert len(grid(space, 3, (0, 0))) == 27
-    assert grid(space, 3, (0, 0)) != grid(space, 3, (1, 0))
+    assert len(space.grid(3)) == 27
 
 
-def test_a_grid_that_no_memory_holds_is_refused_before_it_is_made():
-    every = entries_of(algorithms=sorted(algorithms.ALGORITHMS), settings={"participation": 1.0})
-    for entry in every:
-        made = len(grid(entry.space, 5, (0, 0)))
-        assert made <= entry.space.most_points(5)
-        conditional = any(spec.when for spec in entry.space.ranges.values())
-        assert conditional or made == entry.space.most_points(5)
+def test_a_grid_that_is_too_large_is_refused_before_it_is_made():
     with pytest.raises(UserError) as refused:
-        entries_of(algorithms=["fedavg", "fedprox"], sampler="grid", grid_points=1001)
-    assert str(refused.value).splitlines()[1:] == [
-        "  grid_points = 1001: makes up to 1,002,001 configurations of fedprox, and a grid has at most "
-        "1,000,000: give fewer points, or sampler: random"
+        entries_of(algorithms=["fedavg", "fedprox", "folb"], sampler="grid", grid_points=317)
+    assert str(refused.value).splitlines() == [
+        "test: 1 fault, nothing was started",
+        "  grid_points = 317: may make more than 100,000 configurations, the most of a grid: give fewer points, "
+        "or sampler: random",
     ]
-    assert entries_of(algorithms=["fedprox"], sampler="grid", grid_points=1000)
+    (entry,) = entries_of(algorithms=["fedprox"], sampler="grid", grid_points=316)
+    assert len(entry.space.grid(316)) == 316**2
+    with pytest.raises(UserError, match="1 fault"):
+        entries_of(sampler="grid", grid_points=10**12)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])

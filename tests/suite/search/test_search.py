@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from suite.search.entry_search import EntrySearch
+from suite.search.candidates import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
 from tests.support.searches import Player, by_entry, finished, play_one, replay, sweep_of

@@ -92,7 +92,7 @@ def test_a_diverged_trial_is_the_worst_where_less_is_better():
         2: finished(0.2),
     }
     player, search = play_one(ends, trials=3 + LAST, entry=entry)
-    assert search.candidates.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
+    assert search.proposer._optuna.direction == optuna.study.StudyDirection.MINIMIZE
     assert [t.value for t in told(search)[:3]] == [1e6, 0.5, 0.2]
     assert search.best.index == 3, "0.1 of the default end is the least"
     assert player.requests("final")[0].source == search.requests[3].trial_id
@@ -220,7 +220,7 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
     )
     live = len(numbers)
     for search in replay(sweep_of(**given), player.log).entries.values():
-        search.candidates.proposer.catch_up()
+        search.proposer.catch_up()
     assert len(numbers) > live > 15
     assert set(excesses) == (set() if sampler == "random" else {9.0})
     legitimate = {0.0}
