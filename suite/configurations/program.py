@@ -26,7 +26,6 @@ from trials.models.convolutional import ConvNet
 from trials.models.dense import MLP, Linear
 from trials.run import trial
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec
 
 jinja2: Any = Lazy("jinja2")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.configurations.distance import MODEL_KINDS, distance, nearest, skew
+from suite.configurations.nearest import MODEL_KINDS, distance, nearest, skew
 from trials import datasets, heterogeneity, models
 from trials.run.scenario import Scenario
 
@@ -57,7 +57,7 @@ def test_the_names_used_here_are_canonical():
 
 
 def test_every_kind_of_model_holds_known_names_once():
-    listed = list(itertools.chain(*MODEL_KINDS.values()))
+    listed = list(itertools.chain(*(kind.split() for kind in MODEL_KINDS.values())))
     assert len(set(listed)) == len(listed)
     assert set(listed) <= {*models.MODELS}
 

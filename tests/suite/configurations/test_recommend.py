@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
-from suite.configurations.distance import distance
 from suite.configurations.library import select_tuned
-from suite.configurations.recommend import Adapted, adapt, recommend
+from suite.configurations.nearest import adapt, distance, recommend
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import document, fault, suite_here
@@ -38,7 +37,7 @@ def chosen(*wanted, found=KNOWN, **more):
 
 def test_the_exact_cell_and_the_best_there():
     found = recommend(KNOWN, "digits", "iid")
-    assert (found.exact, found.distance.total) == (True, 0)
+    assert found.distance.total == 0
     assert found.best == KNOWN[1], "references are not recommended"
     assert found.compared == 2
     assert chosen("digits", "iid", algorithm="centralized") == (
@@ -57,7 +56,7 @@ def test_else_the_nearest():
     assert chosen("mnist", "iid", model="mlp(100,100)") == ("fedavg", "mnist", "iid", "mlp")
     assert chosen("mnist", "iid") == ("fedavg", "mnist", "iid", "mlp"), "any model: the best score"
     found = recommend(KNOWN, "digits", "labels(3)")
-    assert not found.exact
+    assert found.distance.total > 0
     assert (
         "The nearest scenario: digits · logreg · labels(2), 0.11 away (heterogeneity 0.11)"
         in found.lines()[0]
@@ -102,7 +101,9 @@ def test_nothing_known_is_nearer_nor_as_near_and_better(found, level, model):
         t.scores["val_accuracy"] for t, d in zip(found, away, strict=True) if d == min(away)
     ]
     assert got.best.scores["val_accuracy"] == max(at_least)
-    assert got.exact == any(_where(t) == ("mnist", level) and t.model == model for t in found)
+    assert (got.distance.total == 0) == any(
+        _where(t) == ("mnist", level) and t.model == model for t in found
+    )
     again = recommend(found[::-1], "mnist", level, model=model)
     assert (again.distance, again.best.loss) == (got.distance, got.best.loss)
 
@@ -152,16 +153,16 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
 def test_a_configuration_is_adapted_to_the_cell_and_says_how():
     best = a_tuned(score=0.9)
     place = Scenario("mnist", "mlp", "labels(2)")
-    made = adapt(best, place, 40)
-    assert made.configuration.scenario == place
+    made, changes = adapt(best, place, 40)
+    assert made.scenario == place
     # Five of ten clients took part in a round, so five of forty do.
-    settings = made.configuration.settings
+    settings = made.settings
     assert (settings.clients, settings.participation) == (40, 0.125)
     assert settings.model_copy(update={"clients": 10, "participation": 0.5}) == best.settings
-    assert made.configuration.params == best.params
-    assert made.configuration.scores == {}
-    assert made.configuration.provenance == {"adapted_from": "digits · logreg · iid"}
-    assert made.changes == (
+    assert made.params == best.params
+    assert made.scores == {}
+    assert made.provenance == {"adapted_from": "digits · logreg · iid"}
+    assert changes == (
         "dataset digits -> mnist",
         "model logreg -> mlp",
         "heterogeneity iid -> labels(2)",
@@ -169,15 +170,15 @@ def test_a_configuration_is_adapted_to_the_cell_and_says_how():
         "participation 0.5 -> 0.125",
         "its scores, those of digits · logreg · iid, are left out",
     )
-    assert adapt(best, best.scenario) == Adapted(best, ())
-    assert adapt(best, best.scenario._replace(heterogeneity="natural")).changes[1] == (
+    assert adapt(best, best.scenario) == (best, ())
+    assert adapt(best, best.scenario._replace(heterogeneity="natural"))[1][1] == (
         "clients 10 -> as many as there are"
     )
 
 
 @pytest.mark.parametrize("clients", [60, 30_000, 3_000_000])
 def test_as_many_clients_take_part_however_many_there_are(clients):
-    settings = adapt(a_tuned(), a_tuned().scenario, clients).configuration.settings
+    settings = adapt(a_tuned(), a_tuned().scenario, clients)[0].settings
     assert settings.participation * clients == pytest.approx(5, rel=1e-5)
 
 
@@ -227,7 +228,7 @@ def test_every_bad_file_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     for name, said in (
         ("empty", "there is no *.yaml below empty"),
-        ("none", "none does not exist"),
+        ("none", "cannot read configuration none: it does not exist"),
     ):
         assert fault(suite_here("tuned", "import", name, cwd=tmp_path, code=2)) == said
 

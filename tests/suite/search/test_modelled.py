@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.configurations.recommend import recommend
+from suite.configurations.nearest import recommend
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by

@@ -16,7 +16,6 @@ from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.samplers import SAMPLERS, find_sampler, searched_by
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
 from tests.support.simulations import ROOT
-from trials import algorithms
 from trials.common.errors import UserError
 from trials.run.outcome import Status
 
