@@ -24,9 +24,9 @@ from sklearn.ensemble import RandomForestRegressor
 import plots
 from measuring import TABLES, listed, parser, show
 from reports.leaderboard.statistics import interval
+from suite.search.candidates import RATE, random_startup, shared_draw
 from suite.search.proposer import Proposer
 from suite.search.trial import InitialConfiguration
-from suite.studies.initial_design import RATE, random_startup, shared_draw
 from suite.studies.samplers import LAG, SAMPLERS
 from suite.studies.space import Space
 from trials import algorithms

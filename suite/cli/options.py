@@ -34,7 +34,7 @@ def named(value: str | None) -> str | None:
 def folder(path: Path) -> Path:
     """An option's folder, which may not be there yet; raises `BadParameter` where it cannot be."""
     try:
-        path, there = look(path, "folder")
+        path, there = look(path, "storage")
     except UserError as error:
         raise typer.BadParameter(str(error)) from None
     if there not in ("", "folder"):

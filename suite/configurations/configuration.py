@@ -4,12 +4,12 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
 
 from suite.formats import FORMAT, check_format
 from suite.studies.validation import Faults, check_run
@@ -28,6 +28,16 @@ SIGN = "# suite run THIS_FILE"
 Score = Annotated[float, Number] | None
 
 
+def _score(value: Any, validate: Callable[[Any], Any]) -> Any:
+    try:
+        return validate(value)
+    except ValidationError:
+        raise ValueError("is no score that the suite writes") from None
+
+
+Scores = Annotated[Score | list[Score] | dict[int, Score], WrapValidator(_score)]
+
+
 class Tuned(BaseModel):
     """The best configuration of an entry, what it scored, and how it was found."""
 
@@ -40,7 +50,7 @@ class Tuned(BaseModel):
     heterogeneity: str
     params: dict[str, Any]
     settings: Settings
-    scores: dict[str, Score | list[Score] | dict[int, Score]] = {}
+    scores: dict[str, Scores] = {}
     budget: dict[str, Any] = {}
     provenance: dict[str, Any] = {}
 

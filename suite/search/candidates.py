@@ -1,6 +1,17 @@
-"""The search of one entry in one replicate: which configuration is next, which is best, and what repeats that."""
+"""The search of one entry in one replicate: which configuration is next, which is best, and what repeats that.
 
-from collections.abc import Iterable
+The k-th configuration that a sampler draws blindly has the learning rate at the share
+
+    u_k = frac(u_0 + k / golden ratio)
+
+of its range, on the range's scale, with one u_0 for all algorithms of a scenario in a replicate: equal ranges
+give equal rates, and any number of draws is spread evenly.
+"""
+
+import itertools
+import math
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -10,9 +21,8 @@ import numpy as np
 from suite.search.proposer import Proposer
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
-from suite.studies.initial_design import RATE, random_startup, shared_draw
 from suite.studies.replicates import FIRST, Replicate
-from suite.studies.samplers import find_sampler, first_modelled
+from suite.studies.samplers import Sampler, find_sampler, first_modelled
 from suite.studies.study import Study
 from trials import heterogeneity
 from trials.common import randomness
@@ -21,10 +31,29 @@ from trials.run.trial_id import REPEATS, TrialId
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
+RATE = "lr"
+"""The hyperparameter whose draws are shared: the one that all algorithms have."""
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def shared_draw(number: int, scenario: Sequence[str], words: Sequence[int]) -> float:
+    """Return the share u_k of its range at which draw `number` of a scenario has its learning rate; `words` are the
+    study's seed and those of the replicate.
+    """
+    first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *words)[0]
+    return float((first + number * GOLDEN) % 1)
+
+
+def random_startup(sampler: Sampler, lag: int) -> float:
+    """Return how many of an entry's first trials a sampler suggests by uniform draws, whatever their results."""
+    if not sampler.uniform:
+        return 0
+    first = first_modelled(sampler, lag)
+    return math.inf if first is None else first - 1
 
 
 class EntrySearch:
-    """The search of one entry in one replicate, which opens as `suite.studies.initial_design` says.
+    """The search of one entry in one replicate.
 
     Search trial i waits for the results of 0..i-lag. `ends` are the results of all trials by id, `requests` the search
     trials by number, and `repeats` the runs that were asked to repeat one of them.
@@ -46,6 +75,7 @@ class EntrySearch:
         self.ends: dict[str, ValidationResult] = {}
         self.sampler = find_sampler(study.sampler)
         self.budget = study.trials
+        self._confirm_seeds = study.confirm.seeds if study.confirm else 0
         words = (study.seed, int(entry.id, 16), *replicate.words)
         known = [*self._first(), *warm]
         if self.sampler.grid:
@@ -80,8 +110,7 @@ class EntrySearch:
         rate = self.entry.space.searched.get(RATE)
         if rate is None or index >= random_startup(self.sampler, self.lag):
             return {}
-        drawn = index - len(self.proposer.known)
-        words = (self.study.seed, *self.replicate.words)
+        drawn, words = index - len(self.proposer.known), (self.study.seed, *self.replicate.words)
         return {RATE: rate.at(shared_draw(drawn, self.entry.scenario, words))}
 
     @property
@@ -107,8 +136,8 @@ class EntrySearch:
     @property
     def planned(self) -> int:
         """How many trials there will be."""
-        confirm = self.study.confirm
-        confirms = min(confirm.best, self.budget) * confirm.seeds if confirm else 0
+        best = self.study.confirm.best if self.study.confirm else 0
+        confirms = min(best, self.budget) * self._confirm_seeds
         return self.budget + confirms + self.study.seeds
 
     @property
@@ -205,10 +234,6 @@ class EntrySearch:
         return self._searched(index) + [self.ends[i] for i in ids if i in self.ends]
 
     @property
-    def _confirm_seeds(self) -> int:
-        return self.study.confirm.seeds if self.study.confirm else 0
-
-    @property
     def _confirmed(self) -> bool:
         finalists = self._choose()[0]
         return all(len(self.results(index)) == 1 + self._confirm_seeds for index in finalists)
@@ -243,16 +268,13 @@ class EntrySearch:
         def key(index: int) -> tuple[bool, float, float, int]:
             ends = results[index]
             finished = all(end.status == Status.FINISHED for end in ends)
-            excess = max(max(self.exceeded(end).values(), default=0.0) for end in ends)
-            score = self.entry.task.sign * fmean(self._value(end) for end in ends)
-            return not finished, max(0.0, excess), -score, index
+            shares = [end.exceeded(self.entry, self.study.target).values() for end in ends]
+            excess = max([0.0, *itertools.chain(*shares)])
+            score = self.entry.task.sign * fmean(map(self._value, ends))
+            return not finished, excess, -score, index
 
         whole = (i for i, ends in results.items() if ends and all(map(_ran_to_its_end, ends)))
         return sorted(whole, key=key)
-
-    def exceeded(self, end: ValidationResult) -> dict[str, float]:
-        """Return the excess of each constraint, cost / bound - 1: at most 0 where it is kept."""
-        return end.exceeded(self.entry, self.study.target)
 
     def _value(self, end: ValidationResult) -> float:
         """Return a trial's score; the task's worst of one that diverged."""
@@ -271,7 +293,7 @@ class EntrySearch:
         while self._told <= last:
             index, self._told = self._told, self._told + 1
             (end,) = self._searched(index)
-            excess = self.exceeded(end)
+            excess = end.exceeded(self.entry, self.study.target)
             self.proposer.tell(index, end.status, self._value(end), end.intermediates, excess)
 
     def _searched(self, index: int) -> list[ValidationResult]:

@@ -84,31 +84,26 @@ class Proposer:
         """Tell Optuna how trial `index` ended, before it makes the next configuration: its score, that of rounds, and how
         far each constraint is exceeded (at most 0: kept). Nothing is told of one that lies outside the ranges.
         """
-        self._later.append(partial(self._tell, index, status, value, intermediates, excess))
-
-    def _tell(
-        self,
-        index: int,
-        status: Status,
-        value: float,
-        intermediates: Mapping[int, float],
-        excess: Mapping[str, float],
-    ) -> None:
-        if index not in self._numbers:
-            return
-        number, study = self._numbers[index], self._optuna
-        if status == Status.FAILED:
-            study.tell(number, state=TrialState.FAIL)
-            return
-        pruned = status == Status.PRUNED and self.sampler.prunes
-        told = intermediates if pruned else {}
-        report(study, number, told, excess if self.sampler.constraints else {})
-        if pruned:
-            study.tell(number, state=TrialState.PRUNED)
-            return
-        if self.sampler.logs and self._direction == "minimize":
+        sampler, study = self.sampler, self._optuna
+        if sampler.logs and self._direction == "minimize":
             value = math.log(max(value, sys.float_info.min))
-        study.tell(number, value)
+
+        def tell() -> None:
+            number = self._numbers.get(index)
+            if number is None:
+                return
+            if status == Status.FAILED:
+                study.tell(number, state=TrialState.FAIL)
+                return
+            pruned = status == Status.PRUNED and sampler.prunes
+            told = intermediates if pruned else {}
+            report(study, number, told, excess if sampler.constraints else {})
+            if pruned:
+                study.tell(number, state=TrialState.PRUNED)
+            else:
+                study.tell(number, value)
+
+        self._later.append(tell)
 
     def _suggest(self, index: int) -> dict[str, Any]:
         """Return the sampler's configuration, with what was enqueued of it."""

@@ -1,7 +1,7 @@
 """What the search hands out and takes back: a trial to run, and all it may know of how that ended."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import with_config
@@ -43,10 +43,6 @@ class TrialRequest:
     partition_seed: int
     source: str | None = None
     replicate: str = ""
-
-    def fields(self) -> dict[str, Any]:
-        """Return the plain data of a request."""
-        return asdict(self)
 
     @property
     def search(self) -> str:

@@ -1,14 +1,14 @@
 """The entries of a study, each partitioned and fitted once to see that it can be run."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.samplers import find_sampler
-from suite.studies.space import DataSetRange, Space, Stated, space_file
+from suite.studies.space import Space, space_file
 from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
@@ -33,54 +33,31 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         study.datasets, study.models, study.heterogeneity, study.algorithms
     ):
         cls = algorithms.resolve(algorithm)
-        refused = partial(refuse, algorithm, cls, study.settings, level)
-        faults.attempt("algorithms", algorithm, refused)
+        asked = algorithm, cls, study.settings
+        faults.attempt("algorithms", algorithm, partial(refuse, *asked, level))
         scenario = Scenario.canonical(dataset, model, level)
         search = {key: spec.on(scenario.dataset) for key, spec in study.search.items()}
-        built = partial(Space.build, algorithm, cls, study.settings, search, study.constraints)
-        space = faults.attempt("search", None, built)
+        build = partial(Space.build, *asked, search, study.constraints)
+        space = faults.attempt("search", None, build)
         if space is None:
             continue
         if find_sampler(study.sampler).grid:
             points = study.grid_points
             faults.attempt("grid_points", points, partial(space.refuse_large_grid, points))
         name = algorithms.canonical(algorithm)
-        own = space_file(name)
-        fits = (scenario.dataset, scenario.model)
-        implied = next((stated for stated in own.defaults if stated.matches(*fits)), None)
-        entry = Entry(
-            name,
-            scenario,
-            study.settings,
-            space,
-            tuple(stated for stated in own.published if stated.matches(*fits)),
-            datasets.parse(dataset).task.by(study.settings.metric),
-            bounds,
-            _implied(implied, algorithm, space, search, study),
-        )
+        own = space_file(name).of(scenario)
+        task = datasets.parse(dataset).task.by(study.settings.metric)
+        implied = own.defaults[0].values(study.settings.rounds) if own.defaults else {}
+        for key, spec in search.items():
+            owner, _, searched = key.rpartition(".")
+            if spec.default is not None and owner in ("", algorithm):
+                implied.pop(searched, None)  # what the study says goes before a paper
+        implied = {key: value for key, value in implied.items() if space.holds(key, value)}
+        known = tuple(own.published)
+        entry = Entry(name, scenario, study.settings, space, known, task, bounds, implied)
         entries[entry.id] = entry
     faults.check()
     return list(entries.values())
-
-
-def _implied(
-    stated: Stated | None,
-    algorithm: str,
-    space: Space,
-    search: Mapping[str, DataSetRange],
-    study: Study,
-) -> dict[str, Any]:
-    """Return what a paper implies for a default configuration, of what is searched, within its range, and has no default
-    that the study gives.
-    """
-    if stated is None:
-        return {}
-    values = stated.values(study.settings.rounds)
-    for key, spec in search.items():
-        owner, _, name = key.rpartition(".")
-        if spec.default is not None and owner in ("", algorithm):
-            values.pop(name, None)
-    return {name: value for name, value in values.items() if space.holds(name, value)}
 
 
 def load_data(

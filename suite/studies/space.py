@@ -15,6 +15,7 @@ from suite.yaml_files import parse_mapping
 from trials import datasets
 from trials.algorithm import Algorithm, Range, existing
 from trials.common.errors import UserError
+from trials.run.scenario import Scenario
 from trials.run.spec import refuse
 from trials.settings import Number, Settings
 
@@ -129,10 +130,11 @@ class Stated(BaseModel):
     datasets: list[str] = []
     models: list[str] = []
 
-    def matches(self, dataset: str, model: str) -> bool:
-        """Return whether it is stated for this data set and model."""
-        named = not self.datasets or {dataset, dataset.split("(")[0]} & set(self.datasets)
-        return bool(named) and (not self.models or model in self.models)
+    def matches(self, scenario: Scenario) -> bool:
+        """Return whether it is stated for the data set and model of a scenario."""
+        names = {scenario.dataset, scenario.dataset.split("(")[0]}
+        there = not self.datasets or bool(names & set(self.datasets))
+        return there and (not self.models or scenario.model in self.models)
 
     def values(self, rounds: int) -> dict[str, Any]:
         """Return the hyperparameters under so many rounds."""
@@ -148,6 +150,12 @@ class SpaceFile(BaseModel):
 
     defaults: list[Stated] = []
     published: list[Stated] = []
+
+    def of(self, scenario: Scenario) -> "SpaceFile":
+        """Return what is stated for a scenario."""
+        defaults = [stated for stated in self.defaults if stated.matches(scenario)]
+        published = [stated for stated in self.published if stated.matches(scenario)]
+        return SpaceFile(defaults=defaults, published=published)
 
 
 def space_file(algorithm: str) -> SpaceFile:
@@ -177,12 +185,10 @@ class Space:
         search: Mapping[str, DataSetRange],
         costs: Collection[str] = (),
     ) -> "Space":
-        """Return the algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has),
-        `batch_size` (a setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are
-        those that the study bounds: what may be searched only `under` one of them is.
+        """Return the algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has), `batch_size` (a
+        setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are those that the study bounds.
 
-        Raises `UserError` for what is no range, a default of the wrong type or outside of the range that is
-        searched, or a range for what may be searched only under a cost that the study leaves free.
+        Raises `UserError` for what is no range, or has a default or a cost that does not go with it.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {
@@ -194,9 +200,9 @@ class Space:
             spec = search[key]
             try:
                 if field in ranges and owner in ("", name):
-                    ranges[field] = spec.over(ranges[field])
                     if spec.default is not None:
                         defaults[field] = ranges[field].check("default", spec.default)
+                    ranges[field] = spec.over(ranges[field])
                 elif not owner and field in Settings.model_fields:
                     ranges[field] = _setting(name, algorithm, field, settings, spec)
                     standing = getattr(settings, field)
@@ -206,12 +212,12 @@ class Space:
                 _check_searched(ranges[field], spec, costs)
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
-        fixed = {
-            field: _fixed(spec, defaults[field])
-            for field, spec in ranges.items()
-            if not spec.searched
-        }
-        return cls({**ranges, **fixed}, defaults)
+        for field, spec in ranges.items():
+            if not spec.searched:  # only its default is left
+                value = defaults[field]
+                ends = {"low": value, "high": value} if spec.choices is None else {}
+                ranges[field] = replace(spec, **ends or {"choices": (value,)})
+        return cls(ranges, defaults)
 
     @property
     def searched(self) -> dict[str, Range]:
@@ -229,11 +235,10 @@ class Space:
     @property
     def ordered(self) -> list[str]:
         """The names, each after those that it exists under."""
+        return sorted(self.ranges, key=self._depth)
 
-        def depth(name: str) -> int:
-            return max((1 + depth(other) for other in self.ranges[name].when or {}), default=0)
-
-        return sorted(self.ranges, key=depth)
+    def _depth(self, name: str) -> int:
+        return max((1 + self._depth(other) for other in self.ranges[name].when or {}), default=0)
 
     def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the common starting point, or a published configuration on top of it."""
@@ -247,8 +252,7 @@ class Space:
         """Yield the default configuration, and it with every other choice of one name."""
         yield self.default()
         for name, spec in self.ranges.items():
-            for value in spec.choices or ():
-                yield self.default({name: value})
+            yield from (self.default({name: value}) for value in spec.choices or ())
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Ask a sampler for a configuration; conditional names are asked only where they exist."""
@@ -340,13 +344,6 @@ def _inside(spec: Range, value: Any) -> bool:
         return value in spec.choices
     low, high = _ends(spec)
     return isinstance(value, int | float) and low <= value <= high
-
-
-def _fixed(spec: Range, value: Any) -> Range:
-    """Return the range that holds only this value."""
-    if spec.choices is not None:
-        return replace(spec, choices=(value,))
-    return replace(spec, low=value, high=value)
 
 
 def _check_searched(spec: Range, written: DataSetRange, costs: Collection[str]) -> None:

@@ -162,8 +162,7 @@ class Study(BaseModel):
 
 def complete(study: Study) -> dict[str, Any]:
     """Return a study as plain data with every field, those that a record leaves out among them."""
-    every = {name: getattr(study, name) for name in type(study).model_fields}
-    return every | study.model_dump(mode="json")
+    return dict(study) | study.model_dump(mode="json")
 
 
 def study_names() -> dict[str, str]:
@@ -185,14 +184,14 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
     if path.suffix in (".yaml", ".yml"):
         text = read_text(path, "study")
         return path.stem, check_study(parse_mapping(text, str(path)), overrides, str(path))
-    if name_or_path not in study_names():
-        if there == "folder":
-            rule = "a study is the name of a shipped one, or a .yaml file"
-            raise UserError(f"cannot read study {name_or_path}: it is a folder; {rule}")
-        raise unknown("study", name_or_path, study_names())
-    text = files("search_spaces").joinpath("studies", f"{name_or_path}.yaml").read_text()
-    source = f"study {name_or_path}"
-    return name_or_path, check_study(parse_mapping(text, source), overrides, source)
+    if name_or_path in study_names():
+        text = files("search_spaces").joinpath("studies", f"{name_or_path}.yaml").read_text()
+        source = f"study {name_or_path}"
+        return name_or_path, check_study(parse_mapping(text, source), overrides, source)
+    if there == "folder":
+        rule = "a study is the name of a shipped one, or a .yaml file"
+        raise UserError(f"cannot read study {name_or_path}: it is a folder; {rule}")
+    raise unknown("study", name_or_path, study_names())
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
@@ -200,9 +199,13 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
     algorithms that `overrides` leave out go with them.
     """
     changed = override(content, overrides)
-    ranges = changed.get("search")
-    if isinstance(ranges, dict) and "algorithms" in overrides:
-        left_out = _names(content.get("algorithms")) - _names(overrides["algorithms"])
+    before, now, ranges = (
+        content.get("algorithms"),
+        changed.get("algorithms"),
+        changed.get("search"),
+    )
+    if isinstance(before, list) and isinstance(now, list) and isinstance(ranges, dict):
+        left_out = set(map(str, before)) - set(map(str, now))
         owners = {key: str(key).rpartition(".")[0] for key in ranges}
         changed["search"] = {k: v for k, v in ranges.items() if owners[k] not in left_out}
     faults = Faults(source)
@@ -210,10 +213,6 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
     faults.check()
     assert study is not None
     return study
-
-
-def _names(listed: Any) -> set[str]:
-    return set(map(str, listed)) if isinstance(listed, list) else set()
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,5 +240,5 @@ def small(study: Study) -> dict[str, Any]:
     few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
     levels = [heterogeneity.parse(level) for level in study.heterogeneity]
     if any(isinstance(level.partition, Natural) for level in levels):
-        return {**few, "settings.clients": None}
-    return {**few, "settings.clients": 4, "settings.participation": 1.0}
+        return few | {"settings.clients": None}
+    return few | {"settings.clients": 4, "settings.participation": 1.0}

@@ -115,15 +115,11 @@ def by_entry(requests: list[TrialRequest]) -> dict[str, list[TrialRequest]]:
     }
 
 
-def _journaled(told: TrialRequest | ValidationResult) -> dict[str, Any]:
-    return told.fields() if isinstance(told, TrialRequest) else dataclasses.asdict(told)
-
-
 def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
     """Rebuild a fresh search from a log that went through JSON, as a journal does."""
     requests, ends = [], {}
     for event in log:
-        plain = json.loads(json.dumps(_journaled(event[-1])))
+        plain = json.loads(json.dumps(dataclasses.asdict(event[-1])))
         if event[0] == "request":
             requests.append(TypeAdapter(TrialRequest).validate_python(plain))
         elif event[0] == "end":

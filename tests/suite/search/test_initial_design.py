@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
+from suite.search.candidates import shared_draw
 from suite.search.sweep_search import SweepSearch
-from suite.studies.initial_design import shared_draw
 from suite.studies.samplers import SAMPLERS
 from tests.support.searches import Player, by_entry, entries_of, sweep_of
 from trials.algorithm import Range

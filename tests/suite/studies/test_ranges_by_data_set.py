@@ -54,9 +54,9 @@ def test_what_is_wrong_with_it_is_said(faults):
     lines = faults({**BASE, "search": wrong}).splitlines()
     assert lines[0].endswith("2 faults, nothing was started")
     assert lines[1:] == [
-        "  search.lr.datasets.digitz: unknown dataset 'digitz'. Did you mean 'digits'?",
         "  search.fedavg.lr.datasets.digits.datasets = {'mnist': {'high': 1.0}}: unknown key 'datasets'. "
         "Known: choices, default, high, log, low.",
+        "  search.lr.datasets.digitz: unknown dataset 'digitz'. Did you mean 'digits'?",
     ]
 
 
