@@ -1,22 +1,13 @@
 """Which known configuration to start from on a scenario: its own, else the nearest scenario's.
 
-The distance between two scenarios is the sum of three parts, each 0 for equal names:
-
-- dataset: 0.25 for one family with other arguments (`synthetic(0,0)`, `synthetic(1,1)`), 0.5 for
-  another of the same `kind`, 1 for another kind, infinite where the task is another;
-- model: the same rule (`mlp` and `mlp(100,100)` are 0.25 apart, `logreg` and `linear` 0.5);
-- heterogeneity: how far apart the label skews are (`skew`), 0.5 where one is `natural`; 0.05 for
-  another partition rule, 0.01 for the same one with other arguments; and for each modifier (`+sizes`,
-  `+system`, ...) 0.1 where only one has it, 0.05 where its arguments differ.
-
-Each part is symmetric and obeys the triangle inequality. A learning rate depends on more than this (rounds, clients,
-local work), so a recommendation names its settings as well.
+docs/reproduce.md has the distance between scenarios, whose parts are symmetric and obey the triangle inequality. A learning
+rate depends on more than that (rounds, clients, local work), so a recommendation names its settings as well.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from suite.configurations.configuration import Tuned
 from suite.studies.samplers import LAG, searched_by
@@ -42,9 +33,8 @@ EVIDENCE = ("rounds", "clients", "participation", "batch_size", "local_epochs", 
 """Settings that a learning rate depends on."""
 
 
-@dataclass(frozen=True)
-class Distance:
-    """The three parts of a distance."""
+class Distance(NamedTuple):
+    """The three parts of a distance, each 0 for equal names."""
 
     dataset: float
     model: float
@@ -53,13 +43,13 @@ class Distance:
     @property
     def total(self) -> float:
         """The sum of the parts; infinite between tasks."""
-        return self.dataset + self.model + self.heterogeneity
+        return sum(self)
 
     def __str__(self) -> str:
         """Return it in words: `0.55 away (dataset 0.50, heterogeneity 0.05)`, or `the same scenario`."""
         if self.total == 0:
             return "the same scenario"
-        parts = ", ".join(f"{name} {part:.2f}" for name, part in vars(self).items() if part)
+        parts = ", ".join(f"{name} {part:.2f}" for name, part in self._asdict().items() if part)
         return f"{self.total:.2f} away ({parts})"
 
 
@@ -73,7 +63,7 @@ def nearest(wanted: Scenario, known: Iterable[Tuned]) -> list[tuple[Distance, Tu
 
 
 def distance(a: Scenario, b: Scenario) -> Distance:
-    """Return the distance between two places with canonical names, by the rule of the module."""
+    """Return the distance between two scenarios with canonical names."""
     mine, theirs = datasets.parse(a.dataset), datasets.parse(b.dataset)
     kin = mine.kind != "" and mine.kind == theirs.kind
     apart = _apart(a.dataset, b.dataset, kin) if mine.task == theirs.task else math.inf
@@ -153,7 +143,7 @@ class Recommendation:
         return {
             "wanted": self.wanted,
             "exact": self.distance.total == 0,
-            "distance": {**asdict(self.distance), "total": self.distance.total},
+            "distance": {**self.distance._asdict(), "total": self.distance.total},
             "configuration": self.best.model_dump(mode="json"),
             "adapted": self.adapted.model_dump(mode="json"),
             "adaptations": list(self.changes),
