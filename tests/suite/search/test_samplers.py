@@ -7,8 +7,6 @@ import random
 
 import optuna
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from optuna.trial import TrialState
 
 from suite.search.candidates import EntrySearch
@@ -20,8 +18,6 @@ from trials.common.errors import UserError
 from trials.run.outcome import Status
 
 OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
-LEARNING = ["gp", OWN]
-"""TPE and random are in test_search.py."""
 
 
 def priced(request: TrialRequest) -> ValidationResult:
@@ -40,42 +36,6 @@ def entry_of(player: Player) -> EntrySearch:
 def told(player: Player) -> list[optuna.trial.FrozenTrial]:
     entry_of(player).proposer.catch_up()
     return entry_of(player).proposer._optuna.get_trials(deepcopy=False)
-
-
-def small(sampler: str) -> dict:
-    """FOLB has a choice and a hyperparameter that exists under one choice only."""
-    trials = 11 if sampler == "gp" else 24  # a suggestion of GP takes a fifth of a second
-    return {"algorithms": ["folb"], "trials": trials, "seeds": 1, "sampler": sampler}
-
-
-@pytest.mark.parametrize("sampler", LEARNING)
-def test_neither_timing_nor_kills_change_what_is_asked(sampler):
-    expected = by_entry(Player(sweep_of(**small(sampler))).play().requests())
-
-    @settings(
-        max_examples=1 if sampler == "gp" else 8,
-        phases=[Phase.explicit, Phase.generate],
-        deadline=None,
-    )
-    @given(st.randoms(use_true_random=False), st.integers(2, 6), st.integers(5, 40))
-    def check(draw, concurrent, at):
-        player = Player(sweep_of(**small(sampler))).play(draw, concurrent, limit=at)
-        log = player.log
-        player = Player(replay(sweep_of(**small(sampler)), log))
-        player.log = log
-        player.play(draw, concurrent)
-        assert by_entry(player.requests()) == expected
-
-    check()
-
-
-@pytest.mark.parametrize("sampler", LEARNING)
-def test_a_replay_rebuilds_what_the_sampler_was_told(sampler):
-    player = Player(sweep_of(**small(sampler))).play()
-    live, rebuilt = told(player), told(Player(replay(sweep_of(**small(sampler)), player.log)))
-    assert [(t.params, t.state, t.values) for t in live] == [
-        (t.params, t.state, t.values) for t in rebuilt
-    ]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])

@@ -51,19 +51,6 @@ def test_optuna_is_told_each_kind_of_end_as_it_is():
     assert [t.params for t in first] == [a.params for a in player.requests("search")[:5]]
 
 
-def test_a_replayed_search_has_told_optuna_the_same():
-    study = {"algorithms": ["folb"], "trials": 20}
-    player = Player(sweep_of(**study)).play()
-    (live,) = player.sweep.entries.values()
-    (rebuilt,) = replay(sweep_of(**study), player.log).entries.values()
-    seen = {end.status for end in live.ends.values()}
-    assert seen == {"finished", "pruned", "diverged", "failed"}
-    assert len(told(live)) == len(told(rebuilt)) == 20
-    for a, b in zip(told(live), told(rebuilt), strict=True):
-        assert (a.state, a.params, a.distributions) == (b.state, b.params, b.distributions)
-        assert (a.values, a.intermediate_values) == (b.values, b.intermediate_values)
-
-
 def test_results_are_told_in_index_order_and_only_up_to_the_lag(monkeypatch):
     numbers = []
     original = optuna.Study.tell
