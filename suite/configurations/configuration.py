@@ -197,22 +197,22 @@ def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], lis
     with ExitStack() as undo:
         for path, item in best.items():
             former = path.read_bytes() if path.exists() else None
+            undo.callback(_put_back, path, former, folder)
             with writing(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(path, item.text())
-            undo.callback(_put_back, path, former, folder)
         undo.pop_all()
     return list(best), skipped
 
 
 def _put_back(path: Path, former: bytes | None, folder: Path) -> None:
-    if former is not None:
+    if former is None:
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that is not empty
+            for parent in path.relative_to(folder).parents:
+                (folder / parent).rmdir()
+    elif path.read_bytes() != former:
         path.write_bytes(former)
-        return
-    path.unlink()
-    with suppress(OSError):  # a folder that is not empty
-        for parent in path.relative_to(folder).parents:
-            (folder / parent).rmdir()
 
 
 def differences(a: Tuned, b: Tuned) -> dict[str, tuple[Any, Any]]:
