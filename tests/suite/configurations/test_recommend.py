@@ -47,6 +47,10 @@ def test_the_exact_cell_and_the_best_there():
         "logreg",
     )
     assert chosen("digits", "labels(2)")[0] == "fedavg"
+    known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
+    assert chosen("digits", "iid", found=known)[0] == "fedagg"
+    refused = "iid+system(steps=1..5)"
+    assert chosen("digits", refused, found=known)[0] == "fedavg", "FedAgg refuses the level"
 
 
 def test_else_the_nearest():
@@ -171,23 +175,12 @@ def test_a_configuration_is_adapted_to_the_cell_and_says_how():
         "its scores, those of digits · logreg · iid, are left out",
     )
     assert adapt(best, best.scenario) == (best, ())
+    for clients in (60, 30_000, 3_000_000):
+        settings = adapt(best, best.scenario, clients)[0].settings
+        assert settings.participation * clients == pytest.approx(5, rel=1e-5)
     assert adapt(best, best.scenario._replace(heterogeneity="natural"))[1][1] == (
         "clients 10 -> as many as there are"
     )
-
-
-@pytest.mark.parametrize("clients", [60, 30_000, 3_000_000])
-def test_as_many_clients_take_part_however_many_there_are(clients):
-    settings = adapt(a_tuned(), a_tuned().scenario, clients)[0].settings
-    assert settings.participation * clients == pytest.approx(5, rel=1e-5)
-
-
-def test_what_refuses_the_level_is_not_recommended():
-    known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
-    level = "iid+system(steps=1..5)"
-    assert chosen("digits", level, found=known)[0] == "fedavg"
-    found = recommend(known, "digits", "iid")
-    assert found.best.algorithm == "fedagg"
 
 
 def test_from_any_machine_through_mlflow(tmp_path):
@@ -206,12 +199,6 @@ def test_from_any_machine_through_mlflow(tmp_path):
     (path,) = (place.folder / "tuned").rglob("*.yaml")
     assert found["configuration"] == tuned.read(path).model_dump(mode="json")
     assert [row["algorithm"] for row in rows] == ["fedavg"]
-
-
-def test_a_final_seed_may_be_as_large_as_seeds_are():
-    scores = {"test_by_seed": {2**63: 0.5}}
-    given_ = a_tuned().model_copy(update={"scores": scores})
-    assert tuned.parse(given_.text(), "mine").scores == scores
 
 
 def test_every_bad_file_is_named(tmp_path):
@@ -233,39 +220,29 @@ def test_every_bad_file_is_named(tmp_path):
         assert fault(suite_here("tuned", "import", name, cwd=tmp_path, code=2)) == said
 
 
-def test_of_two_for_one_cell_the_better_is_kept(tmp_path):
-    better, worse = a_tuned(score=0.95, lr=0.3), a_tuned(score=0.5, lr=0.01)
-    suite_here("tuned", "import", folder(tmp_path / "one", better), cwd=tmp_path)
-    done = suite_here("tuned", "import", folder(tmp_path / "two", worse), cwd=tmp_path)
-    assert done.stderr == (
-        f"{better.path}: the one that is there scores better on validation and stays\n"
-    )
-    (kept,) = document(suite_here("tuned", "list", "--json", cwd=tmp_path))
-    assert kept["params"] == {"lr": 0.3}
-
-
 VALIDATED = a_tuned(score=0.9, test=0.1, lr=0.3)
 TESTED = a_tuned(score=0.5, test=0.99, lr=0.01)
+PERSONAL = VALIDATED.model_copy(
+    update={
+        "settings": VALIDATED.settings.model_copy(update={"metric": "personal"}),
+        "scores": {"val_accuracy_personal": 0.99},
+    }
+)
 
 
 @pytest.mark.parametrize("order", [(VALIDATED, TESTED), (TESTED, VALIDATED)])
 def test_validation_chooses_and_no_test(tmp_path, order):
-    """What is kept, recommended, shown, run, exported and transferred."""
+    """What is kept, recommended, shown, run, exported and transferred; a later one where there are no such scores."""
     assert recommend(order, "digits", "iid").best == VALIDATED
-    assert select_tuned(list(order))[0] == VALIDATED
-    for item in order:
-        tuned.keep([item], tmp_path)
+    assert PERSONAL.loss < VALIDATED.loss
+    assert select_tuned([PERSONAL, *order])[0] == VALIDATED, "clients' own scores are no others'"
+    skipped = [reason for item in order for reason in tuned.keep([item], tmp_path)[1]]
     assert tuned.read(tmp_path / VALIDATED.path) == VALIDATED
-
-
-def test_without_a_validation_score_the_later_one_is_kept(tmp_path):
-    """As of a file from elsewhere that has a test score alone."""
-    bare = [
-        a_tuned(lr=lr).model_copy(update={"scores": {"test_accuracy": lr}}) for lr in (0.3, 0.1)
-    ]
-    tuned.keep(bare, tmp_path)
-    assert tuned.read(tmp_path / bare[1].path) == bare[1]
-    assert tuned.keep([VALIDATED], tmp_path)[1] == []
+    better = "the one that is there scores better on validation and stays"
+    assert skipped == [f"{TESTED.path}: {better}"] * (order[1] == TESTED)
+    bare = [TESTED.model_copy(update={"scores": {"test_accuracy": lr}}) for lr in (0.3, 0.1)]
+    tuned.keep(bare, tmp_path / "bare")
+    assert tuned.read(tmp_path / "bare" / TESTED.path) == bare[1]
     assert len(tuned.keep(bare, tmp_path)[1]) == 2
 
 
@@ -287,14 +264,3 @@ def test_scores_of_different_data_are_not_compared(tmp_path):
         )
     shown = suite_here("tuned", "show", "--heterogeneity", "iid", "--json", cwd=tmp_path)
     assert document(shown)["algorithm"] == "fedprox"
-
-
-def test_a_score_of_clients_own_models_is_not_ahead_of_a_pooled_one():
-    personal = VALIDATED.model_copy(
-        update={
-            "settings": VALIDATED.settings.model_copy(update={"metric": "personal"}),
-            "scores": {"val_accuracy_personal": 0.99},
-        }
-    )
-    assert personal.loss < VALIDATED.loss
-    assert select_tuned([personal, VALIDATED])[0] == VALIDATED
