@@ -77,22 +77,10 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
     """Return the program of a configuration, whose run is `prepared`; raises `UserError` for a model of another kind than
     those that are layers in a row.
     """
-    fed = simulation.fed
-    spec, s, data = tuned.spec(0), fed.settings, fed.data.dataset
-    constants = {
-        "ROUNDS": s.rounds,
-        "CLIENTS_PER_ROUND": fed.count,
-        "LOCAL_STEPS": s.local_steps,
-        "LOCAL_EPOCHS": None if s.local_steps else s.local_epochs,
-        "BATCH_SIZE": None if s.batch_size == "full" else s.batch_size,
-        "LR_DECAY": s.lr_decay if s.lr_decay != 1 else None,
-        "MOMENTUM": s.momentum or None,
-        "WEIGHT_DECAY": s.weight_decay or None,
-        "CLIP_NORM": s.clip_norm,
-        **{name.upper(): value for name, value in spec.params.items()},
-    }
+    fed, spec = simulation.fed, tuned.spec(0)
+    data = fed.data.dataset
     regression = data.task.pooled == "mse"
-    outputs = "model(x)[:, 0]" if regression else "model(x)"
+    scored = "mse_loss(model(x)[:, 0], y)" if regression else "cross_entropy(model(x), y)"
     text = files("suite.configurations").joinpath("program.py.txt")
     template = jinja2.Template(text.read_text(encoding="utf-8"), keep_trailing_newline=True)
     rendered: str = template.render(
@@ -101,12 +89,12 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
         file=f"{spec.algorithm}.py",
         sign=SIGN,
         version=metadata.version("suite-fl"),
-        constants={name: value for name, value in constants.items() if value is not None},
-        s=s,
+        s=fed.settings,
+        count=fed.count,
+        params=spec.params,
         algorithm=spec.algorithm,
-        scaffold=spec.algorithm == "scaffold",
         regression=regression,
-        loss=f"F.{'mse_loss' if regression else 'cross_entropy'}({outputs}, y)",
+        loss=f"F.{scored}",
         module=_module(spec.model, fed.model.architecture, data.shape, data.classes),
     )
     return rendered
