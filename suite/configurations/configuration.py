@@ -9,10 +9,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
+from pydantic import ValidationError, WrapValidator
 
 from suite.formats import FORMAT, check_format
-from suite.studies.validation import Faults, check_run
+from suite.studies.validation import Faults, Written, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writable, write_whole, writing
 from trials import datasets
 from trials.common import plugins
@@ -38,10 +38,8 @@ def _score(value: Any, validate: Callable[[Any], Any]) -> Any:
 Scores = Annotated[Score | list[Score] | dict[int, Score], WrapValidator(_score)]
 
 
-class Tuned(BaseModel):
+class Tuned(Written):
     """The best configuration of an entry, what it scored, and how it was found."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: int = FORMAT
     algorithm: str

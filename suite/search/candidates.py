@@ -156,11 +156,8 @@ class EntrySearch:
     @property
     def done(self) -> bool:
         """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
-        self._over = self._over or (
-            not self.searching
-            and self._confirmed
-            and all(request.trial_id in self.ends for request in self._due())
-        )
+        if not self._over and not self.searching:
+            self._over = all(request.trial_id in self.ends for request in self._due())
         return self._over
 
     def cut(self, budget: int) -> None:
@@ -233,11 +230,6 @@ class EntrySearch:
         ids = [self._trial_id(kind, index, number) for number in range(self._confirm_seeds)]
         return self._searched(index) + [self.ends[i] for i in ids if i in self.ends]
 
-    @property
-    def _confirmed(self) -> bool:
-        finalists = self._choose()[0]
-        return all(len(self.results(index)) == 1 + self._confirm_seeds for index in finalists)
-
     def _due(self) -> list[TrialRequest]:
         """Return the runs that repeat search trials, as far as it is known which: first those that confirm."""
         confirms = [
@@ -245,7 +237,8 @@ class EntrySearch:
             for index in self._choose()[0]
             for i in range(self._confirm_seeds)
         ]
-        return confirms + (self.current_finals if self._confirmed else [])
+        confirmed = all(request.trial_id in self.ends for request in confirms)
+        return confirms + self.current_finals if confirmed else confirms
 
     def _choose(self) -> tuple[list[int], int | None]:
         """Return the best few search trials, which are confirmed where the study says so, and of these the one that is

@@ -8,9 +8,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from suite.studies.validation import rule
+from suite.studies.validation import Written, rule
 from suite.yaml_files import parse_mapping
 from trials import datasets
 from trials.algorithm import Algorithm, Range, existing
@@ -65,10 +65,8 @@ def _family_or_name(name: str) -> str:
     return name
 
 
-class DataSetRange(BaseModel):
+class DataSetRange(Written):
     """A range as a study writes it: what is left out keeps the value of the range that it is written over."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     default: Any = None
     low: Finite | None = None
@@ -117,12 +115,10 @@ class RangeSpec(DataSetRange):
         return DataSetRange(**written)
 
 
-class Stated(BaseModel):
+class Stated(Written):
     """What a paper states or implies of hyperparameters: `params` as they are, and `of_rounds` as shares of the study's
     rounds; for the data sets (bare or exact names) and models (exact) that are named, or for all.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     params: dict[str, Any] = {}
     of_rounds: dict[str, float] = {}
@@ -141,12 +137,10 @@ class Stated(BaseModel):
         return self.params | {name: share * rounds for name, share in self.of_rounds.items()}
 
 
-class SpaceFile(BaseModel):
+class SpaceFile(Written):
     """`search_spaces/<algorithm>.yaml`: published configurations, and what papers imply for the default one, of which the
     first that matches a scenario holds there.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     defaults: list[Stated] = []
     published: list[Stated] = []

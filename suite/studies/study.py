@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from suite.studies.replicates import MOST, TUNING_SEEDS, Replicate, replicates
 from suite.studies.samplers import find_sampler, full_name
-from suite.studies.space import RangeSpec, over_range
-from suite.studies.validation import Faults
+from suite.studies.space import Finite, RangeSpec, over_range
+from suite.studies.validation import Faults, Written
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError, unknown
@@ -55,10 +55,8 @@ SamplerName = Annotated[str, AfterValidator(full_name), _resolves(find_sampler)]
 Some = Field(min_length=1)
 Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 1)]
 """How many levels a factor has; one that has a single level is no part of what is recorded."""
-Margin = Annotated[
-    Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None,
-    Field(exclude_if=lambda margin: margin is None),
-]
+Above0 = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
+Margin = Annotated[Above0 | None, Field(exclude_if=lambda margin: margin is None)]
 Cost = Literal[
     "uploaded_bytes",
     "downloaded_bytes",
@@ -73,26 +71,22 @@ Cost = Literal[
 """
 
 
-class Bound(BaseModel):
+class Bound(Written):
     """The most that a run may spend."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    max: Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
+    max: Above0
 
 
-class Confirm(BaseModel):
+class Confirm(Written):
     """The `best` configurations of a search run again with `seeds` further search seeds; the one with
     the best mean is chosen.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     best: Annotated[Positive, Field(ge=2)] = 3
     seeds: Positive = 2
 
 
-class Study(BaseModel):
+class Study(Written):
     """What a study file says. Budgets (`trials`, `seeds`) are per entry; docs/search.md has the details.
 
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
@@ -105,15 +99,13 @@ class Study(BaseModel):
     `pack` is how many trials are computed together in one process at most, which changes no result.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     sampler: SamplerName = "tpe"
     scheduler: Literal["none", "asha"] = "none"
     grid_points: Positive = 5
     constraints: dict[Cost, Bound] = {}
     confirm: Confirm | None = None
     warm_start: str | None = None
-    target: Annotated[float, Number, Field(allow_inf_nan=False)] | None = None
+    target: Finite | None = None
     description: str = ""
     algorithms: Annotated[list[AlgorithmName], Some]
     datasets: Annotated[list[DataSetName], Some]
@@ -141,8 +133,8 @@ class Study(BaseModel):
     def contradictions(self) -> Iterator[tuple[str, Any, str]]:
         """Yield the settings that do not go together: key, value, rule."""
         if self.settings.val_fraction == 0:
-            rule = "a search needs validation data, so it must be above 0"
-            yield "settings.val_fraction", 0, rule
+            needs = "a search needs validation data, so it must be above 0"
+            yield "settings.val_fraction", 0, needs
         if "rounds_to_target" in self.constraints and self.target is None:
             yield "target", None, "is needed by rounds_to_target: a validation score"
         if len(self.replicates) > 1 and self.seeds >= TUNING_SEEDS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common import plugins
@@ -19,6 +19,12 @@ MOST_FAULTS = 20
 """Faults that a message lists: whoever has more starts with these."""
 FORMS = ("function-", "literal[", "constrained-", "nullable[", "list[", "dict[", "[key]")
 """How pydantic calls the forms that a value may have, between the keys that lead to it."""
+
+
+class Written(BaseModel):
+    """What people write, and nobody changes once it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass
