@@ -55,7 +55,7 @@ def random_startup(sampler: Sampler, lag: int) -> float:
 class EntrySearch:
     """The search of one entry in one replicate.
 
-    Search trial i waits for the results of 0..i-lag. `ends` are the results of all trials by id, `requests` the search
+    Search trial i waits for the results of 0..i-lag. `ends` are the results of all runs by id, `requests` the search
     trials by number, and `repeats` the runs that were asked to repeat one of them.
     """
 
@@ -135,7 +135,7 @@ class EntrySearch:
 
     @property
     def planned(self) -> int:
-        """How many trials there will be."""
+        """How many runs there will be."""
         best = self.study.confirm.best if self.study.confirm else 0
         confirms = min(best, self.budget) * self._confirm_seeds
         return self.budget + confirms + self.study.seeds
@@ -165,7 +165,7 @@ class EntrySearch:
         self.budget = min(self.budget, budget)
 
     def next(self) -> TrialRequest | None:
-        """Return the next trial, or None when there is none now: wait for results, or all is asked."""
+        """Return the next run, or None when there is none now: wait for results, or all is asked."""
         index = len(self.requests)
         if index < self.budget:
             due = index - self.lag
@@ -182,7 +182,7 @@ class EntrySearch:
         return request
 
     def end(self, trial_id: str, end: ValidationResult) -> None:
-        """Take the result of a trial. The sampler is told later, in index order."""
+        """Take the result of a run. The sampler is told later, in index order."""
         self.ends[trial_id] = end
         self._chosen, self._over = None, False
 

@@ -1,4 +1,4 @@
-"""What the search hands out and takes back: a trial to run, and all it may know of how that ended."""
+"""What the search hands out and takes back: a run to make, and all it may know of how that ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class InitialConfiguration:
 @with_config(extra="forbid")
 @dataclass(frozen=True)
 class TrialRequest:
-    """A trial to run; `index` counts the entry's trials of its kind.
+    """A run to make, a trial of the search or one that repeats it; `index` counts the entry's runs of its kind.
 
     `replicate` is the name of the entry's replicate that it is of (`suite.studies.replicates`);
     `source` is the search trial whose configuration it repeats, or where a warm one is from.
@@ -51,13 +51,13 @@ class TrialRequest:
 
     @property
     def counted(self) -> bool:
-        """Whether the trial is part of the search, and so of its budget."""
+        """Whether the run is part of the search, and so of its budget."""
         return self.kind.counted
 
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What the search may know of how a trial ended: validation scores and counters, no test metric.
+    """What the search may know of how a run ended: validation scores and counters, no test metric.
 
     `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to
     such scores where it reported, `curve` to the score of that evaluation alone; `spent` are its

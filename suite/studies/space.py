@@ -206,11 +206,13 @@ class Space:
                 _check_searched(ranges[field], spec, costs)
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
-        for field, spec in ranges.items():
-            if not spec.searched:  # only its default is left
+        for field, base in ranges.items():
+            if not base.searched:  # only its default is left
                 value = defaults[field]
-                ends = {"low": value, "high": value} if spec.choices is None else {}
-                ranges[field] = replace(spec, **ends or {"choices": (value,)})
+                if base.choices is None:
+                    ranges[field] = replace(base, low=value, high=value)
+                else:
+                    ranges[field] = replace(base, choices=(value,))
         return cls(ranges, defaults)
 
     @property
