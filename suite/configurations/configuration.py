@@ -218,9 +218,9 @@ def differences(a: Tuned, b: Tuned) -> dict[str, tuple[Any, Any]]:
     they come from (`provenance`) is left out.
     """
     plain = (item.model_dump(mode="json", exclude={"provenance", "format"}) for item in (a, b))
-    one, other = (dict(_flat(content)) for content in plain)
-    pairs = {key: (one.get(key), other.get(key)) for key in one | other}
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    first, second = (dict(_flat(content)) for content in plain)
+    keys = [key for key in first | second if first.get(key) != second.get(key)]
+    return {key: (first.get(key), second.get(key)) for key in keys}
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,6 @@ of its range, on the range's scale, with one u_0 for all algorithms of a scenari
 give equal rates, and any number of draws is spread evenly.
 """
 
-import itertools
 import math
 import zlib
 from collections.abc import Iterable, Sequence
@@ -77,17 +76,18 @@ class EntrySearch:
         self.budget = study.trials
         self._confirm_seeds = study.confirm.seeds if study.confirm else 0
         words = (study.seed, int(entry.id, 16), *replicate.words)
-        known = [*self._first(), *warm]
+        starts = [*self._first(), *warm]
         if self.sampler.grid:
             points = entry.space.grid(study.grid_points)
             # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
             order = np.argsort(randomness.bits("grid", *words, np.arange(len(points))))
-            seen = [configuration.params for configuration in known]
-            further = [points[i] for i in order if points[i] not in seen]
-            known += [InitialConfiguration("sampled", point) for point in further]
-            self.budget = min(study.trials, len(known))
+            seen = [start.params for start in starts]
+            for i in order:
+                if points[i] not in seen:
+                    starts.append(InitialConfiguration("sampled", points[i]))
+            self.budget = min(study.trials, len(starts))
         direction = entry.task.direction
-        self.proposer = Proposer(self.sampler, entry.space, known, direction, words, self._opens)
+        self.proposer = Proposer(self.sampler, entry.space, starts, direction, words, self._opens)
         self._told = self._ended = 0
         self._chosen: tuple[list[int], int | None] | None = None
         self._over = False
@@ -143,7 +143,7 @@ class EntrySearch:
     @property
     def published(self) -> int:
         """How many of the configurations are published ones."""
-        return sum(known.origin == "published" for known in self.proposer.known)
+        return [start.origin for start in self.proposer.known].count("published")
 
     @property
     def modelled(self) -> int:
@@ -156,6 +156,7 @@ class EntrySearch:
     @property
     def done(self) -> bool:
         """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
+        # Kept until a result comes: of a sweep with many entries Tune asks each of them thrice a step.
         if not self._over and not self.searching:
             self._over = all(request.trial_id in self.ends for request in self._due())
         return self._over
@@ -257,17 +258,17 @@ class EntrySearch:
         """Return the configurations that ran to their end, best first: those that finished before those that diverged,
         then by how far constraints are exceeded, then by the mean score over seeds. Of equal ones the earliest is first.
         """
-
-        def key(index: int) -> tuple[bool, float, float, int]:
-            ends = results[index]
-            finished = all(end.status == Status.FINISHED for end in ends)
-            shares = [end.exceeded(self.entry, self.study.target).values() for end in ends]
-            excess = max([0.0, *itertools.chain(*shares)])
+        keys: list[tuple[bool, float, float, int]] = []
+        for index, ends in results.items():
+            statuses = {end.status for end in ends}
+            if not statuses or not statuses <= {Status.FINISHED, Status.DIVERGED}:
+                continue
+            excess = 0.0
+            for end in ends:
+                excess = max(excess, *end.exceeded(self.entry, self.study.target).values(), 0.0)
             score = self.entry.task.sign * fmean(map(self._value, ends))
-            return not finished, excess, -score, index
-
-        whole = (i for i, ends in results.items() if ends and all(map(_ran_to_its_end, ends)))
-        return sorted(whole, key=key)
+            keys.append((Status.DIVERGED in statuses, excess, -score, index))
+        return [index for *_, index in sorted(keys)]
 
     def _value(self, end: ValidationResult) -> float:
         """Return a trial's score; the task's worst of one that diverged."""
@@ -323,7 +324,3 @@ class EntrySearch:
             partition_seed=self.partition_seed + seed * varies,
             source=searched.trial_id,
         )
-
-
-def _ran_to_its_end(end: ValidationResult) -> bool:
-    return end.status.ran_to_its_end

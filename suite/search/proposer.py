@@ -85,7 +85,7 @@ class Proposer:
         far each constraint is exceeded (at most 0: kept). Nothing is told of one that lies outside the ranges.
         """
         sampler, study = self.sampler, self._optuna
-        if sampler.logs and self._direction == "minimize":
+        if sampler.logs and self._direction == "minimize":  # and no error is 0 in a logarithm
             value = math.log(max(value, sys.float_info.min))
 
         def tell() -> None:
@@ -96,8 +96,8 @@ class Proposer:
                 study.tell(number, state=TrialState.FAIL)
                 return
             pruned = status == Status.PRUNED and sampler.prunes
-            told = intermediates if pruned else {}
-            report(study, number, told, excess if sampler.constraints else {})
+            scores = intermediates if pruned else {}
+            report(study, number, scores, excess if sampler.constraints else {})
             if pruned:
                 study.tell(number, state=TrialState.PRUNED)
             else:

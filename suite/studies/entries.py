@@ -53,9 +53,9 @@ def make_entries(study: Study, source: str) -> list[Entry]:
             if spec.default is not None and owner in ("", algorithm):
                 implied.pop(searched, None)  # what the study says goes before a paper
         implied = {key: value for key, value in implied.items() if space.holds(key, value)}
-        known = tuple(own.published)
-        entry = Entry(name, scenario, study.settings, space, known, task, bounds, implied)
-        entries[entry.id] = entry
+        published = tuple(own.published)
+        entry = Entry(name, scenario, study.settings, space, published, task, bounds, implied)
+        entries[entry.id] = entry  # two spellings of a name are one
     faults.check()
     return list(entries.values())
 
@@ -76,6 +76,7 @@ def load_data(
             results[name, key, value] = faults.attempt(name, value, make)
         return results[name, key, value]
 
+    # Tunings share their data; what is partitioned here is kept for the trials.
     parts = {(replicate.split, replicate.partition) for replicate in replicates}
     for entry, (split, partition) in itertools.product(entries, sorted(parts)):
         seeds = (0, entry.settings.partition_seed + partition, split)

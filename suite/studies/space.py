@@ -83,8 +83,7 @@ class DataSetRange(Written):
     @property
     def interval(self) -> dict[str, Any]:
         """What is written of an interval."""
-        written = {key: getattr(self, key) for key in INTERVAL}
-        return {key: value for key, value in written.items() if value is not None}
+        return self.model_dump(include=set(INTERVAL), exclude_none=True)
 
     def over(self, base: Range) -> Range:
         """Return `base` with what this spec gives; raises `UserError` when the result is no range."""
@@ -281,7 +280,7 @@ class Space:
         low, high = _ends(spec)
         values = [low]
         if low != high and count > 1:
-            spaced = np.geomspace if spec.log else np.linspace
+            spaced = np.geomspace if spec.log else np.linspace  # whose own ends are rounded
             values = [low, *map(float, spaced(low, high, count)[1:-1]), high]
         return list(dict.fromkeys(map(round, values))) if spec.type == "int" else values
 
@@ -298,7 +297,7 @@ class Space:
     def grid(self, count: int) -> list[dict[str, Any]]:
         """Return every configuration of a grid of `count` values an interval."""
         grid: list[dict[str, Any]] = [{}]
-        for name in self.ordered:
+        for name in self.ordered:  # not a plain product, of which many points would be one
             values = self.points(name, count)
             longer = []
             for point in grid:
@@ -313,9 +312,10 @@ class Space:
         """Return plain data that identify the space (part of an entry's content)."""
         described = {}
         for name, spec in self.ranges.items():
-            told = {k: v for k, v in vars(spec).items() if v not in (None, False)}
-            kept = {k: v for k, v in told.items() if k not in NO_CONTENT}
-            described[name] = kept | {"default": self.default_values[name]}
+            described[name] = {"default": self.default_values[name]}
+            for key, value in vars(spec).items():
+                if value not in (None, False) and key not in NO_CONTENT:
+                    described[name][key] = value
         return described
 
 
@@ -376,7 +376,7 @@ def _setting(
             changed = Settings(**{**fixed, field: value})
         except ValidationError as error:
             raise UserError(f"{value!r} is no {field}: {rule(error.errors()[0])}") from None
-        if value != fixed[field]:
+        if value != fixed[field]:  # which is refused with the study's settings
             refuse(name, algorithm, changed)
     if spec.choices is not None:
         return Range("choice", choices=spec.choices)

@@ -123,6 +123,7 @@ class Study(Written):
     pack: Positive | Literal["auto"] = "auto"
     save: Literal["none", "best"] = "none"
     settings: Settings = Settings()
+    # Last, since its keys are checked by the algorithms above.
     search: dict[Annotated[str, AfterValidator(_searched)], RangeSpec] = {}
 
     @property
@@ -217,7 +218,7 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         within = changed.get(outer) or {}
         if not dot:
             changed[outer] = value
-        elif isinstance(within, dict):
+        elif isinstance(within, dict):  # what is none is a fault of the study, said later
             before = within.get(inner)
             if isinstance(before, dict) and isinstance(value, Mapping):
                 value = over_range(before, value)

@@ -110,10 +110,10 @@ def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
     """Return the rule that is broken, with how it is written right where that is known."""
     kind, value, loc = fault["type"], fault["input"], fault["loc"]
     if kind == "extra_forbidden":
-        known, name = list(_model_at(model, loc).model_fields), str(loc[-1])
-        if "settings" in known and name in Settings.model_fields:
+        keys, name = list(_model_at(model, loc).model_fields), str(loc[-1])
+        if "settings" in keys and name in Settings.model_fields:
             return f"is a shared setting: write it as `settings: {{{name}: ...}}`"
-        return str(unknown("key", name, known))
+        return str(unknown("key", name, keys))
     if kind == "list_type" and isinstance(value, str):
         return f"must be a list: [{value}]"
     if kind == "missing":
@@ -122,9 +122,11 @@ def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
 
 
 def _path(loc: tuple[int | str, ...]) -> str:
-    keys = [key for key in loc if not str(key).startswith(FORMS)]
-    parts = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys]
-    return "".join(parts).removeprefix(".")
+    path = ""
+    for key in loc:
+        if not str(key).startswith(FORMS):
+            path += f"[{key}]" if isinstance(key, int) else f".{key}"
+    return path.removeprefix(".")
 
 
 def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:

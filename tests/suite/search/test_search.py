@@ -41,11 +41,6 @@ def test_anchor_takes_the_study_default_and_published_ones_the_anchor_for_the_re
     assert requests[1].params == {"lr": 0.03, "batch_size": 8}
 
 
-def test_no_published_configuration_on_other_data():
-    player = Player(sweep_of(algorithms=["fedprox"], trials=3)).play()
-    assert [a.origin for a in player.requests("search")] == ["default", "sampled", "sampled"]
-
-
 @pytest.mark.parametrize("trials", [1, 2, 7])
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_budget_is_exact(trials, seeds):
@@ -179,15 +174,6 @@ def test_an_end_that_a_journal_lacks_comes_again(sampler):
     assert lacking in rebuilt.again
     asked = [event[1] for event in log if event[0] == "request"]
     assert by_entry(asked + new) == expected
-
-
-def test_another_seed_is_another_search_and_cells_differ():
-    first = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6)).play().requests("search")
-    second = Player(sweep_of(algorithms=["fedavg", "safl"], trials=6, seed=1)).play()
-    rates = [a.params["lr"] for a in first if a.origin == "sampled"]
-    assert len(rates) == 10
-    assert len(set(rates)) == 5, "the methods of a scenario share their first rates"
-    assert not set(rates) & {a.params["lr"] for a in second.requests() if a.origin == "sampled"}
 
 
 def test_more_trials_extend_the_same_sequence():

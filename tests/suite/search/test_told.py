@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import random
-from collections import Counter
 
 import optuna
 import pytest
@@ -94,16 +93,6 @@ def test_a_gaussian_process_is_told_of_errors_by_their_logarithm():
     assert [t.value for t in told(search)[:3]] == [math.log(1e30), math.log(0.5), smallest]
     _, up = play_one({0: finished(0.5)}, trials=1 + LAST, sampler="gp")
     assert told(up)[0].value == 0.5, "of accuracies as they are"
-
-
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_psi_is_there_only_under_its_variant(sampler):
-    player = Player(sweep_of(algorithms=["folb"], trials=40, sampler=sampler)).play()
-    sampled = [a for a in player.requests("search") if a.origin == "sampled"]
-    assert Counter(a.params["variant"] for a in sampled).keys() == {"plain", "heterogeneity"}
-    for request in sampled:
-        assert ("psi" in request.params) == (request.params["variant"] == "heterogeneity")
-        player.sweep.spec(request).configured()
 
 
 def test_a_published_configuration_outside_the_range_runs_but_is_not_told():
