@@ -56,15 +56,9 @@ def test_finals_come_after_the_search_with_fresh_seeds_that_all_cells_share():
     sweep = sweep_of(algorithms=["fedavg", "folb"], trials=6, seeds=3, seed=7)
     player = Player(sweep, lambda request: finished(0.5)).play(random.Random(2), 4)
     for entry in sweep.entries:
-        kinds = [
-            (event[0], sweep.requests[event[1] if event[0] == "end" else event[1].trial_id].kind)
-            for event in player.log
-            if sweep.requests[event[1] if event[0] == "end" else event[1].trial_id].entry_id
-            == entry
-        ]
-        assert kinds.index(("request", "final")) > max(
-            i for i, kind in enumerate(kinds) if kind == ("end", "search")
-        )
+        events = [(e[0], sweep.requests[getattr(e[1], "trial_id", e[1])]) for e in player.log]
+        kinds = [(what, request.kind) for what, request in events if request.entry_id == entry]
+        assert ("end", "search") not in kinds[kinds.index(("request", "final")) :]
     searched = {a.seed for a in player.requests("search")}
     finals = by_entry(player.requests("final"))
     assert len(finals) == 2
@@ -74,35 +68,23 @@ def test_finals_come_after_the_search_with_fresh_seeds_that_all_cells_share():
         assert [a.index for a in requests] == [0, 1, 2]
 
 
-def test_finals_repeat_the_best_configuration():
-    player, search = play_one({3: finished(0.9), 4: finished(0.8)}, trials=6)
+@pytest.mark.parametrize("vary", [False, True])
+def test_finals_repeat_the_best_configuration_on_other_partitions_where_the_study_says_so(vary):
+    given = {"settings": {"partition_seed": 5}, "vary_partition": vary, "seed": 3}
+    player, search = play_one({3: finished(0.9), 4: finished(0.8)}, trials=6, seeds=3, **given)
+    searched = [player.sweep.spec(request) for request in player.requests("search")]
+    assert {(spec.seed, spec.settings.partition_seed) for spec in searched} == {(3, 5)}
     best = player.requests("search")[3]
     assert search.best == best
-    for request in player.requests("final"):
-        assert (request.params, request.origin, request.source) == (
+    for i, final in enumerate(player.requests("final")):
+        assert (final.params, final.origin, final.source) == (
             best.params,
             best.origin,
             best.trial_id,
         )
-        assert request.entry_id == best.entry_id
-
-
-@pytest.mark.parametrize("vary", [False, True])
-def test_the_partition_varies_over_finals_only_when_the_study_says_so(vary):
-    given = {"settings": {"partition_seed": 5}, "vary_partition": vary}
-    player, _ = play_one({}, trials=3, seeds=3, **given)
-    assert {a.partition_seed for a in player.requests("search")} == {5}
-    assert [a.partition_seed for a in player.requests("final")] == (
-        [6, 7, 8] if vary else [5, 5, 5]
-    )
-
-
-def test_specs_carry_seeds_partition_and_params():
-    given = {"settings": {"partition_seed": 5}, "vary_partition": True, "seed": 3}
-    player, _ = play_one({}, trials=2, seeds=1, **given)
-    specs = [player.sweep.spec(request) for request in player.requests()]
-    assert [(s.seed, s.settings.partition_seed) for s in specs] == [(3, 5), (3, 5), (4, 6)]
-    assert [s.params for s in specs] == [a.params for a in player.requests()]
+        spec = player.sweep.spec(final)
+        assert (spec.seed, spec.settings.partition_seed) == (4 + i, 5 + (1 + i) * vary)
+        assert (spec.params, final.entry_id) == (best.params, best.entry_id)
 
 
 def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
