@@ -148,7 +148,7 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
         kept = [name for name in before[key] if name in after[key]]
         after[key] = kept + [name for name in after[key] if name not in before[key]]
     study = Study.model_validate(after)
-    was, now = complete(Study.model_validate(before)), complete(study)
+    was, now = complete(check_study(before, {}, f"sweep {paths.name}")), complete(study)
     free = set(FREE) - ({"target"} if "rounds_to_target" in study.constraints else set())
     for key, new in now.items():
         old = was[key]

@@ -10,7 +10,7 @@ from suite.console import say
 from suite.results.table import FILE, TableFacts, TrialTable, read
 from suite.results.tables import Source, Tables, nothing_in
 from suite.studies.entries import make_entries
-from suite.studies.study import Study
+from suite.studies.study import check_study
 from suite.sweeps.journal.events import check_first
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording.rows import TrialRows, entry_facts
@@ -85,7 +85,7 @@ def local_table(storage: Path, name: str) -> TrialTable:
     assert begun is not None
     if before is not None and before.facts.id != begun.id:
         before = None
-    study = Study.model_validate(begun.study)
+    study = check_study(begun.study, {}, f"sweep {name}")
     entries = make_entries(study, f"sweep {name}")
     names = name, begun.study_name
     rows = TrialRows(names, study, entries, begun.warm, begun.versions, before, state.ended)

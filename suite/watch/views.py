@@ -21,7 +21,7 @@ from reports.snapshot import Curve, Snapshot, Trial
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.studies.entries import make_entries
-from suite.studies.study import Study
+from suite.studies.study import check_study
 from suite.sweeps.journal.events import outcomes
 from suite.sweeps.request import flat
 from suite.sweeps.snapshot import trials
@@ -115,7 +115,7 @@ class Views:
         live = self.sweep(name)
         begun = self._followed[name].state.begun
         assert begun is not None
-        return Compared(live, flat(Study.model_validate(begun.study)))
+        return Compared(live, flat(check_study(begun.study, {}, f"sweep {name}")))
 
     def report(self, name: str) -> str:
         """The page of `suite report`, as the sweep is now."""
@@ -223,7 +223,7 @@ class Views:
         begun = self._followed[sweep.name].state.begun
         known, found = self._known.get(sweep.name, (None, frozenset()))
         if begun is not None and known is not begun:
-            study = Study.model_validate(begun.study)
+            study = check_study(begun.study, {}, f"sweep {sweep.name}")
             made = make_entries(study, f"sweep {sweep.name}")
             found = frozenset(entry.id for entry in made if entry.reference())
             self._known[sweep.name] = begun, found
