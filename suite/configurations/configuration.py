@@ -157,23 +157,27 @@ def read_all(source: Path) -> list[Tuned]:
     configurations, faults = [], []
     for path in paths:
         try:
-            tuned = read(path)
-            tuned.refuse_changed(str(path))
-            configurations.append(tuned)
+            configurations.append(read(path))
+            _refuse_unrunnable(configurations[-1], str(path))
         except UserError as error:
             faults.append(str(error))
-            continue
-        try:
-            if code := list(filter(plugins.named, (tuned.algorithm, *tuned.scenario.code))):
-                plugins.hashes(*code)  # it is there; to know more it would have to run
-            else:
-                tuned.spec(0).configured()
-        except UserError as error:
-            faults.append(f"{path}: {error}")
     if faults:
         count = f"{len(faults)} of {len(paths)} files cannot be imported; nothing was"
         raise UserError("\n".join([count, *faults]))
     return configurations
+
+
+def _refuse_unrunnable(tuned: Tuned, source: str) -> None:
+    """Raise `UserError` for a configuration that cannot be run here, which names its file."""
+    tuned.refuse_changed(source)
+    code = list(filter(plugins.named, (tuned.algorithm, *tuned.scenario.code)))
+    try:
+        if code:
+            plugins.hashes(*code)  # it is there; to know more it would have to run
+        else:
+            tuned.spec(0).configured()
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from None
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], list[str]]:

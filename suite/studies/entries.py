@@ -13,10 +13,9 @@ from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
-from trials.models.base import Model
 from trials.run.evaluation import refuse_personal
 from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, refuse
+from trials.run.spec import refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
 
 
@@ -86,24 +85,16 @@ def load_data(
         if data is None:
             continue
         model = once("models", key, model_name, partial(fit_model, spec, data))
-        clients = once("heterogeneity", spec.data_key, level, partial(_clients, spec, data))
+        partitioned = partial(partition_data, spec, data, keep=True)
+        clients = once("heterogeneity", spec.data_key, level, partitioned)
         if model is None or clients is None:
             continue
         if spec.settings.metric == "personal":
-            tested = partial(_refuse_personal, spec, data, model)
-            once("settings.metric", f"{spec.data_key}|{model_name}", "personal", tested)
+            alone = partial(refuse_personal, clients, model)
+            once("settings.metric", f"{spec.data_key}|{model_name}", "personal", alone)
         for params in entry.space.corners():
             corner = entry.spec(params, *seeds)
-            check = partial(corner.configured().check, clients, model, corner.settings)
+            check = partial(corner.configured().check, clients.clients, model, corner.settings)
             faults.attempt("algorithms", entry.label, check)
     faults.check()
     return {key: data for (name, key, _), data in results.items() if name == "datasets"}
-
-
-def _refuse_personal(spec: TrialSpec, data: Dataset, model: Model) -> None:
-    refuse_personal(partition_data(spec, data), model)
-
-
-def _clients(spec: TrialSpec, data: Dataset) -> int:
-    """Return the number of clients of a partition, which is kept for the trials."""
-    return partition_data(spec, data, keep=True).clients
