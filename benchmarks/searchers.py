@@ -24,9 +24,9 @@ from sklearn.ensemble import RandomForestRegressor
 import plots
 from measuring import TABLES, listed, parser, show
 from reports.leaderboard.statistics import interval
-from suite.search.proposer import Observation, Proposer
+from suite.search.candidates import RATE, random_startup, shared_draw
+from suite.search.proposer import Proposer
 from suite.search.trial import InitialConfiguration
-from suite.studies.initial_design import RATE, random_startup, shared_draw
 from suite.studies.samplers import LAG, SAMPLERS
 from suite.studies.space import Space
 from trials import algorithms
@@ -99,7 +99,7 @@ class Pair:
         scores: list[float] = []
         for index in range(TRIALS):
             if (due := index - LAG) >= 0:
-                proposer.tell(due, Observation(Status.FINISHED, scores[due], {}, {}))
+                proposer.tell(due, Status.FINISHED, scores[due], {}, {})
             scores.append(float(self.predicted([proposer.propose(index).params])[0]))
         return 100 * (self.best - np.maximum.accumulate(scores))
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from reports.claims.metrics import metric
-from suite.studies.initial_design import shared_draw
+from suite.search.candidates import shared_draw
 from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 

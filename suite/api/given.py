@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from suite.sweeps.result import Result
 from suite.tracking import usual
 from trials.common.errors import UserError
+from trials.common.files import look
 from trials.models.own import located
 from trials.settings import Settings
 
@@ -108,4 +109,4 @@ def place(storage: str | Path, key: str = "storage") -> Path:
     """A folder that is given; raises `UserError` for what is no path."""
     if not isinstance(storage, str | Path):
         raise no_name(key, storage)
-    return Path(storage)
+    return look(storage, key)[0]

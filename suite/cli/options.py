@@ -1,7 +1,6 @@
 """The options that several commands have: each is written once, with one meaning."""
 
 import math
-import stat
 import sys
 from dataclasses import fields
 from itertools import pairwise
@@ -13,6 +12,7 @@ import typer
 from suite.tracking import PAGES, VARIABLE
 from suite.tracking import RUNS as RUNS
 from trials.common.errors import UserError
+from trials.common.files import look
 
 
 def finite(value: float | None) -> float | None:
@@ -34,12 +34,10 @@ def named(value: str | None) -> str | None:
 def folder(path: Path) -> Path:
     """An option's folder, which may not be there yet; raises `BadParameter` where it cannot be."""
     try:
-        there = stat.S_ISDIR(path.stat().st_mode)
-    except FileNotFoundError:
-        return path
-    except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    if not there:
+        path, there = look(path, "storage")
+    except UserError as error:
+        raise typer.BadParameter(str(error)) from None
+    if there not in ("", "folder"):
         raise typer.BadParameter(f"{path} is a file, not a folder")
     return path
 

@@ -198,9 +198,9 @@ def show_plan(
             {
                 "entry_id": of.entry.id,
                 "name": of.entry.name,
-                "default": of.candidates.proposer.known[0].params,
-                "published": of.candidates.published,
-                "modelled": of.candidates.modelled,
+                "default": of.proposer.known[0].params,
+                "published": of.published,
+                "modelled": of.modelled,
                 "outside": of.entry.outside(),
                 "estimate": estimate,
             }

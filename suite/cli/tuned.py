@@ -33,18 +33,16 @@ def tuned_list(
     as_json: Json = False,
 ) -> None:
     """List tuned configurations, of each data set and level the best first."""
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    tuned = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
     if as_json:
-        emit([item.model_dump(mode="json") for item in found])
-        return
-    if not found:
+        emit([item.model_dump(mode="json") for item in tuned])
+    elif not tuned:
         say(NONE)
-        return
-    made = found.table
-    ends = [
-        i for i, (one, after) in enumerate(pairwise(found)) if one.data_level != after.data_level
-    ]
-    show_table(made.columns, [line.texts for line in made.lines], made.essential, ends=ends)
+    else:
+        table, levels = tuned.table, [item.data_level for item in tuned]
+        ends = [i for i, (here, after) in enumerate(pairwise(levels)) if here != after]
+        rows = [line.texts for line in table.lines]
+        show_table(table.columns, rows, table.essential, ends=ends)
 
 
 @app.command("show", epilog="Example: suite tuned show --algorithm fedprox --heterogeneity iid")
@@ -63,10 +61,10 @@ def tuned_show(
     """
     from suite.configurations.library import best_of
 
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    if not found:
+    tuned = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    if not tuned:
         raise UserError(NONE)
-    best = best_of(found)
+    best = best_of(tuned)
     emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
@@ -95,10 +93,10 @@ def tuned_export(
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    found = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    if not found:
+    tuned = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    if not tuned:
         raise UserError(NONE)
-    best = {item.path: item for item in reversed(found)}
+    best = {item.path: item for item in reversed(tuned)}
     files: dict[Path, bytes] = {}
     faults: list[UserError] = []
     for item in reversed(best.values()):
@@ -129,12 +127,12 @@ def tuned_diff(
     """
     from suite.configurations.configuration import differences, read
 
-    found = differences(read(first), read(second))
+    pairs = differences(read(first), read(second))
     if as_json:
-        emit({key: list(pair) for key, pair in found.items()})
-    elif found:
+        emit({key: list(pair) for key, pair in pairs.items()})
+    elif pairs:
         columns = [Column("key", ColumnKind.NAME), *map(Column, (str(first), str(second)))]
-        show_table(columns, [[key, *map(_shown, pair)] for key, pair in found.items()])
+        show_table(columns, [[key, *map(_shown, pair)] for key, pair in pairs.items()])
     else:
         out().print("no difference")
 
@@ -188,15 +186,15 @@ def tuned_recommend(
     """
     say(READING)
     from suite.configurations.library import known
-    from suite.configurations.recommend import recommend
+    from suite.configurations.nearest import recommend
 
     tuned = known(storage, tracking_uri)
-    found = recommend(tuned, dataset, heterogeneity, algorithm, model, clients)
+    recommendation = recommend(tuned, dataset, heterogeneity, algorithm, model, clients)
     if as_json:
-        emit(found.document())
+        emit(recommendation.document())
         return
-    write(found.adapted.configuration.text())
-    for line in found.lines():
+    write(recommendation.adapted.text())
+    for line in recommendation.lines():
         say(line)
 
 

@@ -26,7 +26,6 @@ from trials.models.convolutional import ConvNet
 from trials.models.dense import MLP, Linear
 from trials.run import trial
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec
 
 jinja2: Any = Lazy("jinja2")
 
@@ -39,35 +38,23 @@ ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
 def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
-    """The files of a configuration below a folder: its program, and with a `seed` the run that this repeats.
+    """Return the files of a configuration below a folder: its program, and with a `seed` the run that this repeats.
     Raises `UserError` for a configuration that no program is written of.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
-    found = {path.with_suffix(".py"): program(tuned, run).encode()}
+    files = {path.with_suffix(".py"): program(tuned, run).encode()}
     if seed is not None:
-        found[path.with_suffix(".pt")] = federation(run)
-    return found
+        files[path.with_suffix(".pt")] = federation(run)
+    return files
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """The untrained run of a configuration; raises `UserError` where its program would be another one, and as
+    """Return the untrained run of a configuration; raises `UserError` where its program would be another one, and as
     loading its data does.
     """
     spec = tuned.spec(seed)
-    if faults := _not_written_out(spec):
-        raise UserError(
-            f"{tuned.path}: no program is written of {', '.join(faults)}; programs are of "
-            f"{', '.join(ALGORITHMS)} with clients selected without replacement"
-        )
-    dataset = trial.load_dataset(spec, data_root)
-    return trial.simulate(spec, trial.partition_data(spec, dataset))
-
-
-def _not_written_out(spec: TrialSpec) -> list[str]:
-    """What of a run the program has no lines for."""
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
-    schedules = [f"{k} {v}" for k, v in spec.params.items() if isinstance(v, str)]
-    faults = {
+    unwritten = {
         f"algorithm {spec.algorithm}": spec.algorithm not in ALGORITHMS,
         f"level {level.name}": level.name != level.dealing,
         f"selection {s.selection}": s.selection != "without_replacement",
@@ -75,32 +62,25 @@ def _not_written_out(spec: TrialSpec) -> list[str]:
         f"loss {s.loss}": s.loss in ("two_sided", "half_squared_error"),
         f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
     }
-    return [*(what for what, wrong in faults.items() if wrong), *schedules]
+    unwritten |= {f"{k} {v}": isinstance(v, str) for k, v in spec.params.items()}  # a schedule
+    if any(unwritten.values()):
+        listed = ", ".join(what for what, is_so in unwritten.items() if is_so)
+        raise UserError(
+            f"{tuned.path}: no program is written of {listed}; programs are of "
+            f"{', '.join(ALGORITHMS)} with clients selected without replacement"
+        )
+    dataset = trial.load_dataset(spec, data_root)
+    return trial.simulate(spec, trial.partition_data(spec, dataset))
 
 
 def program(tuned: Tuned, simulation: Simulation) -> str:
-    """The program of a configuration, whose run is `prepared`; raises `UserError` for a model of another kind than
+    """Return the program of a configuration, whose run is `prepared`; raises `UserError` for a model of another kind than
     those that are layers in a row.
     """
-    fed = simulation.fed
-    spec, s, data = tuned.spec(0), fed.settings, fed.data.dataset
-    work = {"LOCAL_STEPS": s.local_steps} if s.local_steps else {"LOCAL_EPOCHS": s.local_epochs}
-    given = {
-        "BATCH_SIZE": None if s.batch_size == "full" else s.batch_size,
-        "LR_DECAY": s.lr_decay if s.lr_decay != 1 else None,
-        "MOMENTUM": s.momentum or None,
-        "WEIGHT_DECAY": s.weight_decay or None,
-        "CLIP_NORM": s.clip_norm,
-    }
-    constants = {
-        "ROUNDS": s.rounds,
-        "CLIENTS_PER_ROUND": fed.count,
-        **work,
-        **{name: value for name, value in given.items() if value is not None},
-        **{name.upper(): value for name, value in spec.params.items()},
-    }
+    fed, spec = simulation.fed, tuned.spec(0)
+    data = fed.data.dataset
     regression = data.task.pooled == "mse"
-    outputs = "model(x)[:, 0]" if regression else "model(x)"
+    scored = "mse_loss(model(x)[:, 0], y)" if regression else "cross_entropy(model(x), y)"
     text = files("suite.configurations").joinpath("program.py.txt")
     template = jinja2.Template(text.read_text(encoding="utf-8"), keep_trailing_newline=True)
     rendered: str = template.render(
@@ -109,23 +89,22 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
         file=f"{spec.algorithm}.py",
         sign=SIGN,
         version=metadata.version("suite-fl"),
-        constants=constants,
-        s=s,
+        s=fed.settings,
+        count=fed.count,
+        params=spec.params,
         algorithm=spec.algorithm,
-        scaffold=spec.algorithm == "scaffold",
         regression=regression,
-        loss=f"F.{'mse_loss' if regression else 'cross_entropy'}({outputs}, y)",
+        loss=f"F.{scored}",
         module=_module(spec.model, fed.model.architecture, data.shape, data.classes),
     )
     return rendered
 
 
 def federation(simulation: Simulation) -> bytes:
-    """What the program reads to repeat a run: samples, who has which, the first weights, and in which order each
+    """Return what the program reads to repeat a run: samples, who has which, the first weights, and in which order each
     selected client meets its samples.
     """
-    fed, s = simulation.fed, simulation.fed.settings
-    data = fed.data
+    fed, s, data = simulation.fed, simulation.fed.settings, simulation.fed.data
     if isinstance(data.dataset.x, OnDemand):
         raise UserError("--seed: these samples are computed when they are met, and fill no file")
     rounds = []
@@ -134,10 +113,10 @@ def federation(simulation: Simulation) -> bytes:
         ids = fed.select()
         steps = fed.steps(ids).numpy().astype(np.int64)
         plan = minibatches(data, ids.numpy(), steps, s.batch_size, (fed.seed, number))
-        met = [
-            samples[weight > 0] for samples, weight in zip(plan.samples, plan.weight, strict=True)
-        ]
-        rounds.append(dict(zip(ids.tolist(), map(torch.from_numpy, met), strict=True)))
+        orders = {}
+        for client, samples, weight in zip(ids.tolist(), plan.samples, plan.weight, strict=True):
+            orders[client] = torch.from_numpy(samples[weight > 0])
+        rounds.append(orders)
     content = {
         "about": SIGN,
         "x": torch.from_numpy(data.dataset.x),
@@ -152,34 +131,30 @@ def federation(simulation: Simulation) -> bytes:
     return buffer.getvalue()
 
 
-def _module(name: str, of: Architecture, shape: tuple[int, ...], classes: int) -> str:
-    """An architecture as `nn.Sequential`, whose parameters lie in the same order."""
-    layers: list[str]
-    match of:
+def _module(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> str:
+    """Return an architecture as `nn.Sequential`, whose parameters lie in the same order."""
+    layers: list[str] = []
+    widths: tuple[int, ...] = (prod(shape), classes)
+    match kind:
         case Linear():
-            layers = ["nn.Flatten()", *_dense(prod(shape), classes)]
+            pass
         case MLP():
-            layers = ["nn.Flatten()", *_dense(prod(shape), of.width1, of.width2, classes)]
+            widths = (prod(shape), kind.width1, kind.width2, classes)
         case ConvNet():
-            layers, sizes = [], dict(of.parameters(shape, classes))
-            inputs = shape[0]
-            for conv in of.convolutions:
-                layers.append(
-                    f"nn.Conv2d({inputs}, {conv.maps}, {conv.kernel}, padding={conv.padding})"
-                )
-                layers += ["nn.ReLU()", f"nn.{'Avg' if of.average else 'Max'}Pool2d(2)"]
+            inputs, sizes = shape[0], dict(kind.parameters(shape, classes))
+            for conv in kind.convolutions:
+                size = f"{inputs}, {conv.maps}, {conv.kernel}, padding={conv.padding}"
+                pool = f"nn.{'Avg' if kind.average else 'Max'}Pool2d(2)"
+                layers += [f"nn.Conv2d({size})", "nn.ReLU()", pool]
                 inputs = conv.maps
-            first = sizes["hidden1.weight" if of.hidden else "out.weight"][1]
-            layers += ["nn.Flatten()", *_dense(first, *of.hidden, classes)]
+            first = sizes["hidden1.weight" if kind.hidden else "out.weight"][1]
+            widths = (first, *kind.hidden, classes)
         case _:
             raise UserError(
                 f"no program is written of model {name}; programs are of linear models, perceptrons and "
                 "convolutional networks without normalisation"
             )
-    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(layers))
-
-
-def _dense(*widths: int) -> list[str]:
-    """Linear layers of these widths with ReLU between."""
-    layers = [f"nn.Linear({a}, {b})" for a, b in pairwise(widths)]
-    return [part for layer in layers[:-1] for part in (layer, "nn.ReLU()")] + layers[-1:]
+    layers.append("nn.Flatten()")
+    for inputs, outputs in pairwise(widths):
+        layers += [f"nn.Linear({inputs}, {outputs})", "nn.ReLU()"]
+    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(layers[:-1]))

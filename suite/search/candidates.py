@@ -1,29 +1,61 @@
-"""The configurations that an entry tries, and which is best."""
+"""The search of one entry in one replicate: which configuration is next, which is best, and what repeats that.
 
-from collections.abc import Callable, Iterable, Sequence
+The k-th configuration that a sampler draws blindly has the learning rate at the share
+
+    u_k = frac(u_0 + k / golden ratio)
+
+of its range, on the range's scale, with one u_0 for all algorithms of a scenario in a replicate: equal ranges
+give equal rates, and any number of draws is spread evenly.
+"""
+
+import math
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from suite.search.proposer import Observation, Proposer, grid
-from suite.search.trial import InitialConfiguration, ValidationResult
+import numpy as np
+
+from suite.search.proposer import Proposer
+from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
-from suite.studies.initial_design import RATE, random_startup, shared_draw
 from suite.studies.replicates import FIRST, Replicate
-from suite.studies.samplers import find_sampler, first_modelled
+from suite.studies.samplers import Sampler, find_sampler, first_modelled
 from suite.studies.study import Study
 from trials import heterogeneity
+from trials.common import randomness
 from trials.run.outcome import Status, TrialKind
-from trials.run.trial_id import TrialId
+from trials.run.trial_id import REPEATS, TrialId
 
-Ends = Callable[[int], Sequence[ValidationResult]]
-"""The results of a configuration: its search trial's, and its confirming runs'."""
+CONFIRM_SEEDS = 1_000_000
+"""Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
+RATE = "lr"
+"""The hyperparameter whose draws are shared: the one that all algorithms have."""
+GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class Candidates:
-    """Configurations of an entry by number, from their results.
+def shared_draw(number: int, scenario: Sequence[str], words: Sequence[int]) -> float:
+    """Return the share u_k of its range at which draw `number` of a scenario has its learning rate; `words` are the
+    study's seed and those of the replicate.
+    """
+    first = randomness.uniform("opening", zlib.crc32("|".join(scenario).encode()), *words)[0]
+    return float((first + number * GOLDEN) % 1)
 
-    They are those of one replicate, and open as `suite.studies.initial_design` says. `ends` are the results of all
-    their trials by id. Number i waits for the results of 0..i-lag.
+
+def random_startup(sampler: Sampler, lag: int) -> float:
+    """Return how many of an entry's first trials a sampler suggests by uniform draws, whatever their results."""
+    if not sampler.uniform:
+        return 0
+    first = first_modelled(sampler, lag)
+    return math.inf if first is None else first - 1
+
+
+class EntrySearch:
+    """The search of one entry in one replicate.
+
+    Search trial i waits for the results of 0..i-lag. `ends` are the results of all runs by id, `requests` the search
+    trials by number, and `repeats` the runs that were asked to repeat one of them.
     """
 
     def __init__(
@@ -34,92 +66,84 @@ class Candidates:
         warm: Iterable[InitialConfiguration],
         replicate: Replicate = FIRST,
     ) -> None:
-        self.entry, self.study, self.replicate = entry, study, replicate
-        self.lag = lag
+        self.entry, self.study, self.lag, self.replicate = entry, study, lag, replicate
+        self.seed = study.seed + replicate.seed
+        self.partition_seed = entry.settings.partition_seed + replicate.partition
+        self.requests: list[TrialRequest] = []
+        self.repeats: dict[str, TrialRequest] = {}
         self.ends: dict[str, ValidationResult] = {}
-        words = (study.seed, int(entry.id, 16), *replicate.words)
-        known = [*self._known(), *warm]
-        self.budget = study.trials
         self.sampler = find_sampler(study.sampler)
+        self.budget = study.trials
+        self._confirm_seeds = study.confirm.seeds if study.confirm else 0
+        words = (study.seed, int(entry.id, 16), *replicate.words)
+        starts = [*self._first(), *warm]
         if self.sampler.grid:
-            seen = [one.params for one in known]
-            points = grid(entry.space, study.grid_points, words)
-            known += [
-                InitialConfiguration("sampled", point) for point in points if point not in seen
-            ]
-            self.budget = min(study.trials, len(known))
-        self.proposer = Proposer(
-            self.sampler, entry.space, known, entry.task.direction, words, self._opens
-        )
+            points = entry.space.grid(study.grid_points)
+            # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
+            order = np.argsort(randomness.bits("grid", *words, np.arange(len(points))))
+            seen = [start.params for start in starts]
+            for i in order:
+                if points[i] not in seen:
+                    starts.append(InitialConfiguration("sampled", points[i]))
+            self.budget = min(study.trials, len(starts))
+        direction = entry.task.direction
+        self.proposer = Proposer(self.sampler, entry.space, starts, direction, words, self._opens)
         self._told = self._ended = 0
         self._chosen: tuple[list[int], int | None] | None = None
+        self._over = False
 
-    def _known(self) -> list[InitialConfiguration]:
-        """The default configuration and the published configurations, each once."""
-        entry = self.entry
-        default = entry.space.default(entry.implied)
-        first = heterogeneity.parse(self.study.heterogeneity[0]).name
-        known = entry.known if entry.scenario.heterogeneity == first else ()
-        given = [default, *(entry.space.default(p.params) for p in known)]
-        published = [one for i, one in enumerate(given) if one not in given[:i]][1:]
-        return [
-            InitialConfiguration("default", default),
-            *(InitialConfiguration("published", one) for one in published),
-        ]
+    def _first(self) -> list[InitialConfiguration]:
+        """Return the default configuration and, at the study's first level, the published ones, each once."""
+        space = self.entry.space
+        default = space.default(self.entry.implied)
+        configurations = [InitialConfiguration("default", default)]
+        first_level = heterogeneity.parse(self.study.heterogeneity[0]).name
+        if self.entry.scenario.heterogeneity == first_level:
+            for stated in self.entry.known:
+                published = InitialConfiguration("published", space.default(stated.params))
+                if published not in configurations and published.params != default:
+                    configurations.append(published)
+        return configurations
 
     def _opens(self, index: int) -> dict[str, Any]:
-        """The learning rate that all algorithms of the scenario share, of a configuration drawn blindly."""
+        """Return the learning rate that all algorithms of the scenario share, of a configuration drawn blindly."""
         rate = self.entry.space.searched.get(RATE)
-        blindly = index < random_startup(self.sampler, self.lag)
-        if rate is None or not blindly:
+        if rate is None or index >= random_startup(self.sampler, self.lag):
             return {}
-        drawn = index - len(self.proposer.known)
-        words = (self.study.seed, *self.replicate.words)
+        drawn, words = index - len(self.proposer.known), (self.study.seed, *self.replicate.words)
         return {RATE: rate.at(shared_draw(drawn, self.entry.scenario, words))}
 
-    def at(self, index: int) -> InitialConfiguration | None:
-        """Configuration `index`; None while it waits for results."""
-        if index < len(self.proposer.made):
-            return self.proposer.made[index]
-        due = index - self.lag
-        if not self._all_ended(due):
-            return None
-        self._tell(due)
-        return self.proposer.propose(index)
+    @property
+    def name(self) -> str:
+        """Its `TrialRequest.search`."""
+        return "-".join(filter(None, (self.entry.id, self.replicate.name)))
 
-    def restore(self, index: int, made: InitialConfiguration) -> None:
-        """Take over configuration `index` from a journal, whose results are known already. A journal may
-        lack one that a person deleted: that trial runs again, and the sampler is told it and what follows then.
-        """
-        if index == len(self.proposer.made):
-            due = index - self.lag
-            self._tell(due if self._all_ended(due) else self._ended - 1)
-            self.proposer.restore(index, made)
-
-    def cut(self, budget: int) -> None:
-        """Make no more configurations than that."""
-        self.budget = min(self.budget, budget)
-
-    def trial_id(self, kind: TrialKind, index: int, number: int | None = None) -> str:
-        """The id of a trial of this entry and replicate."""
-        return str(TrialId(self.entry.id, kind, index, number, self.replicate.name))
-
-    def end(self, trial_id: str, end: ValidationResult) -> None:
-        """Take the result of a trial."""
-        self.ends[trial_id] = end
-        self._chosen = None
+    @property
+    def label(self) -> str:
+        """Readable: the entry's name, and the replicate of those that are not the first."""
+        return " · ".join(filter(None, (self.entry.name, self.replicate.name)))
 
     @property
     def searching(self) -> bool:
-        """Whether search trials are still to be made or to end."""
-        return len(self.proposer.made) < self.budget or not self._all_ended(
-            len(self.proposer.made) - 1
-        )
+        """Whether search trials are still to be asked or to end."""
+        return len(self.requests) < self.budget or not self._all_ended(len(self.requests) - 1)
+
+    @property
+    def open(self) -> int:
+        """How many search trials run: some of the last, for each waits for the results of those long before it."""
+        return sum(request.trial_id not in self.ends for request in self.requests[-self.lag :])
+
+    @property
+    def planned(self) -> int:
+        """How many runs there will be."""
+        best = self.study.confirm.best if self.study.confirm else 0
+        confirms = min(best, self.budget) * self._confirm_seeds
+        return self.budget + confirms + self.study.seeds
 
     @property
     def published(self) -> int:
         """How many of the configurations are published ones."""
-        return sum(one.origin == "published" for one in self.proposer.known)
+        return [start.origin for start in self.proposer.known].count("published")
 
     @property
     def modelled(self) -> int:
@@ -130,101 +154,173 @@ class Candidates:
         return max(0, self.budget - max(first - 1, len(self.proposer.known)))
 
     @property
-    def finalists(self) -> list[int]:
-        """The best few, which are confirmed where the study says so; best first."""
-        return self._choose()[0]
+    def done(self) -> bool:
+        """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
+        # Kept until a result comes: of a sweep with many entries Tune asks each of them thrice a step.
+        if not self._over and not self.searching:
+            self._over = all(request.trial_id in self.ends for request in self._due())
+        return self._over
 
-    @property
-    def chosen(self) -> int | None:
-        """The best configuration: of those that finished the one that keeps the constraints, or exceeds
-        them least, and scores best; a diverged one only when all are. Of equal ones the earliest.
+    def cut(self, budget: int) -> None:
+        """Make no more search trials than that."""
+        self.budget = min(self.budget, budget)
+
+    def next(self) -> TrialRequest | None:
+        """Return the next run, or None when there is none now: wait for results, or all is asked."""
+        index = len(self.requests)
+        if index < self.budget:
+            due = index - self.lag
+            if not self._all_ended(due):
+                return None
+            self._tell(due)
+            self.requests.append(self._search_trial(index, self.proposer.propose(index)))
+            return self.requests[-1]
+        if self.done or self.searching:
+            return None
+        request = next((r for r in self._due() if r.trial_id not in self.repeats), None)
+        if request is not None:
+            self.repeats[request.trial_id] = request
+        return request
+
+    def end(self, trial_id: str, end: ValidationResult) -> None:
+        """Take the result of a run. The sampler is told later, in index order."""
+        self.ends[trial_id] = end
+        self._chosen, self._over = None, False
+
+    def replay(self, requests: Iterable[TrialRequest]) -> None:
+        """Take over the requests of a journal, whose `ends` are known already. It may lack one that a person
+        deleted: that trial runs again, and the sampler is told it and what follows then.
         """
-        return self._choose()[1]
+        self._over = False
+        for request in requests:
+            if request.kind in REPEATS:
+                self.repeats[request.trial_id] = request
+                continue
+            index = len(self.requests)
+            due = index - self.lag
+            self._tell(due if self._all_ended(due) else self._ended - 1)
+            self.requests.append(request)
+            self.proposer.restore(index, request.params)
+
+    def forget(self, request: TrialRequest) -> bool:
+        """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; return whether
+        it was one.
+        """
+        if request.kind not in REPEATS or (not self.searching and request in self._due()):
+            return False
+        del self.repeats[request.trial_id]
+        return True
 
     @property
-    def confirmed(self) -> bool:
-        """Whether the finalists' confirming runs have all ended."""
-        wanted = 1 + (self.study.confirm.seeds if self.study.confirm else 0)
-        return all(len(self.results(i)) == wanted for i in self.finalists)
+    def best(self) -> TrialRequest | None:
+        """The search trial whose configuration is chosen; None while there is none."""
+        chosen = self._choose()[1]
+        return None if chosen is None else self.requests[chosen]
 
-    def _choose(self) -> tuple[list[int], int | None]:
-        if self._chosen is None:
-            ranked = self._ranked(range(len(self.proposer.made)), self._searched)
-            finalists = ranked[: self.study.confirm.best] if self.study.confirm else ranked[:1]
-            best = [*self._ranked(finalists, self.results), *finalists]
-            self._chosen = finalists, best[0] if best else None
-        return self._chosen
-
-    def _ranked(self, indices: Iterable[int], ends: Ends) -> list[int]:
-        """The configurations that finished or diverged, best first."""
-        usable = [i for i in indices if self._status(i, ends).ran_to_its_end]
-
-        def key(i: int) -> tuple[bool, float, float, int]:
-            finished = self._status(i, ends) == Status.FINISHED
-            return not finished, self._excess(i, ends), -self._score(i, ends), i
-
-        return sorted(usable, key=key)
-
-    def _score(self, index: int, ends: Ends) -> float:
-        """What a configuration is ranked by, more is better: its mean score over seeds."""
-        return self.entry.task.sign * fmean(self._value(end) for end in ends(index))
-
-    def _status(self, index: int, ends: Ends) -> Status:
-        """The worst status over seeds; failed while results are missing."""
-        order = (Status.FAILED, Status.PRUNED, Status.DIVERGED, Status.FINISHED)
-        statuses = (end.status for end in ends(index))
-        return min(statuses, key=order.index, default=Status.FAILED)
-
-    def _excess(self, index: int, ends: Ends) -> float:
-        """By how much constraints are exceeded, as shares of what is allowed, over seeds."""
-        shares = (share for end in ends(index) for share in self._exceeded(end).values())
-        return max([0.0, *shares])
-
-    def _exceeded(self, end: ValidationResult) -> dict[str, float]:
-        """The excess of each constraint, cost / bound - 1: at most 0 where it is kept."""
-        bounds = self.entry.constraints
-        return {name: self.cost(end, name) / bound - 1 for name, bound in bounds.items()}
-
-    def feasible(self, end: ValidationResult) -> bool:
-        """Whether a run keeps the constraints."""
-        return all(share <= 0 for share in self._exceeded(end).values())
-
-    def cost(self, end: ValidationResult, name: str) -> float:
-        """The cost of a run over all rounds; of one that ended before, in proportion."""
-        rounds, sign = self.entry.settings.rounds, self.entry.task.sign
-        if name == "rounds_to_target":
-            target = self.study.target
-            assert target is not None
-            hits = (r for r, v in sorted(end.curve.items()) if sign * (v - target) >= 0)
-            return next((r for r in hits if r > 0), rounds + 1)
-        return end.spent.get(name, 0.0) * rounds / end.at if end.at else 0.0
-
-    def _searched(self, index: int) -> list[ValidationResult]:
-        end = self.ends.get(self.trial_id(TrialKind.SEARCH, index))
-        return [] if end is None else [end]
+    @property
+    def current_finals(self) -> list[TrialRequest]:
+        """The final runs of the best configuration, asked or not yet."""
+        chosen = self._choose()[1]
+        if chosen is None:
+            return []
+        return [self._repeat(TrialKind.FINAL, chosen, i, 1 + i) for i in range(self.study.seeds)]
 
     def results(self, index: int) -> list[ValidationResult]:
-        """The results of a configuration: its search trial's, and its confirming runs'."""
-        seeds = self.study.confirm.seeds if self.study.confirm else 0
-        ids = [self.trial_id(TrialKind.CONFIRM, index, i) for i in range(seeds)]
+        """Return the results of a configuration: its search trial's, and its confirming runs'."""
+        kind = TrialKind.CONFIRM
+        ids = [self._trial_id(kind, index, number) for number in range(self._confirm_seeds)]
         return self._searched(index) + [self.ends[i] for i in ids if i in self.ends]
 
+    def _due(self) -> list[TrialRequest]:
+        """Return the runs that repeat search trials, as far as it is known which: first those that confirm."""
+        confirms = [
+            self._repeat(TrialKind.CONFIRM, index, i, CONFIRM_SEEDS + i)
+            for index in self._choose()[0]
+            for i in range(self._confirm_seeds)
+        ]
+        confirmed = all(request.trial_id in self.ends for request in confirms)
+        return confirms + self.current_finals if confirmed else confirms
+
+    def _choose(self) -> tuple[list[int], int | None]:
+        """Return the best few search trials, which are confirmed where the study says so, and of these the one that is
+        chosen by all its results.
+        """
+        if self._chosen is None:
+            best = self.study.confirm.best if self.study.confirm else 1
+            finalists = self._ranked({i: self._searched(i) for i in range(len(self.requests))})
+            finalists = finalists[:best]
+            confirmed = self._ranked({i: self.results(i) for i in finalists})
+            chosen = next(iter([*confirmed, *finalists]), None)
+            self._chosen = finalists, chosen
+        return self._chosen
+
+    def _ranked(self, results: dict[int, list[ValidationResult]]) -> list[int]:
+        """Return the configurations that ran to their end, best first: those that finished before those that diverged,
+        then by how far constraints are exceeded, then by the mean score over seeds. Of equal ones the earliest is first.
+        """
+        keys: list[tuple[bool, float, float, int]] = []
+        for index, ends in results.items():
+            statuses = {end.status for end in ends}
+            if not statuses or not statuses <= {Status.FINISHED, Status.DIVERGED}:
+                continue
+            excess = 0.0
+            for end in ends:
+                excess = max(excess, *end.exceeded(self.entry, self.study.target).values(), 0.0)
+            score = self.entry.task.sign * fmean(map(self._value, ends))
+            keys.append((Status.DIVERGED in statuses, excess, -score, index))
+        return [index for *_, index in sorted(keys)]
+
+    def _value(self, end: ValidationResult) -> float:
+        """Return a trial's score; the task's worst of one that diverged."""
+        if end.status == Status.DIVERGED or end.value is None:
+            return self.entry.task.worst
+        return end.value
+
     def _all_ended(self, last: int) -> bool:
-        """Whether trials 0..last have ended."""
+        """Return whether search trials 0..last have ended."""
         while self._ended <= last and self._searched(self._ended):
             self._ended += 1
         return self._ended > last
 
     def _tell(self, last: int) -> None:
-        """Tell the results of trials up to `last`: each once, in index order."""
+        """Tell the sampler the results of trials up to `last`: each once, in index order."""
         while self._told <= last:
             index, self._told = self._told, self._told + 1
             (end,) = self._searched(index)
-            value, excess = self._value(end), self._exceeded(end)
-            self.proposer.tell(index, Observation(end.status, value, end.intermediates, excess))
+            excess = end.exceeded(self.entry, self.study.target)
+            self.proposer.tell(index, end.status, self._value(end), end.intermediates, excess)
 
-    def _value(self, end: ValidationResult) -> float:
-        """A trial's score; the task's worst of one that diverged."""
-        if end.status == Status.DIVERGED or end.value is None:
-            return self.entry.task.worst
-        return end.value
+    def _searched(self, index: int) -> list[ValidationResult]:
+        end = self.ends.get(self._trial_id(TrialKind.SEARCH, index))
+        return [] if end is None else [end]
+
+    def _trial_id(self, kind: TrialKind, index: int, number: int | None = None) -> str:
+        return str(TrialId(self.entry.id, kind, index, number, self.replicate.name))
+
+    def _search_trial(self, index: int, configuration: InitialConfiguration) -> TrialRequest:
+        return TrialRequest(
+            trial_id=self._trial_id(TrialKind.SEARCH, index),
+            entry_id=self.entry.id,
+            kind=TrialKind.SEARCH,
+            index=index,
+            origin=configuration.origin,
+            params=configuration.params,
+            seed=self.seed,
+            partition_seed=self.partition_seed,
+            source=configuration.source,
+            replicate=self.replicate.name,
+        )
+
+    def _repeat(self, kind: TrialKind, index: int, number: int, seed: int) -> TrialRequest:
+        """Return the run that repeats search trial `index` with a seed that far from the search's."""
+        searched = self.requests[index]
+        varies = self.study.vary_partition and kind == TrialKind.FINAL
+        return replace(
+            searched,
+            trial_id=self._trial_id(kind, index, number),
+            kind=kind,
+            index=number,
+            seed=self.seed + seed,
+            partition_seed=self.partition_seed + seed * varies,
+            source=searched.trial_id,
+        )

@@ -31,9 +31,7 @@ class Halving:
         """By stop: the signed score of each trial that came there."""
 
     def stops(self, trial_id: str, round_index: int, value: float) -> bool:
-        """Record that a trial of the entry scored `value`; return whether it ends here, being below the best third
-        of those that came to this stop before it.
-        """
+        """Record that a trial of the entry scored `value`; return whether it ends here."""
         reached = [rung for at, rung in self.rungs.items() if at <= round_index]
         if not reached or trial_id in reached[-1]:
             return False
@@ -54,13 +52,20 @@ class EntrySchedulers:
         self, entries: Sequence[Entry], requests: Mapping[str, TrialRequest], scheduler: str
     ) -> None:
         self.requests, self._make = requests, SCHEDULERS[scheduler]
-        self._stopped = {entry.id: entry for entry in entries if entry.stops}
+        self._entries = {entry.id: entry for entry in entries}
         self.searches: dict[str, Halving] = {}
 
     def decide(self, trial_id: str, round_index: int, value: float) -> bool:
-        """Whether a trial that scored a finite `value` ends after this round."""
-        scheduler = self._decides(self.requests[trial_id], round_index)
-        return scheduler is not None and scheduler.stops(trial_id, round_index, value)
+        """Return whether a trial that scored a finite `value` ends after this round."""
+        request = self.requests[trial_id]
+        if self._make is None or request.kind != TrialKind.SEARCH:
+            return False
+        entry = self._entries[request.entry_id]
+        if round_index not in entry.stops:
+            return False
+        if request.search not in self.searches:
+            self.searches[request.search] = self._make(entry)
+        return self.searches[request.search].stops(trial_id, round_index, value)
 
     def replay(self, ended: Mapping[str, TrialResult]) -> None:
         """Rebuild from what trials reported before a restart."""
@@ -71,14 +76,3 @@ class EntrySchedulers:
             for round_index, value in outcome.intermediates.items():
                 if round_index != last:
                     self.decide(trial_id, round_index, value)
-
-    def _decides(self, request: TrialRequest, round_index: int) -> Halving | None:
-        """Return the scheduler of the search that a trial is part of; None where none decides after this round."""
-        entry = self._stopped.get(request.entry_id)
-        if self._make is None or entry is None or request.kind != TrialKind.SEARCH:
-            return None
-        if round_index not in entry.stops:
-            return None
-        if request.search not in self.searches:
-            self.searches[request.search] = self._make(entry)
-        return self.searches[request.search]

@@ -14,8 +14,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from suite.search.candidates import Candidates
-from suite.search.entry_search import EntrySearch
+from suite.search.candidates import EntrySearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from suite.studies.samplers import LAG, find_sampler, first_modelled, searched_by
@@ -48,7 +47,7 @@ class SweepSearch:
         """Asked before a scenario begins a further number of trials: whether the search ends here."""
         for replicate, entry in itertools.product(study.replicates, entries):
             starts = (warm or {}).get(entry.id, ())
-            search = EntrySearch(Candidates(entry, study, lag, starts, replicate))
+            search = EntrySearch(entry, study, lag, starts, replicate)
             self.entries[search.name] = search
             self._rivals[entry.scenario].append(search)
         self.requests: dict[str, TrialRequest] = {}
@@ -80,7 +79,7 @@ class SweepSearch:
         entries = list(self.entries.values())
         for step in range(len(entries)):
             search = entries[(self._turn + step) % len(entries)]
-            first = len(search.requests) == self.begun(search) < search.candidates.budget
+            first = len(search.requests) == self.begun(search) < search.budget
             if first and self.pressed is not None and self.pressed():
                 self.cut()
             request = search.next()
@@ -103,7 +102,7 @@ class SweepSearch:
     def cut(self) -> None:
         """Search no further: what one entry of a scenario has begun, all of them run, one trial at least."""
         for search in self.entries.values():
-            search.candidates.cut(max(1, self.begun(search)))
+            search.cut(max(1, self.begun(search)))
         self.pressed = None
 
     @property
@@ -126,7 +125,7 @@ class SweepSearch:
     def unmodelled(self) -> list[str]:
         """The warning that a sampler which learns has no trial left for it, in words; [] where it has."""
         first = first_modelled(find_sampler(self.study.sampler), self.lag)
-        found = [search for search in self.firsts if not search.candidates.modelled]
+        found = [search for search in self.firsts if not search.modelled]
         if first is None or not found:
             return []
         count = f"{len(found)} of {len(self.firsts)} entries"
@@ -155,10 +154,10 @@ class SweepSearch:
     def small_grids(self) -> list[str]:
         """The entries whose grid, with the known configurations, is smaller than the budget, in words."""
         return [
-            f"{search.entry.name}: the whole grid is {search.candidates.budget} configurations, fewer "
+            f"{search.entry.name}: the whole grid is {search.budget} configurations, fewer "
             f"than the {search.study.trials} trials allowed"
             for search in self.firsts
-            if search.candidates.budget < search.study.trials
+            if search.budget < search.study.trials
         ]
 
     @property
@@ -170,7 +169,7 @@ class SweepSearch:
             for search in self.entries.values()
             if (best := search.best) is not None
             and not all(
-                search.candidates.feasible(end) for end in search.candidates.results(best.index)
+                end.feasible(search.entry, self.study.target) for end in search.results(best.index)
             )
         ]
 

@@ -1,14 +1,17 @@
-"""What the search hands out and takes back: a trial to run, and all it may know of how that ended."""
+"""What the search hands out and takes back: a run to make, and all it may know of how that ended."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import with_config
 
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 from trials.scoring.metrics import COUNTED, TASKS
+
+if TYPE_CHECKING:
+    from suite.studies.entry import Entry
 
 
 @with_config(extra="forbid")
@@ -24,7 +27,7 @@ class InitialConfiguration:
 @with_config(extra="forbid")
 @dataclass(frozen=True)
 class TrialRequest:
-    """A trial to run; `index` counts the entry's trials of its kind.
+    """A run to make, a trial of the search or one that repeats it; `index` counts the entry's runs of its kind.
 
     `replicate` is the name of the entry's replicate that it is of (`suite.studies.replicates`);
     `source` is the search trial whose configuration it repeats, or where a warm one is from.
@@ -41,10 +44,6 @@ class TrialRequest:
     source: str | None = None
     replicate: str = ""
 
-    def fields(self) -> dict[str, Any]:
-        """The plain data of a request."""
-        return asdict(self)
-
     @property
     def search(self) -> str:
         """The search that it is part of: one replicate of one entry."""
@@ -52,13 +51,13 @@ class TrialRequest:
 
     @property
     def counted(self) -> bool:
-        """Whether the trial is part of the search, and so of its budget."""
+        """Whether the run is part of the search, and so of its budget."""
         return self.kind.counted
 
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What the search may know of how a trial ended: validation scores and counters, no test metric.
+    """What the search may know of how a run ended: validation scores and counters, no test metric.
 
     `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to
     such scores where it reported, `curve` to the score of that evaluation alone; `spent` are its
@@ -88,3 +87,21 @@ class ValidationResult:
             spent,
             at=outcome.last_round,
         )
+
+    def cost(self, name: str, entry: "Entry", target: float | None) -> float:
+        """Return the cost of the run over all rounds; of one that ended before, in proportion."""
+        rounds, sign = entry.settings.rounds, entry.task.sign
+        if name == "rounds_to_target":
+            assert target is not None
+            hits = (r for r, v in sorted(self.curve.items()) if r and sign * (v - target) >= 0)
+            return next(hits, rounds + 1)
+        return self.spent.get(name, 0.0) * rounds / self.at if self.at else 0.0
+
+    def exceeded(self, entry: "Entry", target: float | None) -> dict[str, float]:
+        """Return the excess of each constraint of its entry, cost / bound - 1: at most 0 where it is kept."""
+        costs = {name: self.cost(name, entry, target) for name in entry.constraints}
+        return {name: cost / entry.constraints[name] - 1 for name, cost in costs.items()}
+
+    def feasible(self, entry: "Entry", target: float | None) -> bool:
+        """Return whether the run keeps the constraints of its entry."""
+        return all(share <= 0 for share in self.exceeded(entry, target).values())

@@ -1,151 +1,100 @@
 """The entries of a study, each partitioned and fitted once to see that it can be run."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.samplers import find_sampler
-from suite.studies.space import Implied, RangeSpec, Space, space_file
+from suite.studies.space import Space, space_file
 from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
-from trials.models.base import Model
 from trials.run.evaluation import refuse_personal
 from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, refuse
+from trials.run.spec import refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
-
-LARGEST_GRID = 1_000_000
-"""Configurations of a grid, which is made whole before its order is drawn."""
 
 
 def make_entries(study: Study, source: str) -> list[Entry]:
-    """Every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
+    """Return every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
     none, settings that an algorithm refuses.
     """
     faults = Faults(source)
-    if study.settings.val_fraction == 0:
-        faults.add(
-            "settings.val_fraction", 0, "a search needs validation data, so it must be above 0"
-        )
-    for fault in study.contradictions():
-        faults.add(*fault)
+    for contradiction in study.contradictions():
+        faults.add(*contradiction)
     bounds: dict[str, float] = {name: bound.max for name, bound in study.constraints.items()}
-    entries = []
+    entries: dict[str, Entry] = {}
     for dataset, model, level, algorithm in itertools.product(
         study.datasets, study.models, study.heterogeneity, study.algorithms
     ):
         cls = algorithms.resolve(algorithm)
-        name = algorithms.canonical(algorithm)
-        faults.attempt(
-            "algorithms", algorithm, partial(refuse, algorithm, cls, study.settings, level)
-        )
+        asked = algorithm, cls, study.settings
+        faults.attempt("algorithms", algorithm, partial(refuse, *asked, level))
         scenario = Scenario.canonical(dataset, model, level)
         search = {key: spec.on(scenario.dataset) for key, spec in study.search.items()}
-        space = faults.attempt(
-            "search",
-            None,
-            partial(Space.build, algorithm, cls, study.settings, search, study.constraints),
-        )
+        build = partial(Space.build, *asked, search, study.constraints)
+        space = faults.attempt("search", None, build)
         if space is None:
             continue
-        size = space.most_points(study.grid_points) if find_sampler(study.sampler).grid else 0
-        if size > LARGEST_GRID:
-            faults.add(
-                "grid_points",
-                study.grid_points,
-                f"makes up to {size:,} configurations of {algorithm}, and a grid has at most "
-                f"{LARGEST_GRID:,}: give fewer points, or sampler: random",
-            )
-        own = space_file(name)
-        known = tuple(p for p in own.published if p.matches(scenario.dataset, scenario.model))
+        if find_sampler(study.sampler).grid:
+            points = study.grid_points
+            faults.attempt("grid_points", points, partial(space.refuse_large_grid, points))
+        name = algorithms.canonical(algorithm)
+        own = space_file(name).of(scenario)
         task = datasets.parse(dataset).task.by(study.settings.metric)
-        entries.append(
-            Entry(
-                name,
-                scenario,
-                study.settings,
-                space,
-                known,
-                task,
-                bounds,
-                _implied(
-                    own.implied(scenario.dataset, scenario.model), algorithm, space, search, study
-                ),
-            )
-        )
+        implied = own.defaults[0].values(study.settings.rounds) if own.defaults else {}
+        for key, spec in search.items():
+            owner, _, searched = key.rpartition(".")
+            if spec.default is not None and owner in ("", algorithm):
+                implied.pop(searched, None)  # what the study says goes before a paper
+        implied = {key: value for key, value in implied.items() if space.holds(key, value)}
+        published = tuple(own.published)
+        entry = Entry(name, scenario, study.settings, space, published, task, bounds, implied)
+        entries[entry.id] = entry  # two spellings of a name are one
     faults.check()
-    return list({entry.id: entry for entry in entries}.values())
-
-
-def _implied(
-    default: Implied | None,
-    algorithm: str,
-    space: Space,
-    search: Mapping[str, RangeSpec],
-    study: Study,
-) -> dict[str, Any]:
-    """What a paper implies for a default configuration, of what is searched, within its range, and has no default that the
-    study gives.
-    """
-    if default is None:
-        return {}
-    given = [key for key, spec in search.items() if spec.default is not None]
-    return {
-        name: value
-        for name, value in default.values(study.settings.rounds).items()
-        if not {name, f"{algorithm}.{name}"} & set(given) and space.holds(name, value)
-    }
+    return list(entries.values())
 
 
 def load_data(
     entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
 ) -> dict[str, Dataset]:
-    """The data sets of all entries by `TrialSpec.dataset_key`, with every partition and split of the replicates,
-    which are kept for the trials; models fitted to them, and every algorithm asked whether it can run there.
+    """Return the data sets of all entries by `TrialSpec.dataset_key`, with every partition and split of the replicates,
+    which are kept for the trials. Models are fitted to them, and every algorithm is asked whether it can run there.
+
     Raises `UserError` with every fault.
     """
-    parts = sorted({Replicate(of.split, of.partition) for of in replicates})
     faults = Faults(source)
-    found: dict[tuple[str, str, str], Any] = {}
+    results: dict[tuple[str, str, str], Any] = {}
 
     def once(name: str, key: str, value: str, make: Callable[[], Any]) -> Any:
-        if (name, key, value) not in found:
-            found[name, key, value] = faults.attempt(name, value, make)
-        return found[name, key, value]
+        if (name, key, value) not in results:
+            results[name, key, value] = faults.attempt(name, value, make)
+        return results[name, key, value]
 
-    for entry, part in itertools.product(entries, parts):
-        seeds = (0, entry.settings.partition_seed + part.partition, part.split)
+    # Tunings share their data; what is partitioned here is kept for the trials.
+    parts = {(replicate.split, replicate.partition) for replicate in replicates}
+    for entry, (split, partition) in itertools.product(entries, sorted(parts)):
+        seeds = (0, entry.settings.partition_seed + partition, split)
         spec = entry.spec(entry.space.default(), *seeds)
-        key = spec.dataset_key
-        data = once("datasets", key, entry.scenario.dataset, partial(load_dataset, spec, root))
+        key, (name, model_name, level) = spec.dataset_key, entry.scenario
+        data = once("datasets", key, name, partial(load_dataset, spec, root))
         if data is None:
             continue
-        model = once("models", key, entry.scenario.model, partial(fit_model, spec, data))
-        level = entry.scenario.heterogeneity
-        clients = once("heterogeneity", spec.data_key, level, partial(_clients, spec, data))
+        model = once("models", key, model_name, partial(fit_model, spec, data))
+        partitioned = partial(partition_data, spec, data, keep=True)
+        clients = once("heterogeneity", spec.data_key, level, partitioned)
         if model is None or clients is None:
             continue
         if spec.settings.metric == "personal":
-            serves = partial(_serves_each, spec, data, model)
-            once("settings.metric", f"{spec.data_key}|{entry.scenario.model}", "personal", serves)
+            alone = partial(refuse_personal, clients, model)
+            once("settings.metric", f"{spec.data_key}|{model_name}", "personal", alone)
         for params in entry.space.corners():
-            one = entry.spec(params, *seeds)
-            check = partial(one.configured().check, clients, model, one.settings)
+            corner = entry.spec(params, *seeds)
+            check = partial(corner.configured().check, clients.clients, model, corner.settings)
             faults.attempt("algorithms", entry.label, check)
     faults.check()
-    return {key: data for (name, key, _), data in found.items() if name == "datasets"}
-
-
-def _serves_each(spec: TrialSpec, data: Dataset, model: Model) -> None:
-    """Raise `UserError` where clients cannot be tested one by one."""
-    refuse_personal(partition_data(spec, data), model)
-
-
-def _clients(spec: TrialSpec, data: Dataset) -> int:
-    """The number of clients of a partition, which is kept for the trials."""
-    return partition_data(spec, data, keep=True).clients
+    return {key: data for (name, key, _), data in results.items() if name == "datasets"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from suite.studies.space import Published, Space
+from suite.studies.space import Space, Stated
 from trials import algorithms
 from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec, away, outside
@@ -24,7 +24,7 @@ class Entry:
     scenario: Scenario
     settings: Settings
     space: Space
-    known: tuple[Published, ...]
+    known: tuple[Stated, ...]
     task: Task
     constraints: Mapping[str, float] = field(default_factory=dict)
     implied: Mapping[str, Any] = field(default_factory=dict)
@@ -35,21 +35,22 @@ class Entry:
         """The algorithm's source."""
         return algorithms.resolve(self.algorithm).paper
 
+    def _under(self, params: Mapping[str, Any] | None) -> Settings:
+        """Return the settings of a configuration, by default of the default configuration."""
+        return self.spec(params or self.space.default(), 0, self.settings.partition_seed).settings
+
     def outside(self, params: Mapping[str, Any] | None = None) -> str:
-        """How the settings of a configuration, by default of the default configuration, are not those that the
-        algorithm's paper assumes; "" where they are.
-        """
-        spec = self.spec(params or self.space.default(), 0, self.settings.partition_seed)
-        return outside(algorithms.resolve(self.algorithm), spec.settings)
+        """Say how a configuration's settings are not those that the algorithm's paper assumes; "" where they are."""
+        return outside(algorithms.resolve(self.algorithm), self._under(params))
 
     @property
     def away(self) -> str:
         """What the default configuration lacks of the experiments of the algorithm's paper; "" where it lacks nothing."""
-        spec = self.spec(self.space.default(), 0, self.settings.partition_seed)
-        return away(algorithms.resolve(self.algorithm), spec.settings, self.scenario.heterogeneity)
+        cls = algorithms.resolve(self.algorithm)
+        return away(cls, self._under(None), self.scenario.heterogeneity)
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Whether a configuration, by default the default configuration, is shown without a rank."""
+        """Return whether a configuration, by default the default configuration, is shown without a rank."""
         cls = algorithms.resolve(self.algorithm)
         beside = cls.reference and cls.ranked_under != self.settings.metric
         return beside or bool(self.outside(params))
@@ -70,7 +71,7 @@ class Entry:
         return f"{self.label} · {self.scenario}"
 
     def about(self) -> dict[str, str]:
-        """The parts of its name, and what it is ranked by, as plain data."""
+        """Return the parts of its name, and what it is ranked by, as plain data."""
         return {"algorithm": self.algorithm, **self.scenario.names(), "metric": self.task.metric}
 
     @property
@@ -87,14 +88,11 @@ class Entry:
     def spec(
         self, params: Mapping[str, Any], seed: int, partition_seed: int, split: int = 0
     ) -> TrialSpec:
-        """The trial that runs these params, on a split of the data; names that are settings go there."""
+        """Return the trial that runs these params, on a split of the data; names that are settings go there."""
         own = algorithms.resolve(self.algorithm).ranges()
-        moved = {k: v for k, v in params.items() if k not in own}
-        seeds = {
-            "partition_seed": partition_seed,
-            "data_seed": self.settings.data_seed + split,
-        }
-        settings = {**self.settings.model_dump(), **seeds, **moved}
+        settings = self.settings.model_dump() | {k: v for k, v in params.items() if k not in own}
+        settings["data_seed"] += split
+        settings["partition_seed"] = partition_seed
         return TrialSpec(
             algorithm=self.algorithm,
             params={k: v for k, v in params.items() if k in own},

@@ -1,55 +1,116 @@
-"""Studies: YAML in, entries out; every fault found is shown at once."""
+"""Studies as people write them, in YAML; every fault found is shown at once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from suite.studies.replicates import MOST, TUNING_SEEDS, Replicate, replicates
-from suite.studies.search_settings import SearchSettings
-from suite.studies.space import RangeSpec, both_forms, replaced
-from suite.studies.validation import Faults, check_names
+from suite.studies.samplers import find_sampler, full_name
+from suite.studies.space import Finite, RangeSpec, over_range
+from suite.studies.validation import Faults, Written
 from suite.yaml_files import parse_mapping, read_text
-from trials import heterogeneity
+from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError, unknown
+from trials.common.files import look
 from trials.heterogeneity.partitions import Natural
 from trials.settings import Number, Positive, Settings, Whole
 
-Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 1)]
-"""How many levels a factor has; one that has a single level is no part of what is recorded."""
-Margin = Annotated[
-    Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None,
-    Field(exclude_if=lambda margin: margin is None),
-]
-Names = Annotated[list[str], Field(min_length=1)]
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
 OPTIONS = (*LISTS, "trials", "seeds")
 """The keys that are options of `suite sweep` too; all others are given by `--set`."""
 
 
-class Study(SearchSettings):
-    """What a study file says. Budgets (`trials`, `seeds`) are per entry.
+def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
+    """Return the check of a name, which is kept as it is written."""
+
+    def check(name: str) -> str:
+        resolve(name)
+        return name
+
+    return AfterValidator(check)
+
+
+def _searched(key: str, info: ValidationInfo) -> str:
+    """Return the key of a range; raises `UserError` where nothing of the study has that name."""
+    listed = info.data.get("algorithms")  # none where one of them is unknown itself
+    owners = algorithms.known()
+    if listed is not None:
+        owners = {name: algorithms.resolve(name) for name in listed}
+    keys = set(Settings.model_fields)
+    for name, cls in owners.items():
+        keys |= {*cls.ranges(), *(f"{name}.{hyperparameter}" for hyperparameter in cls.ranges())}
+    if key not in keys:
+        raise unknown("hyperparameter or setting", key, keys)
+    return key
+
+
+AlgorithmName = Annotated[str, _resolves(algorithms.resolve)]
+DataSetName = Annotated[str, _resolves(datasets.parse)]
+ModelName = Annotated[str, _resolves(models.parse)]
+LevelName = Annotated[str, _resolves(heterogeneity.parse)]
+SamplerName = Annotated[str, AfterValidator(full_name), _resolves(find_sampler)]
+Some = Field(min_length=1)
+Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 1)]
+"""How many levels a factor has; one that has a single level is no part of what is recorded."""
+Above0 = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
+Margin = Annotated[Above0 | None, Field(exclude_if=lambda margin: margin is None)]
+Cost = Literal[
+    "uploaded_bytes",
+    "downloaded_bytes",
+    "peer_bytes",
+    "client_steps",
+    "gradient_passes",
+    "sample_gradients",
+    "rounds_to_target",
+]
+"""Counters at the last round, and the first round whose validation score reaches the study's `target`
+(one more than there are rounds where none does).
+"""
+
+
+class Bound(Written):
+    """The most that a run may spend."""
+
+    max: Above0
+
+
+class Confirm(Written):
+    """The `best` configurations of a search run again with `seeds` further search seeds; the one with
+    the best mean is chosen.
+    """
+
+    best: Annotated[Positive, Field(ge=2)] = 3
+    seeds: Positive = 2
+
+
+class Study(Written):
+    """What a study file says. Budgets (`trials`, `seeds`) are per entry; docs/search.md has the details.
 
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
     `seed + 1, seed + 2, ...`. An entry is searched anew, with a winner and final runs of its own, in each
-    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from its checkpoint; when it has died
-    once and `retries` times more without getting any further, it has failed. `target` is a test score for "rounds to target",
-    `margin` the largest difference of scores that does not matter.
-    `save` keeps the final models of each entry's best final run.
+    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from
+    its checkpoint; when it has died once and `retries` times more without getting any further, it has failed. `target` is a
+    score: of tests for "rounds to target", of validation for `rounds_to_target`. `margin` is the largest difference of
+    scores that does not matter. `save` keeps the final models of each entry's best final run.
     `pack` is how many trials are computed together in one process at most, which changes no result.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+    sampler: SamplerName = "tpe"
+    scheduler: Literal["none", "asha"] = "none"
+    grid_points: Positive = 5
+    constraints: dict[Cost, Bound] = {}
+    confirm: Confirm | None = None
+    warm_start: str | None = None
+    target: Finite | None = None
     description: str = ""
-    algorithms: Names
-    datasets: Names
-    models: Names
-    heterogeneity: Names
+    algorithms: Annotated[list[AlgorithmName], Some]
+    datasets: Annotated[list[DataSetName], Some]
+    models: Annotated[list[ModelName], Some]
+    heterogeneity: Annotated[list[LevelName], Some]
     trials: Positive = 20
     seeds: Positive = 5
     seed: Whole = 0
@@ -62,7 +123,8 @@ class Study(SearchSettings):
     pack: Positive | Literal["auto"] = "auto"
     save: Literal["none", "best"] = "none"
     settings: Settings = Settings()
-    search: dict[str, RangeSpec] = {}
+    # Last, since its keys are checked by the algorithms above.
+    search: dict[Annotated[str, AfterValidator(_searched)], RangeSpec] = {}
 
     @property
     def replicates(self) -> list[Replicate]:
@@ -70,16 +132,17 @@ class Study(SearchSettings):
         return replicates(self.tunings, self.partitions, self.splits)
 
     def contradictions(self) -> Iterator[tuple[str, Any, str]]:
-        """Settings that do not go together: key, value, rule."""
-        yield from super().contradictions()
+        """Yield the settings that do not go together: key, value, rule."""
+        if self.settings.val_fraction == 0:
+            needs = "a search needs validation data, so it must be above 0"
+            yield "settings.val_fraction", 0, needs
+        if "rounds_to_target" in self.constraints and self.target is None:
+            yield "target", None, "is needed by rounds_to_target: a validation score"
         if len(self.replicates) > 1 and self.seeds >= TUNING_SEEDS:
             yield "seeds", self.seeds, f"must be below {TUNING_SEEDS} where there are replicates"
         if self.partitions > 1 and self.vary_partition:
-            yield (
-                "vary_partition",
-                True,
-                "partitions every final run anew, which `partitions` does for a search",
-            )
+            rule = "partitions every final run anew, which `partitions` does for a search"
+            yield "vary_partition", True, rule
         further = {
             "partition_seed": self.partitions - 1 + self.seeds * self.vary_partition,
             "data_seed": self.splits - 1,
@@ -91,71 +154,63 @@ class Study(SearchSettings):
 
 
 def complete(study: Study) -> dict[str, Any]:
-    """A study as plain data with every field, those that a record leaves out among them."""
-    return {name: getattr(study, name) for name in type(study).model_fields} | study.model_dump(
-        mode="json"
-    )
+    """Return a study as plain data with every field, those that a record leaves out among them."""
+    return dict(study) | study.model_dump(mode="json")
 
 
 def study_names() -> dict[str, str]:
-    """The shipped studies and their descriptions."""
-    found = {}
+    """Return the shipped studies and their descriptions."""
+    descriptions = {}
     for path in files("search_spaces").joinpath("studies").iterdir():
         if path.name.endswith(".yaml"):
             content = parse_mapping(path.read_text(), path.name)
-            found[path.name.removesuffix(".yaml")] = content.get("description", "")
-    return dict(sorted(found.items()))
+            descriptions[path.name.removesuffix(".yaml")] = content.get("description", "")
+    return dict(sorted(descriptions.items()))
 
 
 def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, Study]:
-    """The name and content of a study; `overrides` are dotted keys from the command line.
+    """Return the name and content of a study; `overrides` are dotted keys from the command line.
 
     Raises `UserError` with every fault of the file's form.
     """
-    path = Path(name_or_path).expanduser()
+    path, there = look(name_or_path, "study")
     if path.suffix in (".yaml", ".yml"):
-        name, text = path.stem, read_text(path, "study")
-    else:
-        if name_or_path not in study_names():
-            if path.is_dir():
-                rule = "a study is the name of a shipped one, or a .yaml file"
-                raise UserError(f"cannot read study {name_or_path}: it is a folder; {rule}")
-            raise unknown("study", name_or_path, study_names())
-        name = name_or_path
-        text = files("search_spaces").joinpath("studies", f"{name}.yaml").read_text()
-    source = str(path) if path.suffix else f"study {name}"
-    return name, check_study(parse_mapping(text, source), overrides, source)
+        text = read_text(path, "study")
+        return path.stem, check_study(parse_mapping(text, str(path)), overrides, str(path))
+    if name_or_path in study_names():
+        text = files("search_spaces").joinpath("studies", f"{name_or_path}.yaml").read_text()
+        source = f"study {name_or_path}"
+        return name_or_path, check_study(parse_mapping(text, source), overrides, source)
+    if there == "folder":
+        rule = "a study is the name of a shipped one, or a .yaml file"
+        raise UserError(f"cannot read study {name_or_path}: it is a folder; {rule}")
+    raise unknown("study", name_or_path, study_names())
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """A study from its content; raises `UserError` with every fault of its form. Ranges of the study's own
+    """Return a study from its content; raises `UserError` with every fault of its form. Ranges of the study's own
     algorithms that `overrides` leave out go with them.
     """
-    before, content = content, override(content, overrides)
-    search = content.get("search")
-    if isinstance(search, dict) and "algorithms" in overrides:
-        gone = _names(before.get("algorithms")) - _names(overrides["algorithms"])
-        content["search"] = {
-            key: value for key, value in search.items() if str(key).rpartition(".")[0] not in gone
-        }
+    changed = override(content, overrides)
+    before, now, ranges = (
+        content.get("algorithms"),
+        changed.get("algorithms"),
+        changed.get("search"),
+    )
+    if isinstance(before, list) and isinstance(now, list) and isinstance(ranges, dict):
+        left_out = set(map(str, before)) - set(map(str, now))
+        owners = {key: str(key).rpartition(".")[0] for key in ranges}
+        changed["search"] = {k: v for k, v in ranges.items() if owners[k] not in left_out}
     faults = Faults(source)
-    faults.validate(Study, content)
-    check_names(faults, content)
-    search = content.get("search")
-    for key, spec in search.items() if isinstance(search, dict) else []:
-        if both_forms(spec):
-            faults.add(f"search.{key}", spec, "must have choices, or low and high: not both")
+    study = faults.validate(Study, changed)
     faults.check()
-    return Study.model_validate(content)
-
-
-def _names(listed: Any) -> set[str]:
-    return set(map(str, listed)) if isinstance(listed, list) else set()
+    assert study is not None
+    return study
 
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A study's content with keys replaced; `settings.rounds` is a key inside another. Of a range that is
-    given there, what is not replaced stays; choices replace an interval, and an interval choices.
+    """Return a study's content with keys replaced; `settings.rounds` is a key inside another. A range is written over
+    the one that is there.
     """
     changed = dict(content)
     for key, value in overrides.items():
@@ -163,21 +218,20 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         within = changed.get(outer) or {}
         if not dot:
             changed[outer] = value
-        elif isinstance(within, dict):
-            known = within.get(inner)
-            if isinstance(known, dict) and isinstance(value, Mapping):
-                gone = replaced(value)
-                value = {**{k: v for k, v in known.items() if k not in gone}, **value}
+        elif isinstance(within, dict):  # what is none is a fault of the study, said later
+            before = within.get(inner)
+            if isinstance(before, dict) and isinstance(value, Mapping):
+                value = over_range(before, value)
             changed[outer] = {**within, inner: value}
     return changed
 
 
 def small(study: Study) -> dict[str, Any]:
-    """Overrides that make a study a matter of seconds: 4 clients, all in every round. Under `natural`
+    """Return overrides that make a study a matter of seconds: 4 clients, all in every round. Under `natural`
     the data say how many clients there are, and the study's participation stays.
     """
     few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
     levels = [heterogeneity.parse(level) for level in study.heterogeneity]
     if any(isinstance(level.partition, Natural) for level in levels):
-        return {**few, "settings.clients": None}
-    return {**few, "settings.clients": 4, "settings.participation": 1.0}
+        return few | {"settings.clients": None}
+    return few | {"settings.clients": 4, "settings.participation": 1.0}

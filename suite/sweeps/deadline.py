@@ -71,7 +71,7 @@ class Deadline:
         for entry in search.entries.values():
             rate = rates.get(entry.entry.id, max(rates.values()))
             trial = MARGIN * rate * entry.entry.settings.rounds
-            budget = entry.candidates.budget
+            budget = entry.budget
             further = min(search.begun(entry) + 1, budget) - len(entry.requests)
             work += (further + entry.open + entry.planned - budget) * trial
             longest = max(longest, trial)

@@ -317,10 +317,7 @@ class SweepRecording:
         apart = [at for at, parts in enumerate(scenarios) if len(set(parts)) > 1]
         run_id = self.store.create(self.experiment, title(row, apart), tags, self.sweep_run)
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
-        scores = {
-            "val_score": tuned.scores.get(f"val_{entry.task.metric}"),
-            "test_score": row.mean,
-        }
+        scores = {"val_score": tuned.score("val"), "test_score": row.mean}
         known = {name: score for name, score in scores.items() if score is not None}
         try:
             self.store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")

@@ -20,7 +20,7 @@ from suite.studies.study import (
     small,
     study_names,
 )
-from suite.studies.validation import Faults, check_names
+from suite.studies.validation import Faults
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.result import Result
@@ -139,14 +139,13 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
     after = override(before, overrides)
     faults = Faults(f"sweep {paths.name}")
     faults.validate(Study, after)
-    check_names(faults, after)
     faults.check()
     # What is added comes after what there was: of the levels the first one publishes.
     for key in GROWS:
         kept = [name for name in before[key] if name in after[key]]
         after[key] = kept + [name for name in after[key] if name not in before[key]]
     study = Study.model_validate(after)
-    was, now = complete(Study.model_validate(before)), complete(study)
+    was, now = complete(check_study(before, {}, f"sweep {paths.name}")), complete(study)
     free = set(FREE) - ({"target"} if "rounds_to_target" in study.constraints else set())
     for key, new in now.items():
         old = was[key]

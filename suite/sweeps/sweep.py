@@ -355,7 +355,7 @@ class Sweep:
             self._note(events.Cut(planned=self.search.planned_by_entry))
         except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
             self.control.halt(str(halted))
-        budgets = {search.candidates.budget for search in self.search.entries.values()}
+        budgets = {search.budget for search in self.search.entries.values()}
         count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
         self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
         return True

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suite.console import say
 from suite.results.table import (
@@ -27,8 +27,7 @@ from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
 from suite.studies.replicates import Replicate
-from suite.studies.samplers import LAG
-from suite.studies.study import Study
+from suite.studies.study import check_study
 from suite.sweeps.journal.events import SweepState, check_first, outcomes
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.status import sweeps
@@ -53,9 +52,6 @@ ABOUT = ("study_file", "cut", "code", "experiment", "run_id")
 ERROR = 5000
 """Characters of a traceback that are kept, its last ones."""
 
-if TYPE_CHECKING:
-    from suite.search.candidates import Candidates
-
 
 class SweepTable:
     """The rows of the trials of a sweep that have ended, which grow as further ones do, and the table of them.
@@ -69,13 +65,12 @@ class SweepTable:
         self.paths, self.state, self.begun, self.before = paths, state, state.begun, earlier(paths)
         if self.before is not None and self.before.facts.id != state.id:
             self.before = None
-        self.study = Study.model_validate(self.begun.study)
+        self.study = check_study(self.begun.study, {}, f"sweep {paths.name}")
         self.entries = {entry.id: entry for entry in entries}
         facts = self.before.facts if self.before else None
         self.about = {name: getattr(facts, name) for name in ABOUT} if facts else {}
         self.brought_in: dict[str, dict[str, str]] = {}
         self._settings_of = lru_cache(maxsize=1000)(self._settings)
-        self._candidates: dict[str, Candidates] = {}
         self._pending: list[dict[str, Any]] = []
         self._parts: list[Any] = []
         self._next = 0.0
@@ -236,14 +231,10 @@ class SweepTable:
             reached = {} if lost else reach(outcome.history, metric, target)
             values = {"reached": bool(reached), **reached}
         if entry.constraints:
-            if entry.id not in self._candidates:
-                from suite.search.candidates import Candidates  # loads Optuna, which few need here
-
-                self._candidates[entry.id] = Candidates(entry, self.study, LAG, ())
-            candidates, end = self._candidates[entry.id], ValidationResult.of(outcome)
-            values["feasible"] = candidates.feasible(end)
+            end = ValidationResult.of(outcome)
+            values["feasible"] = end.feasible(entry, target)
             if request.counted and "rounds_to_target" in entry.constraints:
-                values["rounds_to_target"] = candidates.cost(end, "rounds_to_target")
+                values["rounds_to_target"] = end.cost("rounds_to_target", entry, target)
         return values
 
 
@@ -336,7 +327,7 @@ def local_table(storage: Path, name: str) -> TrialTable:
         return written
     state = paths.state()
     assert state.begun is not None
-    entries = make_entries(Study.model_validate(state.begun.study), f"sweep {name}")
+    entries = make_entries(check_study(state.begun.study, {}, f"sweep {name}"), f"sweep {name}")
     table = SweepTable(paths, state, entries)
     for trial_id, outcome in outcomes(paths.journal, state.ended.keys() - table.there):
         table.add(state.requested[trial_id], outcome)

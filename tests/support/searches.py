@@ -10,7 +10,7 @@ from typing import Any
 import optuna
 from pydantic import TypeAdapter
 
-from suite.search.entry_search import EntrySearch
+from suite.search.candidates import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import make_entries
@@ -115,15 +115,11 @@ def by_entry(requests: list[TrialRequest]) -> dict[str, list[TrialRequest]]:
     }
 
 
-def _journaled(told: TrialRequest | ValidationResult) -> dict[str, Any]:
-    return told.fields() if isinstance(told, TrialRequest) else dataclasses.asdict(told)
-
-
 def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:
     """Rebuild a fresh search from a log that went through JSON, as a journal does."""
     requests, ends = [], {}
     for event in log:
-        plain = json.loads(json.dumps(_journaled(event[-1])))
+        plain = json.loads(json.dumps(dataclasses.asdict(event[-1])))
         if event[0] == "request":
             requests.append(TypeAdapter(TrialRequest).validate_python(plain))
         elif event[0] == "end":
@@ -140,8 +136,8 @@ def sweep_of(lag: int = 4, **given: Any) -> SweepSearch:
 
 def told(search: EntrySearch) -> list[optuna.trial.FrozenTrial]:
     """What Optuna knows of an entry's trials."""
-    search.candidates.proposer.catch_up()
-    return search.candidates.proposer._optuna.get_trials(deepcopy=False)
+    search.proposer.catch_up()
+    return search.proposer._optuna.get_trials(deepcopy=False)
 
 
 def play_one(

@@ -41,6 +41,16 @@ CUTOFF = 0.6
 """How alike names must be for one to be meant: `nope` is not `pers`."""
 
 
+LONGEST = 200
+"""Characters of a value that a message shows."""
+
+
+def shown(value: object) -> str:
+    """Return a value as a message shows it."""
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not in a registry: says the nearest one, or lists them all."""
     names = sorted(known)
@@ -49,4 +59,4 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     near = [usual] if usual in names else near
     listed = f"Known: {', '.join(names)}." if names else "There is none yet."
     hint = f"Did you mean {near[0]!r}?" if near else listed
-    return UserError(f"unknown {kind} {name!r}. {hint}")
+    return UserError(f"unknown {kind} {shown(name)}. {hint}")

@@ -1,36 +1,47 @@
-"""Files that a person names."""
+"""Files and folders that a person names."""
 
 import stat
 from pathlib import Path
 
-from trials.common.errors import UserError
+from trials.common.errors import LONGEST, UserError, shown
+
+
+def look(text: str | Path, what: str) -> tuple[Path, str]:
+    """Return a path that a person named, and what is there: "file", "folder", "pipe or device", or "" for nothing.
+
+    Raises `UserError` for what can be no path, and for a link that leads nowhere; `what` says what is looked for.
+    """
+    written = str(text)
+    if len(written) > LONGEST or not written.isprintable():
+        written = shown(written)
+    try:
+        path = Path(text).expanduser()
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if path.is_symlink():
+            lost = f"it is a link to {path.readlink()}, which does not exist"
+            raise UserError(f"cannot use {what} {written}: {lost}") from None
+        return path, ""
+    except (OSError, RuntimeError, ValueError) as error:  # no such user; NUL
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot read {what} {written}: {reason}") from None
+    if stat.S_ISDIR(mode):
+        return path, "folder"
+    return path, "file" if stat.S_ISREG(mode) else "pipe or device"
 
 
 def resolved(text: str | Path, what: str) -> Path:
-    """The absolute path without links; raises `UserError` where a name cannot be one."""
-    try:
-        path = Path(text).expanduser().resolve()
-        path.exists()
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        shown = str(text) if str(text).isprintable() else repr(str(text))
-        raise UserError(f"cannot read {what} {shown}: {reason}") from None
-    return path
+    """Return the absolute path without links; raises `UserError` as `look` does."""
+    return look(text, what)[0].resolve()
 
 
 def plain(path: Path, what: str) -> Path:
     """Return the path of a file, which a link may lead to; `what` says what is read. Raises `UserError` where there is
     none, or a pipe that reading would wait for.
     """
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError) as error:  # a ValueError for NUL, which no file's name can have
-        reason = getattr(error, "strerror", None) or error
-        missing = isinstance(error, FileNotFoundError)
-        raise UserError(
-            f"cannot read {what} {path}: {'it does not exist' if missing else reason}"
-        ) from None
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
-        raise UserError(f"cannot read {what} {path}: it is {kind}, not a file")
-    return path
+    found, kind = look(path, what)
+    if not kind:
+        raise UserError(f"cannot read {what} {path}: it does not exist")
+    if kind != "file":
+        raise UserError(f"cannot read {what} {path}: it is a {kind}, not a file")
+    return found

@@ -5,10 +5,9 @@ whose `load` returns a `Dataset`. A new one is one class and one entry of `_OWN`
 elsewhere (examples/own_dataset.py). docs/data.md lists sources, files, checksums and remedies.
 """
 
-from pathlib import Path
-
 from trials.common import names
 from trials.common.errors import UserError, unknown
+from trials.common.files import look
 from trials.common.plugins import named
 from trials.common.registry import Registry
 from trials.datasets.base import Dataset, DatasetFamily, FileReport, data_root
@@ -118,10 +117,10 @@ def parse(text: str) -> DatasetFamily:
 def _refuse_bare_path(text: str) -> None:
     """Raise `UserError` for a path without what stands before the colon, and say how it is written."""
     bare, question, columns = text.partition("?")
-    path = Path(bare).expanduser()
+    path, there = look(bare, "dataset")
     if path.suffix == ".npz":
         hint = f"Did you mean 'npz:{text}'?"
-    elif path.is_dir():
+    elif there == "folder":
         hint = f"Did you mean 'folder:{text}'?"
     elif path.suffix in (".csv", ".parquet"):
         columns = columns if question else "target=COLUMN"

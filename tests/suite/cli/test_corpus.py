@@ -188,9 +188,8 @@ partition_seed               | search: {partition_seed: {low: 0, high: 9}}
 data_seed                    | search: {data_seed: {low: 0, high: 9}}
 """
 IMPORTS = rf"""
-val_accuracy is 'high'       | scores: {{val_accuracy: high}}
-val_accuracy is True         | scores: {{val_accuracy: true}}
-test_by_seed is 5            | scores: {{test_by_seed: 5}}
+val_accuracy = 'high': is no score | scores: {{val_accuracy: high}}
+val_accuracy = True          | scores: {{val_accuracy: true}}
 test_interval_95             | scores: {{test_interval_95: [a, b]}}
 test_accuracy                | scores: {{test_accuracy: {10**400}}}
 params.lr                    | params: {{lr: {10**400}}}
@@ -477,7 +476,7 @@ def places() -> list[Row]:
         rows.append((f"{command}: a folder", command, "it is a folder", {DATABASE: None}))
     for command in ("tuned list", "tuned recommend --dataset digits --heterogeneity iid"):
         odd = imported(val_accuracy="high")
-        rows.append((f"{command}: mixed kinds", command, "val_accuracy is 'high'", odd))
+        rows.append((f"{command}: mixed kinds", command, "val_accuracy = 'high'", odd))
     for command in ("status s", "stop s", "ui s"):
         says = "unknown sweep in runs 's'. There is none yet."
         rows.append((f"{command}: a folder", command, says, {"runs/s/journal.jsonl": None}))

@@ -1,7 +1,6 @@
 """How near two scenarios are: hand-made cases, an independent computation of skews, and properties."""
 
 import itertools
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.configurations.distance import MODEL_KINDS, distance, nearest, skew
+from suite.configurations.nearest import MODEL_KINDS, distance, nearest, skew
 from trials import datasets, heterogeneity, models
 from trials.run.scenario import Scenario
 
@@ -57,52 +56,40 @@ def test_the_names_used_here_are_canonical():
 
 
 def test_every_kind_of_model_holds_known_names_once():
-    listed = list(itertools.chain(*MODEL_KINDS.values()))
+    listed = list(itertools.chain(*(kind.split() for kind in MODEL_KINDS.values())))
     assert len(set(listed)) == len(listed)
     assert set(listed) <= {*models.MODELS}
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "dataset", "model", "level"),
-    [
-        (("mnist", "logreg", "iid"), ("mnist", "logreg", "iid"), 0, 0, 0),
-        (("mnist", "logreg", "iid"), ("fashion_mnist", "linear", "iid"), 0.5, 0.5, 0),
-        (
-            ("synthetic(0,0)", "logreg", "natural"),
-            ("synthetic(1,1)", "logreg", "natural"),
-            0.25,
-            0,
-            0,
-        ),
-        (("mnist", "mlp", "iid"), ("cifar10", "mlp(100,100)", "iid"), 1, 0.25, 0),
-        (("mnist", "mlp", "iid"), ("mnist_powerlaw", "mlp", "iid"), 0.5, 0, 0),
-        (("mnist", "logreg", "labels(2)"), ("mnist", "logreg", "labels(5)"), 0, 0, 0.31),
-        (("mnist", "logreg", "shards(2)"), ("mnist", "logreg", "shards(2,strict)"), 0, 0, 0.01),
-        (
-            ("mnist", "logreg", "gaussian(labels=7,mean=600,std=10)"),
-            ("mnist", "logreg", "gaussian(labels=1..7,mean=600,std=10)"),
-            *(0, 0, 0.31),  # four labels in the mean
-        ),
-        (("mnist", "logreg", GROUPS), ("mnist", "logreg", "iid"), 0, 0, 0.75),
-        (("mnist", "logreg", GROUPS), ("mnist", "logreg", "natural"), 0, 0, 0.55),
-        (("mnist", "logreg", "labels(2)"), ("mnist", "logreg", "shards(2)"), 0, 0, 0.05),
-        (("mnist", "logreg", "iid"), ("mnist", "logreg", "labels(2)"), 0, 0, 0.85),
-        (("mnist", "logreg", "iid"), ("mnist", "logreg", "natural"), 0, 0, 0.55),
-        (("mnist", "logreg", "iid"), ("mnist", "logreg", "iid+system(steps=1..20)"), 0, 0, 0.1),
-        (
-            ("mnist", "logreg", "iid+system(epochs=1..20)"),
-            ("mnist", "logreg", "iid+system(steps=1..20)"),
-            *(0, 0, 0.05),
-        ),
-        (("sine", "linear", "iid"), ("mnist", "linear", "iid"), math.inf, 0, 0),
-        (("npz:/a/b.npz", "logreg", "iid"), ("npz:/a/c.npz", "logreg", "iid"), 1, 0, 0),
-    ],
-)
-def test_distances_by_hand(a, b, dataset, model, level):
+GAUSSIAN = "gaussian(labels={},mean=600,std=10)"
+BY_HAND = f"""
+mnist logreg iid | mnist logreg iid | 0 0 0
+mnist logreg iid | fashion_mnist linear iid | 0.5 0.5 0
+synthetic(0,0) logreg natural | synthetic(1,1) logreg natural | 0.25 0 0
+mnist mlp iid | cifar10 mlp(100,100) iid | 1 0.25 0
+mnist mlp iid | mnist_powerlaw mlp iid | 0.5 0 0
+mnist logreg labels(2) | mnist logreg labels(5) | 0 0 0.31
+mnist logreg shards(2) | mnist logreg shards(2,strict) | 0 0 0.01
+mnist logreg {GAUSSIAN.format(7)} | mnist logreg {GAUSSIAN.format("1..7")} | 0 0 0.31
+mnist logreg {GROUPS} | mnist logreg iid | 0 0 0.75
+mnist logreg {GROUPS} | mnist logreg natural | 0 0 0.55
+mnist logreg labels(2) | mnist logreg shards(2) | 0 0 0.05
+mnist logreg iid | mnist logreg labels(2) | 0 0 0.85
+mnist logreg iid | mnist logreg natural | 0 0 0.55
+mnist logreg iid | mnist logreg iid+system(steps=1..20) | 0 0 0.1
+mnist logreg iid+system(epochs=1..20) | mnist logreg iid+system(steps=1..20) | 0 0 0.05
+sine linear iid | mnist linear iid | inf 0 0
+npz:/a/b.npz logreg iid | npz:/a/c.npz logreg iid | 1 0 0
+"""
+"""Two scenarios, and how far apart data sets, models and levels are; `labels=1..7` is four labels in the mean."""
+
+
+@pytest.mark.parametrize("line", BY_HAND.strip().splitlines())
+def test_distances_by_hand(line):
+    a, b, parts = (column.split() for column in line.split(" | "))
     found = distance(Scenario(*a), Scenario(*b))
-    assert (found.dataset, found.model) == (dataset, model)
-    assert found.heterogeneity == pytest.approx(level)
-    assert found.total == pytest.approx(dataset + model + level)
+    assert found == pytest.approx([float(part) for part in parts])
+    assert found.total == pytest.approx(sum(map(float, parts)))
 
 
 @pytest.mark.parametrize("a", [0.05, 0.3, 0.6, 1.0, 10.0])

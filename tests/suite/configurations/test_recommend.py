@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
-from suite.configurations.distance import distance
 from suite.configurations.library import select_tuned
-from suite.configurations.recommend import Adapted, adapt, recommend
+from suite.configurations.nearest import adapt, distance, recommend
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import document, fault, suite_here
@@ -38,7 +37,7 @@ def chosen(*wanted, found=KNOWN, **more):
 
 def test_the_exact_cell_and_the_best_there():
     found = recommend(KNOWN, "digits", "iid")
-    assert (found.exact, found.distance.total) == (True, 0)
+    assert found.distance.total == 0
     assert found.best == KNOWN[1], "references are not recommended"
     assert found.compared == 2
     assert chosen("digits", "iid", algorithm="centralized") == (
@@ -48,6 +47,10 @@ def test_the_exact_cell_and_the_best_there():
         "logreg",
     )
     assert chosen("digits", "labels(2)")[0] == "fedavg"
+    known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
+    assert chosen("digits", "iid", found=known)[0] == "fedagg"
+    refused = "iid+system(steps=1..5)"
+    assert chosen("digits", refused, found=known)[0] == "fedavg", "FedAgg refuses the level"
 
 
 def test_else_the_nearest():
@@ -57,7 +60,7 @@ def test_else_the_nearest():
     assert chosen("mnist", "iid", model="mlp(100,100)") == ("fedavg", "mnist", "iid", "mlp")
     assert chosen("mnist", "iid") == ("fedavg", "mnist", "iid", "mlp"), "any model: the best score"
     found = recommend(KNOWN, "digits", "labels(3)")
-    assert not found.exact
+    assert found.distance.total > 0
     assert (
         "The nearest scenario: digits · logreg · labels(2), 0.11 away (heterogeneity 0.11)"
         in found.lines()[0]
@@ -102,7 +105,9 @@ def test_nothing_known_is_nearer_nor_as_near_and_better(found, level, model):
         t.scores["val_accuracy"] for t, d in zip(found, away, strict=True) if d == min(away)
     ]
     assert got.best.scores["val_accuracy"] == max(at_least)
-    assert got.exact == any(_where(t) == ("mnist", level) and t.model == model for t in found)
+    assert (got.distance.total == 0) == any(
+        _where(t) == ("mnist", level) and t.model == model for t in found
+    )
     again = recommend(found[::-1], "mnist", level, model=model)
     assert (again.distance, again.best.loss) == (got.distance, got.best.loss)
 
@@ -152,16 +157,16 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
 def test_a_configuration_is_adapted_to_the_cell_and_says_how():
     best = a_tuned(score=0.9)
     place = Scenario("mnist", "mlp", "labels(2)")
-    made = adapt(best, place, 40)
-    assert made.configuration.scenario == place
+    made, changes = adapt(best, place, 40)
+    assert made.scenario == place
     # Five of ten clients took part in a round, so five of forty do.
-    settings = made.configuration.settings
+    settings = made.settings
     assert (settings.clients, settings.participation) == (40, 0.125)
     assert settings.model_copy(update={"clients": 10, "participation": 0.5}) == best.settings
-    assert made.configuration.params == best.params
-    assert made.configuration.scores == {}
-    assert made.configuration.provenance == {"adapted_from": "digits · logreg · iid"}
-    assert made.changes == (
+    assert made.params == best.params
+    assert made.scores == {}
+    assert made.provenance == {"adapted_from": "digits · logreg · iid"}
+    assert changes == (
         "dataset digits -> mnist",
         "model logreg -> mlp",
         "heterogeneity iid -> labels(2)",
@@ -169,24 +174,13 @@ def test_a_configuration_is_adapted_to_the_cell_and_says_how():
         "participation 0.5 -> 0.125",
         "its scores, those of digits · logreg · iid, are left out",
     )
-    assert adapt(best, best.scenario) == Adapted(best, ())
-    assert adapt(best, best.scenario._replace(heterogeneity="natural")).changes[1] == (
+    assert adapt(best, best.scenario) == (best, ())
+    for clients in (60, 30_000, 3_000_000):
+        settings = adapt(best, best.scenario, clients)[0].settings
+        assert settings.participation * clients == pytest.approx(5, rel=1e-5)
+    assert adapt(best, best.scenario._replace(heterogeneity="natural"))[1][1] == (
         "clients 10 -> as many as there are"
     )
-
-
-@pytest.mark.parametrize("clients", [60, 30_000, 3_000_000])
-def test_as_many_clients_take_part_however_many_there_are(clients):
-    settings = adapt(a_tuned(), a_tuned().scenario, clients).configuration.settings
-    assert settings.participation * clients == pytest.approx(5, rel=1e-5)
-
-
-def test_what_refuses_the_level_is_not_recommended():
-    known = [a_tuned("fedagg", score=0.99), a_tuned("fedavg", score=0.9)]
-    level = "iid+system(steps=1..5)"
-    assert chosen("digits", level, found=known)[0] == "fedavg"
-    found = recommend(known, "digits", "iid")
-    assert found.best.algorithm == "fedagg"
 
 
 def test_from_any_machine_through_mlflow(tmp_path):
@@ -207,12 +201,6 @@ def test_from_any_machine_through_mlflow(tmp_path):
     assert [row["algorithm"] for row in rows] == ["fedavg"]
 
 
-def test_a_final_seed_may_be_as_large_as_seeds_are():
-    scores = {"test_by_seed": {2**63: 0.5}}
-    given_ = a_tuned().model_copy(update={"scores": scores})
-    assert tuned.parse(given_.text(), "mine").scores == scores
-
-
 def test_every_bad_file_is_named(tmp_path):
     source = folder(tmp_path / "set", KNOWN[1])
     for name in ("one.yaml", "two.yaml"):
@@ -227,44 +215,34 @@ def test_every_bad_file_is_named(tmp_path):
     (tmp_path / "empty").mkdir()
     for name, said in (
         ("empty", "there is no *.yaml below empty"),
-        ("none", "none does not exist"),
+        ("none", "cannot read configuration none: it does not exist"),
     ):
         assert fault(suite_here("tuned", "import", name, cwd=tmp_path, code=2)) == said
 
 
-def test_of_two_for_one_cell_the_better_is_kept(tmp_path):
-    better, worse = a_tuned(score=0.95, lr=0.3), a_tuned(score=0.5, lr=0.01)
-    suite_here("tuned", "import", folder(tmp_path / "one", better), cwd=tmp_path)
-    done = suite_here("tuned", "import", folder(tmp_path / "two", worse), cwd=tmp_path)
-    assert done.stderr == (
-        f"{better.path}: the one that is there scores better on validation and stays\n"
-    )
-    (kept,) = document(suite_here("tuned", "list", "--json", cwd=tmp_path))
-    assert kept["params"] == {"lr": 0.3}
-
-
 VALIDATED = a_tuned(score=0.9, test=0.1, lr=0.3)
 TESTED = a_tuned(score=0.5, test=0.99, lr=0.01)
+PERSONAL = VALIDATED.model_copy(
+    update={
+        "settings": VALIDATED.settings.model_copy(update={"metric": "personal"}),
+        "scores": {"val_accuracy_personal": 0.99},
+    }
+)
 
 
 @pytest.mark.parametrize("order", [(VALIDATED, TESTED), (TESTED, VALIDATED)])
 def test_validation_chooses_and_no_test(tmp_path, order):
-    """What is kept, recommended, shown, run, exported and transferred."""
+    """What is kept, recommended, shown, run, exported and transferred; a later one where there are no such scores."""
     assert recommend(order, "digits", "iid").best == VALIDATED
-    assert select_tuned(list(order))[0] == VALIDATED
-    for item in order:
-        tuned.keep([item], tmp_path)
+    assert PERSONAL.loss < VALIDATED.loss
+    assert select_tuned([PERSONAL, *order])[0] == VALIDATED, "clients' own scores are no others'"
+    skipped = [reason for item in order for reason in tuned.keep([item], tmp_path)[1]]
     assert tuned.read(tmp_path / VALIDATED.path) == VALIDATED
-
-
-def test_without_a_validation_score_the_later_one_is_kept(tmp_path):
-    """As of a file from elsewhere that has a test score alone."""
-    bare = [
-        a_tuned(lr=lr).model_copy(update={"scores": {"test_accuracy": lr}}) for lr in (0.3, 0.1)
-    ]
-    tuned.keep(bare, tmp_path)
-    assert tuned.read(tmp_path / bare[1].path) == bare[1]
-    assert tuned.keep([VALIDATED], tmp_path)[1] == []
+    better = "the one that is there scores better on validation and stays"
+    assert skipped == [f"{TESTED.path}: {better}"] * (order[1] == TESTED)
+    bare = [TESTED.model_copy(update={"scores": {"test_accuracy": lr}}) for lr in (0.3, 0.1)]
+    tuned.keep(bare, tmp_path / "bare")
+    assert tuned.read(tmp_path / "bare" / TESTED.path) == bare[1]
     assert len(tuned.keep(bare, tmp_path)[1]) == 2
 
 
@@ -286,14 +264,3 @@ def test_scores_of_different_data_are_not_compared(tmp_path):
         )
     shown = suite_here("tuned", "show", "--heterogeneity", "iid", "--json", cwd=tmp_path)
     assert document(shown)["algorithm"] == "fedprox"
-
-
-def test_a_score_of_clients_own_models_is_not_ahead_of_a_pooled_one():
-    personal = VALIDATED.model_copy(
-        update={
-            "settings": VALIDATED.settings.model_copy(update={"metric": "personal"}),
-            "scores": {"val_accuracy_personal": 0.99},
-        }
-    )
-    assert personal.loss < VALIDATED.loss
-    assert select_tuned([personal, VALIDATED])[0] == VALIDATED

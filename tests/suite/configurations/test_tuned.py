@@ -1,8 +1,9 @@
-"""Tuned files and requests of single runs: read, written, refused."""
+"""Tuned files and requests of single runs: read, written, refused; imports, all or none."""
 
 import resource
 import string
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from suite.configurations.configuration import Tuned
 from suite.configurations.library import list_tuned
 from suite.runs.request import Request
 from suite.yaml_files import assignments
+from tests.support import configurations
 from tests.support.foreign import swept
 from trials.common.errors import UserError
 from trials.run.scenario import Scenario
@@ -38,39 +40,14 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 LEAST_0 = st.floats(0, allow_nan=False, allow_infinity=False)
 RATES = st.floats(0, exclude_min=True, allow_infinity=False)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=20)
-
-
-@given(RATES, LEAST_0, LEAST_0, NUMBERS)
-def test_round_trip_to_the_last_bit(lr, mu, psi, score):
-    before = a_tuned(
-        params={"lr": lr, "mu": mu, "variant": "heterogeneity", "psi": psi},
-        settings=Settings(weight_decay=abs(score), batch_size=3),
-        scores={"val_accuracy": score, "test_by_seed": {1: lr, 2: mu}, "test_interval_95": [None]},
-        budget={"trials": 16, "sampler": "tpe"},
-    )
-    after = tuned.parse(before.text(), "file")
-    assert after == before
-    assert {k: repr(v) for k, v in after.params.items()} == {
-        k: repr(v) for k, v in before.params.items()
-    }
-    assert repr(after.scores) == repr(before.scores)
-    assert repr(after.settings.weight_decay) == repr(before.settings.weight_decay)
-
-
-@given(TEXT, TEXT)
-def test_provenance_may_be_any_text(study, run_id):
-    before = a_tuned(provenance={"study": study, "runs": [run_id]})
-    assert tuned.parse(before.text(), "file") == before
-
-
-@pytest.mark.parametrize("text", ["1234e567", "1e5", "007", "0x1f", "1_0", "yes", "null", "1:30"])
-def test_text_that_looks_like_something_else_stays_text(text):
-    """A hexadecimal hash may look like a number."""
-    before = a_tuned(provenance={"partition_fingerprint": text})
-    assert tuned.parse(before.text(), "file") == before
+LIKE_NUMBERS = ["1234e567", "1e5", "007", "0x1f", "1_0", "yes", "null", "1:30"]
+"""As a hexadecimal hash may look like a number."""
 
 
 @given(
+    st.tuples(RATES, LEAST_0, LEAST_0),
+    NUMBERS,
+    st.lists(TEXT | st.sampled_from(LIKE_NUMBERS), max_size=3),
     st.builds(
         Settings,
         rounds=st.integers(20, 500),
@@ -81,14 +58,32 @@ def test_text_that_looks_like_something_else_stays_text(text):
         dtype=st.sampled_from(["float32", "float64"]),
         eval_every=st.none() | st.integers(1, 20),
         val_fraction=st.floats(0, 0.5),
-    )
+        weight_decay=LEAST_0,
+    ),
 )
-def test_settings_survive(settings):
-    assert tuned.parse(a_tuned(settings=settings).text(), "file").settings == settings
-
-
-def test_the_file_says_how_to_run_it():
-    assert a_tuned().text().startswith("# suite run THIS_FILE")
+def test_a_file_holds_all_to_the_last_bit(values, score, texts, settings):
+    lr, mu, psi = values
+    before = a_tuned(
+        params={"lr": lr, "mu": mu, "variant": "heterogeneity", "psi": psi},
+        settings=settings,
+        scores={
+            "val_accuracy": score,
+            "test_by_seed": {1: lr, 2**63: mu},
+            "test_interval_95": [None],
+        },
+        budget={"trials": 16, "sampler": "tpe"},
+        provenance={"study": "".join(texts), "runs": texts},
+    )
+    text = before.text()
+    after = tuned.parse(text, "file")
+    assert after == before
+    assert {k: repr(v) for k, v in after.params.items()} == {
+        k: repr(v) for k, v in before.params.items()
+    }
+    assert repr((after.scores, after.settings)) == repr((before.scores, before.settings))
+    assert text.startswith("# suite run THIS_FILE")
+    assert yaml.safe_load(text)["params"] == before.params, "other programs read it too"
+    assert "!!" not in text
 
 
 def test_a_hand_written_file_needs_four_keys():
@@ -97,11 +92,8 @@ def test_a_hand_written_file_needs_four_keys():
     spec = found.spec(3)
     assert spec.params == {"lr": 0.1, "mu": 0.01}, "defaults for the rest"
     assert (spec.dataset, spec.heterogeneity, spec.seed) == ("digits", "labels(2)", 3)
-
-
-def test_a_hand_written_file_with_params_and_settings():
-    text = MINIMAL + "params: {mu: 1}\nsettings: {rounds: 5, batch_size: full}\n"
-    spec = tuned.parse(text, "mine.yaml").spec(0)
+    more = "params: {mu: 1}\nsettings: {rounds: 5, batch_size: full}\n"
+    spec = tuned.parse(MINIMAL + more, "mine.yaml").spec(0)
     assert spec.params == {"lr": 0.1, "mu": 1.0}
     assert (spec.settings.rounds, spec.settings.batch_size) == (5, "full")
 
@@ -113,16 +105,10 @@ def test_a_hand_written_number_may_be_scientific(number):
     assert spec.params["mu"] == 1e-4
 
 
-def refused(text: str) -> str:
-    with pytest.raises(UserError) as caught:
-        tuned.parse(text, "mine.yaml")
-    assert "mine.yaml" in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "words", "{}", "1: 2", "algorithm: [1]"])
 def test_what_is_no_configuration(text):
-    refused(text)
+    with pytest.raises(UserError, match=r"mine\.yaml"):
+        tuned.parse(text, "mine.yaml")
 
 
 def test_a_missing_or_binary_file(tmp_path):
@@ -133,34 +119,23 @@ def test_a_missing_or_binary_file(tmp_path):
         tuned.read(tmp_path / "binary.yaml")
 
 
-def test_path_reads_like_the_cell():
+ODD = ["npz:/a/b", "npz:/../b", "../x", "../../etc/passwd", "/abs", "a/../../b", "./x.py:C", "x/"]
+NAMES = st.sampled_from(ODD) | st.text(string.printable, min_size=1, max_size=30)
+
+
+@given(st.tuples(NAMES, NAMES, NAMES, NAMES))
+def test_a_path_reads_like_the_scenario_and_stays_inside_the_folder(names):
     assert a_tuned().path == Path(
         "digits/dirichlet(0.1)+system(steps=1..20)/mlp(200,100)/folb.yaml"
     )
-
-
-ODD = ["npz:/a/b", "npz:/../b", "../x", "../../etc/passwd", "/abs", "a/../../b", "./x.py:C", "x/"]
-
-
-@pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("field", ["dataset", "algorithm", "model", "heterogeneity"])
-def test_path_stays_inside_the_folder(tmp_path, field, name):
-    path = a_tuned(**{field: name}).path
+    path = tuned.file_path(names[0], Scenario(*names[1:]))
     assert not path.is_absolute()
     assert not [part for part in path.parts if part.startswith(".")], "nor is anything hidden"
-    assert (tmp_path / path).resolve().is_relative_to(tmp_path)
     assert len(path.parts) == 4
     assert path.suffix == ".yaml"
 
 
-@given(st.text(string.printable, min_size=1, max_size=30))
-def test_path_stays_inside_the_folder_for_any_name(name):
-    path = a_tuned(dataset=name, algorithm=name).path
-    assert not path.is_absolute()
-    assert not {"..", "/"} & set(path.parts)
-
-
-def test_different_cells_have_different_paths():
+def test_different_scenarios_have_different_paths():
     """Else one tuned file overwrites another."""
     names = ["npz:/data/a/b.npz", "npz:/data/a_b.npz", "npz:/data_a/b.npz"]
     assert len({a_tuned(dataset=name).path for name in names}) == 3
@@ -179,25 +154,12 @@ def request(*texts: str, **given) -> Request:
     return Request(**{**base, **given}, values=assignments(texts))
 
 
-def test_a_request_without_assignments_has_the_defaults():
-    spec = request().spec()
-    assert spec.params == {"lr": 0.1, "mu": 0.01}
-    assert spec.settings == Settings()
-    assert spec.seed == 1
-
-
-@pytest.mark.parametrize(
-    ("assignment", "value"), [("mu=1e-4", 1e-4), ("mu=0.5", 0.5), ("mu=1", 1.0), ("lr=.5", 0.5)]
-)
-def test_set_a_hyperparameter(assignment, value):
-    spec = request(assignment).spec()
-    assert spec.params[assignment[:2]] == value
-    assert isinstance(spec.params[assignment[:2]], float)
-
-
 @pytest.mark.parametrize(
     ("assignment", "value"),
     [
+        ("mu=1e-4", 1e-4),
+        ("mu=1", 1.0),
+        ("lr=.5", 0.5),
         ("local_epochs=3", 3),
         ("local_steps=5", 5),
         ("batch_size=full", "full"),
@@ -212,11 +174,18 @@ def test_set_a_hyperparameter(assignment, value):
         ("dtype=float64", "float64"),
     ],
 )
-def test_set_a_setting(assignment, value):
-    """What docs/reference.md says of `--set`."""
-    found = getattr(request(assignment).spec().settings, assignment.partition("=")[0])
-    assert found == value
-    assert type(found) is type(value)
+def test_set_a_hyperparameter_or_a_setting(assignment, value):
+    """What docs/reference.md says of `--set`; all else has its default."""
+    spec, key = request(assignment).spec(), assignment.partition("=")[0]
+    expected = {"lr": 0.1, "mu": 0.01}
+    if key in expected:
+        assert spec.params == expected | {key: value}
+        assert isinstance(spec.params[key], float)
+        assert spec.settings == Settings()
+    else:
+        found = getattr(spec.settings, key)
+        assert (found, type(found), spec.params) == (value, type(value), expected)
+    assert spec.seed == 1
 
 
 def test_assignments_win_over_a_configuration_and_the_last_one_wins():
@@ -239,14 +208,6 @@ def test_a_request_from_a_tuned_file_is_its_spec():
     assert asked.spec() == found.spec(4)
 
 
-def test_text_is_plain_yaml():
-    """Other programs read it too: no tags of Python objects."""
-    content = yaml.safe_load(a_tuned(params={"lr": 0.1}).text())
-    assert content["params"] == {"lr": 0.1}
-    assert content["settings"]["batch_size"] == "full"
-    assert "!!" not in a_tuned().text()
-
-
 def test_a_tuned_file_tells_the_confirming_runs_of_one_search(tmp_path: Path):
     """Of two splits each has its own: two search trials, of which both are confirmed once."""
     place = swept(tmp_path, splits=2, confirm={"best": 2, "seeds": 1})
@@ -267,3 +228,27 @@ def test_a_disk_that_is_full_leaves_what_was_imported_before(tmp_path: Path):
     assert str(refused.value) == f"cannot write {path}: File too large"
     assert tuned.read(path) == before
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_fault_at_any_write_leaves_all_as_it_was(tmp_path: Path, at: int):
+    """One configuration takes the place of another, two are new."""
+    worse = configurations.a_tuned(score=0.1)
+    tuned.keep([worse], tmp_path / "imported")
+    better = [configurations.a_tuned(score=0.9), configurations.a_tuned("folb")]
+    better.append(configurations.a_tuned(level="labels(2)"))
+    write, left = tuned.write_whole, [at]
+
+    def fails_once(path: Path, text: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(28, "No space left on device")
+        write(path, text)
+
+    with patch.object(tuned, "write_whole", fails_once), pytest.raises(UserError, match="No space"):
+        tuned.keep(better, tmp_path / "imported")
+    assert {path: tuned.read(path) for path in tmp_path.rglob("*.*")} == {
+        tmp_path / "imported" / worse.path: worse
+    }
+    assert not list(tmp_path.rglob("labels(2)"))
+    assert len(tuned.keep(better, tmp_path / "imported")[0]) == 3

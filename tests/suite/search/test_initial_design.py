@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
+from suite.search.candidates import shared_draw
 from suite.search.sweep_search import SweepSearch
-from suite.studies.initial_design import shared_draw
 from suite.studies.samplers import SAMPLERS
 from tests.support.searches import Player, by_entry, entries_of, sweep_of
 from trials.algorithm import Range
@@ -126,7 +126,7 @@ def test_published_configurations_are_tried_at_the_first_level_of_the_study():
     given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 5}
     for levels in (LEVELS, LEVELS[::-1]):
         sweep = sweep_of(**given, heterogeneity=levels)
-        assert sorted(s.candidates.published for s in sweep.entries.values()) == [0, 2]
+        assert sorted(s.published for s in sweep.entries.values()) == [0, 2]
         found = origins(sweep)
         assert found[levels[0]] == ["default", "published", "published", "sampled", "sampled"]
         assert found[levels[1]] == ["default", *["sampled"] * 4]
@@ -134,7 +134,7 @@ def test_published_configurations_are_tried_at_the_first_level_of_the_study():
 
 def default(algorithm: str, **given) -> dict:
     (search,) = sweep_of(algorithms=[algorithm], **given).entries.values()
-    return search.candidates.proposer.known[0].params
+    return search.proposer.known[0].params
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.configurations.recommend import recommend
+from suite.configurations.nearest import recommend
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
@@ -51,7 +51,7 @@ def played(
 
 def allowed(sweep: SweepSearch) -> int:
     (entry,) = sweep.entries.values()
-    return entry.candidates.modelled
+    return entry.modelled
 
 
 @pytest.mark.parametrize("lag", [1, 4])
@@ -77,24 +77,14 @@ def test_a_budget_below_it_has_none(modelled, sampler):
     assert played(sampler=sampler, trials=first).warnings == []
 
 
-def test_tpe_models_from_the_ninth_trial_the_eighth_suggestion_on():
-    assert first_modelled(SAMPLERS["tpe"], LAG) == 9
-
-
-@pytest.mark.parametrize(("known", "trials"), [(3, 10), (7, 10), (9, 12), (9, 10)])
+@pytest.mark.parametrize(("known", "trials"), [(0, 10), (3, 10), (5, 10), (7, 12), (7, 10)])
 def test_known_configurations_are_told_and_are_no_suggestions(modelled, known, trials):
-    """The default configuration and warm ones count as told; where they are many, the sampler's come after them."""
-    sweep = played(known=known, trials=trials)
-    assert modelled == list(range(max(9, known + 2), trials + 1))
+    """Default, published and warm ones count as told; where they are many, the sampler's come after them."""
+    sweep = played(known=known, trials=trials, algorithms=["fedprox"], datasets=["mnist"])
+    assert len(entries_of(algorithms=["fedprox"], datasets=["mnist"])[0].known) == 2, "published"
+    assert modelled == list(range(max(9, known + 4), trials + 1))
     assert allowed(sweep) == len(modelled)
     assert bool(sweep.warnings) == (not modelled)
-
-
-def test_published_configurations_are_told_too(modelled):
-    sweep = played(algorithms=["fedprox"], datasets=["mnist"], trials=10)
-    (entry,) = sweep.entries.values()
-    assert entry.entry.known
-    assert modelled == [9, 10]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])

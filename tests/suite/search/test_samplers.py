@@ -7,23 +7,17 @@ import random
 
 import optuna
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from optuna.trial import TrialState
 
-from suite.search.candidates import Candidates
-from suite.search.proposer import grid
+from suite.search.candidates import EntrySearch
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.samplers import SAMPLERS, find_sampler, searched_by
 from tests.support.searches import Ending, Player, by_entry, entries_of, finished, replay, sweep_of
 from tests.support.simulations import ROOT
-from trials import algorithms
 from trials.common.errors import UserError
 from trials.run.outcome import Status
 
 OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
-LEARNING = ["gp", OWN]
-"""TPE and random are in test_search.py."""
 
 
 def priced(request: TrialRequest) -> ValidationResult:
@@ -35,49 +29,13 @@ def priced(request: TrialRequest) -> ValidationResult:
     )
 
 
-def entry_of(player: Player) -> Candidates:
-    return next(iter(player.sweep.entries.values())).candidates
+def entry_of(player: Player) -> EntrySearch:
+    return next(iter(player.sweep.entries.values()))
 
 
 def told(player: Player) -> list[optuna.trial.FrozenTrial]:
     entry_of(player).proposer.catch_up()
     return entry_of(player).proposer._optuna.get_trials(deepcopy=False)
-
-
-def small(sampler: str) -> dict:
-    """FOLB has a choice and a hyperparameter that exists under one choice only."""
-    trials = 11 if sampler == "gp" else 24  # a suggestion of GP takes a fifth of a second
-    return {"algorithms": ["folb"], "trials": trials, "seeds": 1, "sampler": sampler}
-
-
-@pytest.mark.parametrize("sampler", LEARNING)
-def test_neither_timing_nor_kills_change_what_is_asked(sampler):
-    expected = by_entry(Player(sweep_of(**small(sampler))).play().requests())
-
-    @settings(
-        max_examples=1 if sampler == "gp" else 8,
-        phases=[Phase.explicit, Phase.generate],
-        deadline=None,
-    )
-    @given(st.randoms(use_true_random=False), st.integers(2, 6), st.integers(5, 40))
-    def check(draw, concurrent, at):
-        player = Player(sweep_of(**small(sampler))).play(draw, concurrent, limit=at)
-        log = player.log
-        player = Player(replay(sweep_of(**small(sampler)), log))
-        player.log = log
-        player.play(draw, concurrent)
-        assert by_entry(player.requests()) == expected
-
-    check()
-
-
-@pytest.mark.parametrize("sampler", LEARNING)
-def test_a_replay_rebuilds_what_the_sampler_was_told(sampler):
-    player = Player(sweep_of(**small(sampler))).play()
-    live, rebuilt = told(player), told(Player(replay(sweep_of(**small(sampler)), player.log)))
-    assert [(t.params, t.state, t.values) for t in live] == [
-        (t.params, t.state, t.values) for t in rebuilt
-    ]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])
@@ -166,24 +124,21 @@ def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_
     assert str(space.points("local_epochs", 1)) == "[1]"
     (fixed,) = entries_of(search={"local_epochs": {"low": 2, "high": 2}})
     assert str(fixed.space.points("local_epochs", 5)) == "[2]"
-    assert len(grid(space, 3, (0, 0))) == 27
-    assert grid(space, 3, (0, 0)) != grid(space, 3, (1, 0))
+    assert len(space.grid(3)) == 27
 
 
-def test_a_grid_that_no_memory_holds_is_refused_before_it_is_made():
-    every = entries_of(algorithms=sorted(algorithms.ALGORITHMS), settings={"participation": 1.0})
-    for entry in every:
-        made = len(grid(entry.space, 5, (0, 0)))
-        assert made <= entry.space.most_points(5)
-        conditional = any(spec.when for spec in entry.space.ranges.values())
-        assert conditional or made == entry.space.most_points(5)
+def test_a_grid_that_is_too_large_is_refused_before_it_is_made():
     with pytest.raises(UserError) as refused:
-        entries_of(algorithms=["fedavg", "fedprox"], sampler="grid", grid_points=1001)
-    assert str(refused.value).splitlines()[1:] == [
-        "  grid_points = 1001: makes up to 1,002,001 configurations of fedprox, and a grid has at most "
-        "1,000,000: give fewer points, or sampler: random"
+        entries_of(algorithms=["fedavg", "fedprox", "folb"], sampler="grid", grid_points=317)
+    assert str(refused.value).splitlines() == [
+        "test: 1 fault, nothing was started",
+        "  grid_points = 317: may make more than 100,000 configurations, the most of a grid: give fewer points, "
+        "or sampler: random",
     ]
-    assert entries_of(algorithms=["fedprox"], sampler="grid", grid_points=1000)
+    (entry,) = entries_of(algorithms=["fedprox"], sampler="grid", grid_points=316)
+    assert len(entry.space.grid(316)) == 316**2
+    with pytest.raises(UserError, match="1 fault"):
+        entries_of(sampler="grid", grid_points=10**12)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])
@@ -196,45 +151,27 @@ def test_constraints_are_told_as_shares_of_what_is_allowed(sampler):
             assert trial.constraints == {"uploaded_bytes": pytest.approx(share)}
 
 
-@pytest.mark.parametrize("at", [10, 50])
-def test_what_a_stopped_trial_spends_is_taken_in_proportion(at):
-    def ending(request: TrialRequest) -> ValidationResult:
-        return ValidationResult(
-            Status.PRUNED, 0.1, {at: 0.1}, {at: 0.1}, {"uploaded_bytes": 4.0 * at}, at=at
-        )
+def test_what_a_stopped_trial_spends_is_taken_in_proportion_and_a_target_is_read_off_the_curve():
+    bounds = {"uploaded_bytes": {"max": 100.0}, "rounds_to_target": {"max": 10}}
+    (entry,) = entries_of(constraints=bounds, target=0.8)
+    curve = {0: 0.9, 10: 0.7, 20: 0.8, 30: 0.7}
+    for at in (10, 50):
+        end = ValidationResult(Status.PRUNED, 0.1, {}, curve, {"uploaded_bytes": 4.0 * at}, at=at)
+        assert end.exceeded(entry, 0.8) == {"uploaded_bytes": 1.0, "rounds_to_target": 1.0}
+        assert end.cost("rounds_to_target", entry, 0.95) == 51, "never"
+        assert not end.feasible(entry, 0.8)
+    assert ValidationResult(Status.FINISHED, 0.1, {}, {10: 0.8}, {}, at=50).feasible(entry, 0.8)
 
-    given = {"trials": 7, "constraints": {"uploaded_bytes": {"max": 100.0}}}
-    player = Player(sweep_of(**given), ending).play()
-    assert told(player)[0].constraints == {"uploaded_bytes": 1.0}
 
-
-def test_the_best_of_those_that_keep_the_constraint_is_chosen():
-    bound = {"uploaded_bytes": {"max": 5.0}}  # lr at most 0.05; the score is best at 0.1
+@pytest.mark.parametrize("most", [0.05, 0.0005])
+def test_the_best_of_those_that_keep_the_constraint_is_chosen_else_the_least_excess(most):
+    """The score is best at a rate of 0.1; the smallest in the search is 0.001."""
+    bound = {"uploaded_bytes": {"max": 100 * most}}
     player = Player(sweep_of(trials=30, constraints=bound), priced).play()
-    kept = [a.params["lr"] for a in player.requests("search") if a.params["lr"] <= 0.05]
-    assert kept
-    assert {a.params["lr"] for a in player.requests("final")} == {max(kept)}
-
-
-def test_where_none_keeps_the_constraint_the_least_excess_is_chosen():
-    bound = {"uploaded_bytes": {"max": 0.05}}  # lr at most 0.0005
-    player = Player(sweep_of(trials=12, constraints=bound), priced).play()
-    least = min(a.params["lr"] for a in player.requests("search"))
-    assert {a.params["lr"] for a in player.requests("final")} == {least}
-
-
-def test_rounds_to_target_is_read_off_the_validation_curve():
-    def ending(request: TrialRequest) -> ValidationResult:
-        curve = {r: min(0.9, request.params["lr"] * r) for r in (0, 10, 20, 30, 40, 50)}
-        return ValidationResult(Status.FINISHED, curve[50], {50: curve[50]}, curve, {}, at=50)
-
-    given = {"trials": 9, "constraints": {"rounds_to_target": {"max": 10}}, "target": 0.8}
-    player = Player(sweep_of(**given), ending).play()
-    for request, trial in zip(player.requests("search"), told(player), strict=True):
-        if trial.state == TrialState.COMPLETE:
-            hits = [r for r in (10, 20, 30, 40, 50) if request.params["lr"] * r >= 0.8]
-            share = (hits[0] if hits else 51) / 10 - 1
-            assert trial.constraints == {"rounds_to_target": pytest.approx(share)}
+    rates = [a.params["lr"] for a in player.requests("search")]
+    kept = [rate for rate in rates if rate <= most]
+    assert bool(kept) == (most == 0.05)
+    assert {a.params["lr"] for a in player.requests("final")} == {max(kept, default=min(rates))}
 
 
 CONFIRM = {"trials": 8, "seeds": 2, "confirm": {"best": 3, "seeds": 2}}

@@ -5,7 +5,7 @@ it changes.
 import pytest
 
 from suite.configurations.configuration import Tuned
-from suite.configurations.recommend import recommend
+from suite.configurations.nearest import recommend
 from tests.support.configurations import a_tuned
 from tests.support.searches import entries_of
 from trials.algorithms import ALGORITHMS
@@ -88,17 +88,13 @@ def test_where_the_setting_is_searched_the_configuration_decides():
     assert not entry.reference({**chosen, "participation": 1.0})
 
 
-def test_a_reference_by_nature_stays_one_without_a_reason():
-    (entry,) = entries_of(algorithms=["local_only"], settings={"participation": 1.0})
-    assert (entry.outside(), entry.reference()) == ("", True)
-
-
 def test_the_mark_is_no_part_of_what_an_entry_asks(monkeypatch):
-    study = {"algorithms": ["defed"], "settings": {"participation": 0.2}}
-    (marked,) = entries_of(**study)
+    study = {"algorithms": ["defed", "local_only"], "settings": {"participation": 0.2}}
+    marked, nature = entries_of(**study)
+    assert (nature.outside(), nature.reference()) == ("", True), "a reference by nature"
     assert (bool(marked.outside()), marked.id) == (True, "9626a805")
     monkeypatch.setattr(ALGORITHMS["defed"], "requires", {})
-    (unmarked,) = entries_of(**study)
+    unmarked = entries_of(**study)[0]
     assert (bool(unmarked.outside()), unmarked.id) == (False, "9626a805")
 
 
