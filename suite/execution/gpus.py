@@ -1,7 +1,10 @@
-"""The GPUs of a cluster, as torch on each of its nodes sees them: looked at before any trial starts."""
+"""The GPUs of a cluster, as torch on each of its nodes sees them: looked at before any trial starts, and measured once
+a scenario.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -11,11 +14,13 @@ from suite.execution.resources import Resources
 from trials.common import device
 from trials.common.errors import UserError
 from trials.common.memory import CONTEXT, part_of_card
+from trials.run.spec import TrialSpec
+from trials.sizing import calibration
 from trials.sizing.footprint import Footprint
 from trials.sizing.packing import members_on
 
 PATIENCE = 120.0
-"""Seconds that nodes may take to say what they have; a worker starts, and torch is imported."""
+"""Seconds that a node may take to say what it has; a worker starts, and torch is imported."""
 
 
 @dataclass(frozen=True)
@@ -27,45 +32,36 @@ class Gpu:
     memory: int
 
 
-def gpus() -> list[Gpu]:
-    """Every GPU of the nodes that are alive and have any by Ray's count.
+def look() -> list[Gpu]:
+    """Return every GPU of the nodes that are alive and have any by Ray's count.
 
     Raises `UserError` where torch on such a node cannot use them: trials would start there and fail.
     """
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]
-    look = ray.remote(num_cpus=0, max_retries=0)(device.look)
-    asked = {
-        look.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        ).remote(): node["NodeManagerHostname"]
-        for node in nodes
-    }
-    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=PATIENCE)
-    for late in silent:
-        say(f"node {asked[late]} did not say what its GPUs are within {PATIENCE:g} s")
-    found = []
-    for reference in answered:
-        node = asked[reference]
+    task, hosts = ray.remote(num_cpus=0, max_retries=0)(device.look), {}
+    for node in nodes:
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        hosts[task.options(scheduling_strategy=there).remote()] = node["NodeManagerHostname"]
+    cards = []
+    for answer, host in hosts.items():
         try:
-            reason, there = ray.get(reference)
+            reason, memory_by_name = ray.get(answer, timeout=PATIENCE)
         except ray.exceptions.RayError as error:
-            say(f"node {node} did not say what its GPUs are: {str(error).strip().splitlines()[-1]}")
+            say(f"node {host} did not say what its GPUs are: {_last_line(error)}")
             continue
         if reason:
             raise UserError(
-                f"node {node} has a GPU, but trials cannot use it: {reason}. Nothing was started"
+                f"node {host} has a GPU, but trials cannot use it: {reason}. Nothing was started"
             )
-        found += [Gpu(name, node, memory) for name, memory in there]
-    return found
+        cards += [Gpu(name, host, memory) for name, memory in memory_by_name]
+    return cards
 
 
-def refuse(found: list[Gpu], takes: Mapping[str, Footprint], resources: Resources) -> None:
+def refuse(cards: list[Gpu], takes: Mapping[str, Footprint], resources: Resources) -> None:
     """Raise `UserError` when a trial of an entry needs more (`takes[name]`) than its part of the smallest GPU: Ray
     counts GPUs, not their memory.
     """
-    if not found:
-        return
-    part, described = _smallest(found, resources)
+    part, described = _smallest(cards, resources)
     for name, wanted in takes.items():
         if wanted.device > part:
             raise UserError(
@@ -76,29 +72,67 @@ def refuse(found: list[Gpu], takes: Mapping[str, Footprint], resources: Resource
 
 
 def limited(
-    found: list[Gpu],
+    cards: list[Gpu],
     packs: Mapping[str, int],
     takes: Mapping[str, Footprint],
     resources: Resources,
 ) -> dict[str, int]:
-    """How many trials of an entry share a pack, by its id: at most `packs[id]`, and at most as many as their part
-    of the smallest GPU holds, if one `takes[id]`. Entries with packs of equal size keep equal sizes, the
-    smallest, since they may share a pack.
+    """Return how many trials of an entry begin together, by its id: at most `packs[id]`, and for all entries at most as
+    many as their part of the smallest GPU holds of those that take the most of it.
     """
-    if not found:
-        return dict(packs)
-    part, described = _smallest(found, resources)
-    fitting: dict[int, int] = {}
-    for entry, size in packs.items():
-        fitting[size] = min(fitting.get(size, size), members_on(takes[entry], part))
-    for size, fits in fitting.items():
-        if fits < size:
-            say(f"a pack has {fits} trials, not {size}: {described}")
-    return {entry: fitting[size] for entry, size in packs.items()}
+    part, described = _smallest(cards, resources)
+    sharing = [entry for entry, size in packs.items() if size > 1]
+    largest = max((packs[entry] for entry in sharing), default=1)
+    most = min((members_on(takes[entry], part) for entry in sharing), default=1)
+    if most < largest:
+        say(f"a pack has {most} trials, not {largest}: {described}")
+    return {entry: min(size, most) for entry, size in packs.items()}
 
 
-def _smallest(found: list[Gpu], resources: Resources) -> tuple[float, str]:
-    """The bytes of a trial's part of the card with the least memory, and what that is in words."""
-    card, share = min(found, key=lambda card: card.memory), min(1.0, resources.gpus_per_trial)
+def choose(
+    probes: Mapping[str, TrialSpec],
+    data: Mapping[str, Any],
+    resources: Resources,
+    packs: Mapping[str, int],
+    ends: Callable[[], bool],
+) -> dict[str, str]:
+    """Return the fastest execution of each scenario (`calibration.workload`). `probes` has a trial of each, `data`
+    references to data sets by `TrialSpec.dataset_key`, `packs` the number of trials in a scenario's packs.
+
+    Scenarios that cannot be measured, and those left when it `ends`, are absent and computed by rule.
+    """
+    share, memory = resources.gpus_per_trial, resources.budget_bytes
+    options = {"num_cpus": resources.cpus_per_trial, "num_gpus": share}
+    measure = ray.remote(max_retries=0, **options)(calibration.measured)
+    running = {}
+    for name, spec in probes.items():
+        given = spec.model_dump(), data[spec.dataset_key], share, memory, packs.get(name, 1)
+        running[measure.remote(*given)] = name
+    fastest: dict[str, str] = {}
+    if running:
+        say(f"measuring which execution is the fastest of {len(running)} scenarios")
+    while running and not ends():
+        for task in ray.wait(list(running), timeout=1.0)[0]:
+            name = running.pop(task)
+            try:
+                fastest[name], seconds = ray.get(task)
+            except ray.exceptions.RayError as error:
+                say(f"{name} is not measured: {_last_line(error)}")
+                continue
+            rounds = ", ".join(f"{how} {1000 * s:.1f} ms" for how, s in seconds.items())
+            measured = f" (a round: {rounds})" if rounds else ""
+            say(f"{name} is computed {fastest[name]}{measured}")
+    for left in running:
+        ray.cancel(left, force=True)
+    return fastest
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip() or repr(error)).splitlines()[-1]
+
+
+def _smallest(cards: list[Gpu], resources: Resources) -> tuple[float, str]:
+    """Return the bytes of a trial's part of the card with the least memory, and what that is in words."""
+    card, share = min(cards, key=lambda card: card.memory), min(1.0, resources.gpus_per_trial)
     part = CONTEXT + part_of_card(card.memory, share)
     return part, f"{share:g} of {card.name} (node {card.node}) is {part / 1e9:.1f} GB"

@@ -9,6 +9,17 @@ from trials.common.machine import usable_cpus
 
 LEAST_CPUS = 0.1
 """Of a processor, that a trial is given: a smaller part is no measure of what it takes."""
+ABOVE = math.nextafter(0, 1)
+LIMITS = {
+    "cpus_per_trial": (LEAST_CPUS, f"at least {LEAST_CPUS:g}"),
+    "gpus_per_trial": (0.0, "0 or more"),
+    "memory_per_trial": (ABOVE, "more than 0 GB"),
+    "memory_budget": (ABOVE, "more than 0 GB"),
+    "checkpoint_seconds": (0.0, "0 or more"),
+    "max_concurrent": (1, "a whole number, 1 or more"),
+}
+"""The least that each may be, and the rule in words."""
+OPTIONAL = ("memory_per_trial", "memory_budget", "max_concurrent")
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ class Resources:
 
     @classmethod
     def taken(cls, given: dict[str, Any], address: str | None = None) -> Self:
-        """Those among the keys that are given, which are taken out of `given`."""
+        """Return those among the keys that are given, which are taken out of `given`."""
         own = {field.name for field in fields(cls)} & given.keys()
         return cls(**{"address": address} | {name: given.pop(name) for name in own})
 
@@ -53,35 +64,26 @@ class Resources:
         return self.address not in (None, "", "local")
 
     def __post_init__(self) -> None:
-        above, many = math.nextafter(0, 1), self.max_concurrent
-        self._at_least("cpus_per_trial", LEAST_CPUS, f"at least {LEAST_CPUS:g}")
-        self._at_least("gpus_per_trial", 0.0, "0 or more")
-        self._at_least("memory_per_trial", above, "more than 0 GB")
-        self._at_least("memory_budget", above, "more than 0 GB")
-        self._at_least("checkpoint_seconds", 0.0, "0 or more")
-        self._at_least("max_concurrent", 1, "a whole number, 1 or more")
-        if many is not None and many != int(many):
-            raise UserError(f"max_concurrent is {many}, but must be a whole number, 1 or more")
+        for name, (least, rule) in LIMITS.items():
+            value = getattr(self, name)
+            if value is None and name in OPTIONAL:
+                continue
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            whole = name != "max_concurrent" or (number and value % 1 == 0)
+            if not number or not least <= value < math.inf or not whole:
+                raise UserError(f"{name} is {value}, but must be {rule}")
         if self.gpus_per_trial > 1:
             raise UserError(
                 f"gpus_per_trial is {self.gpus_per_trial:g}, but must be at most 1: a trial computes on "
                 "one GPU, or a part of one"
             )
 
-    def _at_least(self, name: str, least: float, rule: str) -> None:
-        value = getattr(self, name)
-        if value is None and name not in ("cpus_per_trial", "gpus_per_trial", "checkpoint_seconds"):
-            return
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not least <= value < math.inf:
-            raise UserError(f"{name} is {value}, but must be {rule}")
-
     def need(self, memory: int) -> dict[str, float]:
-        """The resources that Ray sets aside for a trial that takes `memory` bytes."""
+        """Return the resources that Ray sets aside for a trial that takes `memory` bytes."""
         need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
         return {name: amount for name, amount in need.items() if amount}
 
 
 def local_slots(resources: Resources) -> int:
-    """How many trials would run at once here, by the number of CPUs."""
+    """Return how many trials would run at once here, by the number of CPUs."""
     return resources.max_concurrent or max(1, int(usable_cpus() // resources.cpus_per_trial))

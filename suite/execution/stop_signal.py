@@ -75,8 +75,8 @@ class Control:
 
     def halt(self, fault: str) -> None:
         """End because of a fault; the first one counts."""
-        if self.ending != "halted":
-            self.ending, self.fault = "halted", fault
+        self.fault = self.fault or fault
+        self.ending = "halted"
 
     @property
     def draining(self) -> bool:
@@ -97,7 +97,7 @@ class Control:
 
 @contextmanager
 def interruptible(control: Control) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the sweep in order, the second at once. Python takes signals in
+    """End the sweep in order at the first Ctrl-C (or SIGTERM), at once at the second. Python takes signals in
     its main thread alone: in another one nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -118,7 +118,7 @@ class Batch:
         left = list({job.id: job for job in jobs if job.id not in done}.values())
         if not left:
             return 0, False
-        from suite.execution import reach
+        from suite.execution.cluster import check
         from suite.execution.driver import drive
         from suite.execution.plan import ExecutionPlan, Hooks
 
@@ -127,7 +127,7 @@ class Batch:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
         takes = _takes(left, data) if resources.gpus_per_trial else {}
-        reach.refuse(resources)
+        check(resources)
         queue, ended, failed = Queue(left), 0, 0
         recorder = Recorder(
             lambda item: self.record(*item),
@@ -150,8 +150,15 @@ class Batch:
                 f"about {pace * (len(left) - ended):.0f} s left"
             )
 
+        def died(request: TrialRequest, outcome: TrialResult, again: bool) -> None:
+            nonlocal failed
+            say(f"{queue.jobs[request.trial_id].name}: {outcome.error.splitlines()[0][:200]}")
+            if not again:
+                queue.end(request.trial_id)
+                failed += 1
+
         control = Control(self.folder)
-        hooks = Hooks(asked=lambda request, new: None, ended=take, control=control)
+        hooks = Hooks(lambda request, new: None, take, control, died)
         checkpoints = str(self.folder.resolve() / "checkpoints")
         probes = {workload(job.spec): job.spec for job in left}
         gpu: dict[str, Any] = {"takes": takes, "probes": probes}

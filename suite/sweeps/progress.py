@@ -24,11 +24,13 @@ AROUND = 10
 class Progress:
     """A display of the snapshot that `look` takes, drawn again and again from a thread of its own.
 
-    `waiting` says what the sweep waits for, and `unrecorded` is how many records are still to be written.
+    `waiting` says what the sweep waits for, `cluster` what its trials wait for, and `unrecorded` is how many records are
+    still to be written.
     """
 
     def __init__(self, look: Callable[[], Snapshot]) -> None:
         self.look, self.waiting, self.unrecorded = look, "", 0
+        self.cluster = ""
         first = look()
         self.name = first.name
         self._said = _over(first)
@@ -93,7 +95,8 @@ class Progress:
         counts = seen.counts
         states = ", ".join(f"{counts[s]} {s}" for s in ENDINGS if counts[s])
         text = f"{seen.name}: {seen.done}/{seen.planned} trials ({states or 'starting'})"
-        text += f", {counts['running']} running"
+        waits = self.cluster and not counts["running"]
+        text += f", {self.cluster}" if waits else f", {counts['running']} running"
         if (processes := seen.processes) < counts["running"]:
             text += f" in {processes} process{'es' * (processes > 1)}"
         text += f", {60 * (seen.per_second or 0):.0f} trials/min"

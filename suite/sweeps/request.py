@@ -81,24 +81,21 @@ class SweepRequest:
         """Run it, within so many minutes if they are given, and say what a person should know of it; raises as
         `open` and `Sweep.run` do.
         """
-        from suite.execution import reach
-        from suite.execution.cluster import ahead
+        from suite.execution.cluster import check
         from suite.execution.estimate import Estimates
         from suite.execution.resources import local_slots
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
-        with ahead(resources) as start:
 
-            def begin(sweep: Sweep) -> None:
-                Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
-                reach.refuse(resources)
-                start()
+        def begin(sweep: Sweep) -> None:
+            Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
+            check(resources)
 
-            sweep = self.open(begin)
-            notes = self.differences(sweep.study) if self.resume else []
-            for note in [*notes, *sweep.search.warnings]:
-                say(note)
-            result = sweep.run(resources, deadline)
+        sweep = self.open(begin)
+        notes = self.differences(sweep.study) if self.resume else []
+        for note in [*notes, *sweep.search.warnings]:
+            say(note)
+        result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
             say(note)
         return result

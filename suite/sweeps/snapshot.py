@@ -67,7 +67,7 @@ def snapshot(
         requested=len(state.requested),
         ended=len(state.ended),
         recorded=len(state.recorded),
-        attempts_died=sum(map(len, state.deaths.values())),
+        attempts_died=state.kills + sum(map(len, state.deaths.values())),
         spent=round(state.seconds, 3),
         trials=int(begun.study["trials"]),
         seeds=seeds,

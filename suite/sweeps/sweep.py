@@ -53,7 +53,7 @@ class Sweep:
     """One sweep, opened: the journal locked and replayed, no trial started yet.
 
     `begin` is called with a new sweep whose form and data are sound, before anything is written. It may
-    refuse it, or start what takes time beside the rest (`suite.execution.cluster.ahead`).
+    refuse it.
 
     Raises `UserError` when the sweep exists and `resume` is not given, when entries or data are not to
     be had, or when the storage or the tracking store cannot be used.
@@ -240,6 +240,8 @@ class Sweep:
                     asked=self._requested,
                     ended=self._ended,
                     control=self.control,
+                    died=self._died,
+                    waits=self._waits,
                     reported=self._reported,
                     joined=self.running.joined,
                     chosen=self._chosen,
@@ -323,10 +325,27 @@ class Sweep:
         with self._looking:
             return snapshot(self.paths.name, self.state, self.running.now, True, "")
 
+    def _died(self, request: TrialRequest, outcome: TrialResult, again: bool) -> None:
+        """Note that a trial's process died. One that dies too often has no end, so that `--resume` has it again; until
+        then the search takes it as failed.
+        """
+        name, at = request.trial_id, outcome.last_round
+        self._note(events.Died(trial_id=name, round=at, error=outcome.error, killed=True))
+        self.live.over(request)
+        self.running.stopped(request)
+        if not again:
+            self.search.end(name, ValidationResult.of(outcome))
+        why = reason(outcome.error)[:200] or "no reason given"
+        then = "starts again" if again else "is set aside: --resume has it again"
+        self.progress.note(f"trial {name} died at round {at} and {then}: {why}")
+
+    def _waits(self, reason: str) -> None:
+        self.progress.cluster = reason
+
     def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
         """Hand a trial that died out once more, to go on from its checkpoint; return whether it is.
 
-        It is, `retries` times; attempts that died without getting further than those before count.
+        It is, `retries` times; attempts that raised without getting further than those before count.
         """
         died = [*self.state.deaths.get(request.trial_id, []), outcome.last_round]
         attempts = len(died) - died.index(max(died))
@@ -376,7 +395,8 @@ class Sweep:
         if self.study.save == "best":
             from suite.sweeps.recording.models import keep_best  # loads torch
 
-            finals = {trial_id: self.state.ended[trial_id] for trial_id in current}
+            ended = self.state.ended
+            finals = {trial_id: ended[trial_id] for trial_id in current if trial_id in ended}
             keep_best(self.store, self.search, finals, self.recording.recorded, self.paths)
 
     def _summary(self, seconds: float) -> Summary:

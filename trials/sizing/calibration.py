@@ -1,10 +1,10 @@
-"""Which execution is the fastest on the device at hand: measured on rounds of FedAvg, not assumed."""
+"""How long rounds take here, and which execution is the fastest on the device at hand: measured, not assumed."""
 
 from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from trials import algorithms, heterogeneity
 from trials.common.memory import take_part
@@ -26,6 +26,29 @@ WARM_UP, MEASURED = 1, 2
 def workload(of: Any) -> str:
     """Name what one choice is made for, of a trial or an entry: all trials with this data set, model, level and precision."""
     return f"{of.scenario} · {of.settings.dtype}"
+
+
+class Pace(NamedTuple):
+    """Client steps of a round, seconds of a round, seconds of an evaluation."""
+
+    steps: float
+    round: float
+    evaluation: float
+
+
+def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1) -> Pace:
+    """Run a few rounds of a trial here; return its pace in those that were not disturbed."""
+    few = {"rounds": WARM_UP + MEASURED, "eval_every": 1}
+    short = spec.model_copy(update={"settings": spec.settings.model_copy(update=few)})
+    simulation = simulate(short, data, device, threads)
+    *_, last = simulation.evaluations()
+    # A configuration may diverge at once.
+    timed = simulation.history[1 + WARM_UP :] or [last]
+    return Pace(
+        last["client_steps"] / last["round"],
+        min(entry["round_seconds"] for entry in timed),
+        min(entry["evaluation_seconds"] for entry in timed),
+    )
 
 
 def fastest(

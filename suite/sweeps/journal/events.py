@@ -92,12 +92,13 @@ class Ended(_Event):
 
 
 class Died(_Event):
-    """An attempt at a trial died at a round; it is started again."""
+    """An attempt at a trial died at a round; it is started again. `killed`: its code raised nothing."""
 
     event: Literal["died"] = "died"
     trial_id: str
     round: int
     error: str
+    killed: bool = False
 
 
 class Recorded(_Event):
@@ -109,7 +110,7 @@ class Recorded(_Event):
 
 
 class Chosen(_Event):
-    """How scenarios are computed, as it was measured; `suite.execution.autotune`."""
+    """How scenarios are computed, as it was measured; `suite.execution.gpus.choose`."""
 
     event: Literal["chosen"] = "chosen"
     executions: Mapping[str, str]
@@ -203,6 +204,7 @@ class SweepState:
     ended: dict[str, TrialResult] = field(default_factory=dict)
     test_scores: dict[str, float] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
+    kills: int = 0
     recorded: dict[str, str] = field(default_factory=dict)
     executions: dict[str, str] = field(default_factory=dict)
 
@@ -271,7 +273,10 @@ class SweepState:
                 self._end(event)
             case Died():
                 self._must_be_open(event.trial_id)
-                self.deaths.setdefault(event.trial_id, []).append(event.round)
+                if event.killed:
+                    self.kills += 1
+                else:
+                    self.deaths.setdefault(event.trial_id, []).append(event.round)
                 self._fail(event.trial_id, f"died at round {event.round}", reason(event.error))
             case Recorded():
                 if event.trial_id not in self.ended:

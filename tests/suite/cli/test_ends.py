@@ -38,16 +38,16 @@ def test_ray_that_does_not_start_in_time_is_started_again(capsys: pytest.Capture
         patch.object(cluster.ray, "init", side_effect=[LATE, LATE, None]) as init,
         patch.object(cluster.ray, "shutdown"),
     ):
-        cluster._start(cluster.Resources())
+        cluster.start(cluster.Resources())
     assert init.call_count == 3
     late = "Ray did not start (The current node timed out during startup.), attempt {} of 3; trying again"
-    assert capsys.readouterr().err.splitlines() == [late.format(1), late.format(2)]
+    assert capsys.readouterr().err.splitlines() == ["starting Ray", late.format(1), late.format(2)]
     with (
         patch.object(cluster.ray, "init", side_effect=LATE),
         patch.object(cluster.ray, "shutdown"),
         pytest.raises(UserError, match="Ray did not start on this machine, 3 times in a row: "),
     ):
-        cluster._start(cluster.Resources())
+        cluster.start(cluster.Resources())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""Ray Tune, driven through its public interfaces: a Tune trial is a process that runs a pack of our trials.
+
+The searcher hands packs out, the stopper stops those that are behind, and the callback alone takes what they say, which
+journals and then tells the search. All of them only ask `Dispatch`, which raises nothing.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import cloudpickle, tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import Searcher
+
+from suite.console import say
+from suite.execution.dispatch import Dispatch
+from trials.common import plugins
+from trials.run.trainable import REPORTS, FederatedTrial
+from trials.run.trial_config import packed
+
+PENDING = 16
+"""Packs that may wait for a place in the cluster, where fewer run at once: nodes that join are used."""
+
+
+class Asking:
+    """What Tune asks. Tune pickles it when an experiment starts, and nothing is ever restored from that."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__()
+        self.dispatch = dispatch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class PackSearcher(Asking, Searcher):
+    """Hands packs out. It takes no results: Tune does not tell a searcher the last one."""
+
+    def suggest(self, trial_id: str) -> dict[str, str] | str | None:
+        """Return the next pack, None where it has to wait, and the end when all has ended: Tune never asks again."""
+        if self.dispatch.over:
+            return str(Searcher.FINISHED)
+        configs = self.dispatch.next(trial_id)
+        return packed(configs) if configs else None
+
+    def on_trial_complete(self, trial_id: str, *result: Any, **more: Any) -> None:
+        """Do nothing."""
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str) -> None:
+        """Do nothing."""
+
+
+class PackStopper(Asking, tune.Stopper):
+    """Stops a trial that is behind, which is alone in its pack, and everything when all is to end."""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Return whether the trial is behind."""
+        return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
+
+    def stop_all(self) -> bool:
+        """Return whether to end everything."""
+        return self.dispatch.control.ends_now
+
+
+class PackCallback(Asking, tune.Callback):
+    """Takes what packs say and how they end. Where all is stopped, Tune says nothing of them."""
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Look whether anything runs."""
+        self.dispatch.look()
+
+    def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
+        """Note that a pack runs."""
+        self.dispatch.began(trial.trial_id)
+
+    def on_trial_result(
+        self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Take the reports out of the result, which Tune would keep."""
+        self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
+        """Note that a pack is over."""
+        self.dispatch.stopped(trial.trial_id)
+
+    def on_trial_error(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
+        """Tell an exception, which is of the code, from the death of a process."""
+        try:  # what Tune has written of it
+            error = cloudpickle.loads(Path(str(trial.pickled_error_file)).read_bytes())
+        except Exception:
+            error = RuntimeError("no reason is known")
+        if isinstance(error, ray.exceptions.RayTaskError):
+            self.dispatch.failed(trial.trial_id, str(error))
+        else:
+            self.dispatch.died(trial.trial_id, str(error).strip())
+
+
+class InOrder(FIFOScheduler):
+    """Lets Tune start trials in the order they came; its own choice scans all of them each step."""
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Return none."""
+        return None
+
+
+def run(dispatch: Dispatch, shared: Mapping[str, Any]) -> None:
+    """Run all that is handed out on the cluster that is connected; `shared` are the data sets in Ray's object store."""
+    while not dispatch.over:
+        try:
+            _tuner(dispatch, shared).fit()
+            return
+        except (tune.TuneError, RuntimeError) as error:
+            # Tune, which takes the death of an actor, ends for a process that was killed for memory.
+            killed = [e for e in _causes(error) if isinstance(e, ray.exceptions.OutOfMemoryError)]
+            if not killed:
+                raise
+            reason = f"Ray killed it: {str(killed[0]).splitlines()[0]}"
+            say(f"{reason}; what ran there and beside it starts again")
+            for process in list(dispatch.packs):
+                dispatch.died(process, reason)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
+    plan = dispatch.plan
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(dispatch.slots, PENDING))
+    trainable = tune.with_parameters(
+        FederatedTrial, datasets=shared, sources=plugins.sources(plan.source.code)
+    )
+    return tune.Tuner(
+        trainable,
+        tune_config=tune.TuneConfig(
+            search_alg=PackSearcher(dispatch),
+            scheduler=InOrder(),
+            num_samples=-1,
+            reuse_actors=True,
+            trial_name_creator=_name,
+            trial_dirname_creator=_name,
+        ),
+        run_config=tune.RunConfig(
+            name=time.strftime("%Y%m%d-%H%M%S"),
+            storage_path=str(plan.folder.resolve()),
+            callbacks=[PackCallback(dispatch)],
+            stop=PackStopper(dispatch),
+            verbose=0,
+            progress_reporter=tune.CLIReporter(),  # a notebook's own would clear the output
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
+
+
+def _name(trial: Trial) -> str:
+    return str(trial.trial_id)
