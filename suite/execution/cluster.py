@@ -12,6 +12,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import reports
 import search_spaces
@@ -28,23 +30,26 @@ from suite.console import say
 from suite.environment import default, kept
 from suite.execution.ray_internals import SameImports, read_authentication_again
 from suite.execution.resources import Resources
+from suite.execution.stop_signal import Control, HaltedError
 from trials.common import device
 from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
 
-REFRESH_SECONDS = 5.0
-"""How often the nodes of a running cluster are counted."""
-CALL_SECONDS = 5.0
-"""How long a cluster's host may take to take a call."""
+REFRESH_SECONDS, CALL_SECONDS, LOOK_SECONDS = 5.0, 5.0, 120.0
+"""How often the nodes of a running cluster are counted; how long its host may take to take a call, and a node to say what
+GPUs it has, for which a worker starts and imports torch.
+"""
+NEEDED = ("gcs_server", "raylet")
+WATCH_SECONDS, GRACE_SECONDS = 0.5, 8.0
+"""How often these processes of a cluster of one's own are looked at, and how long a sweep has to end in order once one is
+dead: Ray's calls may never return.
+"""
 TOKEN = secrets.token_hex(32)
 """What a cluster of this process's own requests for all who call it; Ray reads it once per process."""
 STARTS = 3
 """How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
 SHORT = 24
 """Bytes of a path below which Ray's sockets have names that the system takes: 107 bytes at most."""
-UNITS = ("CPU", "GPU")
-KIND = "accelerator_type:"
-"""Before the kind of a GPU, in Ray's names of resources."""
 WORKERS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -55,11 +60,9 @@ _TUNE = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
 }
+TROUBLE = (ray.exceptions.RayError, OSError)
+"""What Ray raises where it does not start, or cannot be joined."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-
-
-class NotStartedError(UserError):
-    """Ray did not start on this machine, however often it was tried."""
 
 
 class Cluster:
@@ -74,12 +77,10 @@ class Cluster:
 
     @property
     def hardware(self) -> str:
-        """What its nodes have, in words: `2 nodes, 64 CPUs, 8 GPUs (H100)`."""
-        there, count = ray.cluster_resources(), len(nodes())
-        kinds = ", ".join(sorted(k.removeprefix(KIND) for k in there if k.startswith(KIND)))
-        amounts = {"node": count if count > 1 else 0} | {k: int(there.get(k, 0)) for k in UNITS}
-        words = [f"{n} {name}{'s' * (n != 1)}" for name, n in amounts.items() if n]
-        return ", ".join(words) + (f" ({kinds})" if kinds else "")
+        """What its nodes have, in words: `2 nodes, 64 CPUs, 8 GPUs`."""
+        amounts = {"node": len(nodes()), **ray.cluster_resources()}
+        counts = {name: int(amounts.get(name, 0)) for name in ("node", "CPU", "GPU")}
+        return ", ".join(f"{n} {name}{'s' * (n > 1)}" for name, n in counts.items() if n)
 
     def slots(self, memory: int = 0) -> int:
         """Return how many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
@@ -95,9 +96,11 @@ class Cluster:
         return max(1, self._slots)
 
     def refuse(self, memory: Mapping[str, int]) -> None:
-        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node, unless the person
-        says by `max_concurrent` how many there will be: nodes may join.
+        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node, unless `max_concurrent`
+        says how many there will be, since nodes may join; and where torch cannot use a node's GPU.
         """
+        if self.resources.gpus_per_trial:
+            _look_at_gpus()
         if self.shared and self.resources.max_concurrent is not None:
             return
         for name, wanted in memory.items():
@@ -106,26 +109,42 @@ class Cluster:
                 have = "; ".join(sorted({_shown(node, need) for node in nodes()}))
                 raise UserError(
                     f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and the nodes have "
-                    f"{have}. Memory is an estimate: --set memory_per_trial=GB sets it; on a cluster that starts "
-                    "nodes by itself, --set max_concurrent=N says how many trials there will be at once"
+                    f"{have}. Memory is an estimate (--set memory_per_trial=GB); where nodes start by themselves, "
+                    "--set max_concurrent=N says how many trials there will be at once"
                 )
 
     def waits(self) -> str:
         """Return what keeps trials from running on a cluster that others use too, and what would help; "" where
         there is room for them.
         """
-        free, there, need = (
-            ray.available_resources(),
-            ray.cluster_resources(),
-            self.resources.need(0),
-        )
-        for unit, amount in need.items():
-            if free.get(unit, 0.0) < amount:
-                return (
-                    f"waiting for {unit}s that other work holds: {free.get(unit, 0):g} of {there.get(unit, 0):g} are "
-                    f"free, and a trial takes {amount:g} (--set {unit.lower()}s_per_trial=...)"
-                )
+        there, free = ray.cluster_resources(), ray.available_resources()
+        for unit, amount in self.resources.need(0).items():
+            have, left = there.get(unit, 0.0), free.get(unit, 0.0)
+            if left < amount:
+                whose = "that other work holds" if have >= amount else "that no node has yet"
+                key = f"--set {unit.lower()}s_per_trial=..."
+                return f"waiting for {unit}s {whose} ({left:g} of {have:g} free, {amount:g} a trial: {key})"
         return ""
+
+
+def _look_at_gpus() -> None:
+    """Raise `UserError` where torch on a node that has a GPU by Ray's count cannot use it: trials would start there
+    and fail.
+    """
+    task, hosts = ray.remote(num_cpus=0, max_retries=0)(device.look), {}
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("GPU"):
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            hosts[task.options(scheduling_strategy=there).remote()] = node["NodeManagerHostname"]
+    for answer, host in hosts.items():
+        try:
+            reason, _ = ray.get(answer, timeout=LOOK_SECONDS)
+        except ray.exceptions.RayError as error:
+            reason = _reason(error)
+        if reason:
+            raise UserError(
+                f"node {host} has a GPU, but trials cannot use it: {reason}. Nothing was started"
+            )
 
 
 def nodes() -> list[dict[str, float]]:
@@ -152,9 +171,8 @@ def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:
 
 
 def check(resources: Resources) -> None:
-    """Raise `UserError` where this process cannot join the cluster, since it uses another already or nobody
-    answers at the address, or trials need a GPU and this machine, on which a cluster is to be started, has
-    none. It is asked before Ray, a store or a folder is begun.
+    """Raise `UserError` where this process cannot join the cluster, or has no GPU for trials that need one: before Ray, a
+    store or a folder is begun.
     """
     if resources.joins:
         if ray.is_initialized():
@@ -172,16 +190,14 @@ def check(resources: Resources) -> None:
 
 
 def address_of(address: str) -> str:
-    """Return the address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last on
-    this machine. Another sweep's own cluster, which Ray would take as well, is never meant.
-
-    Raises `UserError` where there is none.
+    """Return the address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last on this
+    machine, and never another sweep's own, which Ray would take as well. Raises `UserError` where there is none.
     """
     if address != "auto":
         return address
     folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
-    started = Path(folder, "ray", "ray_current_cluster")
     with suppress(OSError):
+        started = Path(folder, "ray", "ray_current_cluster")
         address = os.environ.get("RAY_ADDRESS") or started.read_text().strip()
     if address == "auto":
         raise UserError(
@@ -210,19 +226,16 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     uses Ray already, as a notebook may, that is the cluster, and it stays when this ends.
 
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
-    sent along. Raises `UserError` when nobody answers at the address, `NotStartedError` when Ray does not
-    start here.
+    sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
-    if ray.is_initialized() and not resources.joins:
-        with _set():
-            yield Cluster(resources)
-        return
-    with authenticated(None if resources.joins else TOKEN), ExitStack() as stack:
+    with ExitStack() as stack:
         dashboard = ""
         if resources.joins:
+            stack.enter_context(authenticated(None))
             dashboard = _join(resources)
             stack.callback(_stop)
-        else:
+        elif not ray.is_initialized():
+            stack.enter_context(authenticated(TOKEN))
             stack.callback(_stop, start(resources))
         stack.enter_context(_set())
         yield Cluster(resources, dashboard)
@@ -238,31 +251,20 @@ def start(resources: Resources) -> Path:
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
     folder = _folder()
     os.environ["RAY_TMPDIR"] = str(folder)
+    options = {"num_cpus": math.ceil(max(usable_cpus(), wanted)), "include_dashboard": False}
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init(
-                "local",
-                num_cpus=math.ceil(max(usable_cpus(), wanted)),
-                include_dashboard=False,
-                configure_logging=True,
-                job_config=SameImports(),
-                **_QUIET,
-            )
-            break
+            ray.init("local", job_config=SameImports(), **options, **_QUIET)
+            return folder
         except Exception as error:
             ray.shutdown()
             # Ray says that it ran out of time with a bare Exception.
-            late = type(error) is Exception or isinstance(error, ray.exceptions.RayError | OSError)
-            if not late:
+            if type(error) is not Exception and not isinstance(error, TROUBLE):
                 raise
             reason = _reason(error)
-            if attempt == STARTS:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise NotStartedError(
-                    f"Ray did not start on this machine, {STARTS} times in a row: {reason}"
-                ) from error
-            say(f"Ray did not start ({reason}), attempt {attempt} of {STARTS}; trying again")
-    return folder
+            say(f"Ray did not start ({reason}), attempt {attempt} of {STARTS}")
+    _stop(folder)
+    raise UserError(f"Ray did not start on this machine, {STARTS} times in a row: {reason}")
 
 
 def _folder() -> Path:
@@ -270,9 +272,7 @@ def _folder() -> Path:
     for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
             return Path(tempfile.mkdtemp(prefix="suite-", dir=place))
-    raise UserError(
-        f"Ray needs a folder whose path has at most {SHORT} bytes: set RAY_TMPDIR to one"
-    )
+    raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")
 
 
 def _join(resources: Resources) -> str:
@@ -286,7 +286,7 @@ def _join(resources: Resources) -> str:
     imports = {} if address.startswith("ray://") else {"job_config": SameImports()}
     try:
         context = ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
-    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
+    except (*TROUBLE, RuntimeError, ValueError) as error:
         raise UserError(
             f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is {mode}, and "
             "must be as where the cluster was started)"
@@ -313,6 +313,56 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
+def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
+    """Connect a cluster, and halt what `control` ends when the cluster is this process's own and dies: Ray ends a process
+    that uses it, in its words or in none, within seconds after a raylet and within a minute after a gcs_server.
+    """
+    ends, ended = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not ends.wait(WATCH_SECONDS):
+            if dead := [name for pid, name in processes.items() if _is_dead(pid)]:
+                halted = HaltedError(
+                    f"Ray's process {dead[0]} has died on this machine, and with it all that it ran"
+                )
+                control.halt(str(halted))
+                if not ended.wait(GRACE_SECONDS):
+                    say(f"halted: {halted}. {halted.remedy}")
+                    os._exit(3)
+                return
+
+    try:
+        with connect(resources) as cluster:
+            processes = _children()
+            threading.Thread(target=look, daemon=True, name="lifeline").start()
+            try:
+                yield cluster
+            finally:
+                ends.set()  # from here on they end as they should
+    finally:
+        ended.set()
+
+
+def _children() -> dict[int, str]:
+    """Return the names of the needed processes that this one has started, by number; none where there is no /proc."""
+    children = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # one that ends meanwhile
+            number, _, rest = path.read_text(errors="replace").partition(" (")
+            name, _, fields = rest.rpartition(") ")
+            if name in NEEDED and int(fields.split()[1]) == os.getpid():
+                children[int(number)] = name
+    return children
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+@contextmanager
 def authenticated(token: str | None) -> Iterator[None]:
     """Set how Ray authenticates while it is used: with a `token`, for a cluster of this process's own, which asks
     all who call it for that token; without, for one that is running, with whatever token a person has for it.
@@ -323,8 +373,8 @@ def authenticated(token: str | None) -> Iterator[None]:
                 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
             elif not os.environ.get("RAY_AUTH_MODE"):
                 # Ray shows the token that a person has only where the mode says so.
-                there = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
-                there |= {path for path in [Path.home() / ".ray" / "auth_token"] if path.exists()}
+                named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+                there = named or (Path.home() / ".ray" / "auth_token").exists()
                 os.environ["RAY_AUTH_MODE"] = "token" if there else "disabled"
             default(**WORKERS, RAY_USAGE_STATS_ENABLED="0")
             read_authentication_again()

@@ -22,14 +22,11 @@ from trials.run.checkpoint import Checkpoint
 from trials.run.outcome import Status, TrialKind, shortened
 from trials.run.result import TrialResult
 from trials.run.trial_config import TrialConfig
-from trials.sizing.calibration import with_execution, workload
 
 DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
-PAUSE, LONGEST = 1.0, 60.0
+PAUSE, LONGEST = 1.0, 30.0
 """Seconds before a trial that died begins again: at first, and doubled with each death up to the longest."""
-UNBORN = 50
-"""So many processes in a row may die before they run: then none starts here at all."""
 PATIENCE = 15.0
 """Seconds in which a process begins where there is a place for it."""
 
@@ -50,14 +47,12 @@ class Trial:
 class Dispatch:
     """Hands out packs of a plan's trials to processes, and takes what becomes of each trial.
 
-    Nothing here raises: a hook that does ends the run through its control, and what it raised is the `fault`. `packs` has
-    the trials that each process has yet to end, by the name of the process.
+    No hook raises here: a halt ends the run through its control, and so does the `fault` that another exception is.
+    `packs` has the trials that each process has yet to end, by the name of the process.
     """
 
-    def __init__(
-        self, plan: ExecutionPlan, cluster: Cluster, executions: Mapping[str, str] | None = None
-    ) -> None:
-        self.plan, self.cluster, self.executions = plan, cluster, executions or {}
+    def __init__(self, plan: ExecutionPlan, cluster: Cluster) -> None:
+        self.plan, self.cluster = plan, cluster
         self.control, self.source, self.hooks = plan.hooks.control, plan.source, plan.hooks
         self.entries = {entry.id: entry for entry in plan.entries}
         self.schedulers = EntrySchedulers(plan.entries, plan.source.requests, plan.scheduler)
@@ -68,7 +63,7 @@ class Dispatch:
         self._waiting: deque[TrialRequest] = deque()
         self._resting: list[tuple[float, TrialRequest]] = []
         self._notes: set[str] = set()
-        self._unborn, self._reason, self._ran = 0, "", time.monotonic()
+        self._reason, self._ran = "", time.monotonic()
 
     @property
     def slots(self) -> int:
@@ -82,10 +77,12 @@ class Dispatch:
 
     def next(self, process: str) -> dict[str, TrialConfig]:
         """Return the configs of the pack that a process is to run, by trial id; {} when none can begin now."""
-        places = self.slots - len(self.packs)
+        places, now = self.slots - len(self.packs), time.monotonic()
         if self.control.draining or places <= 0:
             return {}
-        self._wake()
+        # Those that died come before all others, when their pause is over.
+        self._waiting.extendleft(request for due, request in self._resting if due <= now)
+        self._resting = [(due, request) for due, request in self._resting if due > now]
         self._draw(1)
         if not self._waiting:
             return {}
@@ -100,12 +97,6 @@ class Dispatch:
             trial.outcome, trial.began = TrialResult(), None
         self.packs[process] = [request.trial_id for request in pack]
         return {request.trial_id: self.config(request) for request in pack}
-
-    def _wake(self) -> None:
-        """Let trials that died wait for a place again, before all others, when their pause is over."""
-        now = time.monotonic()
-        self._waiting.extendleft(request for due, request in self._resting if due <= now)
-        self._resting = [(due, request) for due, request in self._resting if due > now]
 
     def _draw(self, most: int) -> None:
         """Let the source hand out requests until so many wait, or it has none now."""
@@ -124,9 +115,7 @@ class Dispatch:
 
     def _kind(self, request: TrialRequest) -> Hashable:
         """Return what trials have in common that share a pack."""
-        if (size := self._size(request)) == 1:
-            return request.trial_id
-        spec = self.source.spec(request)
+        spec, size = self.source.spec(request), self._size(request)
         s = spec.settings
         return size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution, s.rounds
 
@@ -140,27 +129,21 @@ class Dispatch:
         """Return how a process runs the trial."""
         plan, resources = self.plan, self.cluster.resources
         memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
-        spec = self.source.spec(request)
-        execution = spec.settings.execution or self.executions.get(workload(spec))
         return TrialConfig(
-            with_execution(spec, execution) if execution else spec,
+            self.source.spec(request),
             stops=self._stops(request),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.budget_bytes,
             members=plan.packs.get(request.entry_id, 1),
             need=resources.need(memory),
-            checkpoint=self._checkpoint(request),
+            checkpoint=f"{plan.checkpoints}/{request.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
             model=plan.model(request),
         )
 
-    def _checkpoint(self, request: TrialRequest) -> str:
-        return f"{self.plan.checkpoints}/{request.trial_id}.pt"
-
     def began(self, process: str) -> None:
         """Note that a process runs its trials now."""
-        self._unborn = 0
         for trial_id in self.packs[process]:
             trial = self._trials[trial_id]
             trial.began = self._ran = time.monotonic()
@@ -168,12 +151,11 @@ class Dispatch:
 
     def prunes(self, trial_id: str, news: TrialResult) -> bool:
         """Return whether a trial that says this is to be stopped, being behind others of its entry."""
-        if news.status != Status.RUNNING:
-            return False
-        decisions = [
-            self.schedulers.decide(trial_id, *score) for score in news.intermediates.items()
-        ]
-        return any(decisions[-1:])
+        stops = False
+        if news.status == Status.RUNNING:
+            for at, value in news.intermediates.items():
+                stops = self.schedulers.decide(trial_id, at, value)
+        return stops
 
     def reported(self, process: str, reports: Mapping[str, TrialResult]) -> None:
         """Take what is new of the trials of a process, which may be how they ended."""
@@ -185,36 +167,29 @@ class Dispatch:
                 self.packs[process].remove(trial_id)
                 self._end(trial)
 
-    def stopped(self, process: str) -> None:
-        """Take the end of a process: what still ran there was stopped early, unless all is."""
+    def stopped(self, process: str, error: str = "") -> None:
+        """Take the end of a process: what still ran there failed with the `error`, or else was stopped early."""
         for trial in self._left(process):
-            trial.outcome.status = Status.PRUNED
-            self._end(trial)
-
-    def failed(self, process: str, error: str) -> None:
-        """Take an exception that ended a process."""
-        for trial in self._left(process):
-            trial.outcome.status, trial.outcome.error = Status.FAILED, shortened(error)
+            trial.outcome.status = Status.FAILED if error else Status.PRUNED
+            trial.outcome.error = shortened(error)
             self._end(trial)
 
     def died(self, process: str, reason: str) -> None:
         """Take the death of a process: its trials begin again from their checkpoints, after a pause."""
         for trial in self._left(process):
-            outcome, deaths = trial.outcome, trial.deaths
-            if trial.began is None:
-                self._unborn += 1
-                self._rest(trial, self._unborn)
+            if trial.began is None:  # which counts for nothing
+                say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")
+                self._rest(trial, LONGEST)
                 continue
+            outcome, deaths = trial.outcome, trial.deaths
             outcome.status = Status.FAILED
             outcome.error = shortened(f"the trial's process died: {reason}")
             trial.seconds += time.monotonic() - trial.began
             deaths.append(outcome.last_round)
             in_a_row = len(deaths) - deaths.index(max(deaths))
-            if in_a_row < DEATHS:
-                self._rest(trial, in_a_row)
-            self._tell(self.hooks.died, trial.request, outcome, in_a_row < DEATHS)
-        if self._unborn >= UNBORN:
-            self.control.halt(f"no process of a trial starts, {UNBORN} times in a row: {reason}")
+            if again := in_a_row < DEATHS:
+                self._rest(trial, min(LONGEST, PAUSE * 2 ** (in_a_row - 1)))
+            self._tell(self.hooks.died, trial.request, outcome, again)
 
     def _left(self, process: str) -> Iterator[Trial]:
         """Yield the trials that a process that has ended had yet to end; they have no end where all is to end now."""
@@ -222,16 +197,15 @@ class Dispatch:
             if not self.control.ends_now:
                 yield self._trials[trial_id]
 
-    def _rest(self, trial: Trial, times: int) -> None:
-        pause = min(LONGEST, PAUSE * 2.0 ** (times - 1))
-        self._resting.append((time.monotonic() + pause, trial.request))
+    def _rest(self, trial: Trial, seconds: float) -> None:
+        self._resting.append((time.monotonic() + seconds, trial.request))
 
     def _end(self, trial: Trial) -> None:
-        request, outcome = trial.request, trial.outcome
+        request, outcome, now = trial.request, trial.outcome, time.monotonic()
         if outcome.status == Status.HALTED:
             self.control.halt(outcome.error)
             return
-        trial.seconds += time.monotonic() - (trial.began or time.monotonic())
+        trial.seconds += now - (trial.began or now)
         outcome.seconds = trial.seconds
         if outcome.model_note and outcome.model_note not in self._notes:
             self._notes.add(outcome.model_note)
@@ -239,7 +213,7 @@ class Dispatch:
         told = self._tell(self.hooks.ended, request, outcome)
         if told and outcome.status != Status.FAILED:  # one that failed may be started again
             del self._trials[request.trial_id]
-            Checkpoint(self._checkpoint(request)).delete()
+            Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
         """Say what trials wait for that were handed out, where none of them runs on a cluster that others use too."""
@@ -256,11 +230,14 @@ class Dispatch:
         """Call a hook; return whether it raised nothing."""
         try:
             hook(*what)
-        except HaltedError as halted:
-            self.control.halt(str(halted))
-        except Exception as error:
-            self.fault = self.fault or error
-            self.control.halt(repr(error))
-        else:
             return True
-        return False
+        except Exception as error:
+            if not isinstance(error, HaltedError):
+                self.fault = self.fault or error
+            self.control.halt(str(error) or repr(error))
+            return False
+
+    def raise_fault(self) -> None:
+        """Raise what a hook has raised other than a halt."""
+        if self.fault is not None:
+            raise self.fault

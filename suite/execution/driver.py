@@ -1,54 +1,57 @@
-"""Trials run: on Ray Tune, or one pack after the other in this process."""
+"""Trials run: on Ray Tune, driven through its public interfaces, or one pack after the other in this process.
 
-from collections.abc import Mapping
-from dataclasses import replace
+A Tune trial is a process that runs a pack of our trials. The searcher hands packs out, the stopper stops those that are
+behind, and the callback alone takes what they say, which journals and then tells the search. All only ask `Dispatch`.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import ray
+from ray import cloudpickle, tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import Searcher
 
 from suite.console import say
-from suite.execution import gpus, tuning
-from suite.execution.cluster import Cluster, NotStartedError
+from suite.execution.cluster import Cluster, watched
 from suite.execution.dispatch import Dispatch
-from suite.execution.lifeline import watched
 from suite.execution.plan import ExecutionPlan
 from suite.execution.resources import local_slots
-from suite.execution.stop_signal import HaltedError, interruptible
+from suite.execution.stop_signal import interruptible
+from trials.common import plugins
 from trials.federated_data import FederatedData
 from trials.run.running import RunningPack
 from trials.run.spec import TrialSpec
+from trials.run.trainable import REPORTS, FederatedTrial
 from trials.run.trial import partition_data
-from trials.sizing.calibration import workload
+from trials.run.trial_config import packed
 
 HERE = "here"
 """The name of this process."""
+PENDING = 16
+"""Packs that may wait for a place in the cluster, where fewer run at once: nodes that join are used."""
 
 
 def drive(plan: ExecutionPlan) -> None:
     """Run every trial that the plan's source still asks for, or until its control ends it.
 
-    Raises `UserError` when the cluster cannot be joined, when none of its nodes can hold a trial, or
-    torch there has no GPU for those that need one; and when Ray does not start here, unless the plan's
-    trials may run without it.
+    Raises `UserError` when the cluster cannot be joined or started, when none of its nodes can hold a trial, or torch there
+    has no GPU for those that need one.
     """
-    resources = plan.resources
-    if plan.alone and not resources.joins and local_slots(resources) == 1:
+    if plan.alone and not plan.resources.joins and local_slots(plan.resources) == 1:
         in_process(plan)
-        return
-    try:
+    else:
         _on_ray(plan)
-    except NotStartedError as error:
-        if not plan.alone:
-            raise
-        say(f"{str(error).removesuffix('.')}; going on without Ray, one run after another")
-        in_process(plan)
 
 
 def in_process(plan: ExecutionPlan) -> None:
     """Run the packs one after another in this process, with the bits that they have in others."""
-    dispatch, control = (
-        Dispatch(plan, Cluster(replace(plan.resources, max_concurrent=1))),
-        plan.hooks.control,
-    )
+    control, one = plan.hooks.control, plan.resources.model_copy(update={"max_concurrent": 1})
+    dispatch = Dispatch(plan, Cluster(one))
 
     def partition(spec: TrialSpec) -> FederatedData:
         return partition_data(spec, plan.data[spec.dataset_key], keep=True)
@@ -63,8 +66,7 @@ def in_process(plan: ExecutionPlan) -> None:
                 if any(dispatch.prunes(*report) for report in reports.items()):
                     break
             dispatch.stopped(HERE)
-    if dispatch.fault is not None:
-        raise dispatch.fault
+    dispatch.raise_fault()
 
 
 def _on_ray(plan: ExecutionPlan) -> None:
@@ -76,31 +78,144 @@ def _on_ray(plan: ExecutionPlan) -> None:
         cluster.refuse(needs or {"this list": 0})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}
-        executions: Mapping[str, str] = {}
-        if plan.resources.gpus_per_trial:
-            plan, executions = _fitted(plan, shared)
-        dispatch = Dispatch(plan, cluster, executions)
+        dispatch = Dispatch(plan, cluster)
         try:
-            tuning.run(dispatch, shared)
+            _tune(dispatch, shared)
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
-    if dispatch.fault is not None:
-        raise dispatch.fault
+    dispatch.raise_fault()
 
 
-def _fitted(
-    plan: ExecutionPlan, shared: Mapping[str, ray.ObjectRef]
-) -> tuple[ExecutionPlan, Mapping[str, str]]:
-    """Return the plan with packs that the cluster's GPUs hold, and how each scenario is computed on them."""
-    cards, control = gpus.look(), plan.hooks.control
-    gpus.refuse(cards, plan.takes, plan.resources)
-    takes = {entry.id: plan.takes[entry.name] for entry in plan.entries}
-    plan = replace(plan, packs=gpus.limited(cards, plan.packs, takes, plan.resources))
-    left = {name: spec for name, spec in plan.probes.items() if name not in plan.executions}
-    packs = {workload(entry): plan.packs.get(entry.id, 1) for entry in plan.entries}
-    chosen = gpus.choose(left, shared, plan.resources, packs, lambda: control.draining)
-    try:
-        plan.hooks.chosen(chosen)
-    except HaltedError as halted:
-        control.halt(str(halted))
-    return plan, {**plan.executions, **chosen}
+class Asking:
+    """What Tune asks. Tune pickles it when an experiment starts, and nothing is ever restored from that."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__()
+        self.dispatch = dispatch
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class PackSearcher(Asking, Searcher):
+    """Hands packs out. It takes no results: Tune does not tell a searcher the last one."""
+
+    def suggest(self, trial_id: str) -> dict[str, str] | str | None:
+        """Return the next pack, None where it has to wait, and the end when all has ended: Tune never asks again."""
+        if self.dispatch.over:
+            return str(Searcher.FINISHED)
+        configs = self.dispatch.next(trial_id)
+        return packed(configs) if configs else None
+
+    def on_trial_complete(self, trial_id: str, *result: Any, **more: Any) -> None:
+        """Do nothing."""
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str) -> None:
+        """Do nothing."""
+
+
+class PackStopper(Asking, tune.Stopper):
+    """Stops a trial that is behind, which is alone in its pack, and everything when all is to end."""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Return whether the trial is behind."""
+        return any(self.dispatch.prunes(*report) for report in result[REPORTS].items())
+
+    def stop_all(self) -> bool:
+        """Return whether to end everything."""
+        return self.dispatch.control.ends_now
+
+
+class PackCallback(Asking, tune.Callback):
+    """Takes what packs say and how they end. Where all is stopped, Tune says nothing of them."""
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Look whether anything runs."""
+        self.dispatch.look()
+
+    def on_trial_start(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
+        """Note that a pack runs."""
+        self.dispatch.began(trial.trial_id)
+
+    def on_trial_result(
+        self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Take the reports out of the result, which Tune would keep."""
+        self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
+        """Note that a pack is over."""
+        self.dispatch.stopped(trial.trial_id)
+
+    def on_trial_error(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
+        """Tell an exception, which is of the code, from the death of a process."""
+        try:  # what Tune has written of it
+            error = cloudpickle.loads(Path(str(trial.pickled_error_file)).read_bytes())
+        except Exception:
+            error = RuntimeError("no reason is known")
+        of_code = isinstance(error, ray.exceptions.RayTaskError)
+        take = self.dispatch.stopped if of_code else self.dispatch.died
+        take(trial.trial_id, str(error).strip())
+
+
+class InOrder(FIFOScheduler):
+    """Lets Tune start trials in the order they came; its own choice scans all of them each step."""
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        """Return none."""
+        return None
+
+
+def _tune(dispatch: Dispatch, shared: Mapping[str, Any]) -> None:
+    """Run all that is handed out on the cluster that is connected; `shared` are the data sets in Ray's object store."""
+    while not dispatch.over:
+        try:
+            _tuner(dispatch, shared).fit()
+            return
+        except (tune.TuneError, RuntimeError) as error:
+            # Tune, which takes the death of an actor, ends for a process that was killed for memory.
+            killed = [e for e in _causes(error) if isinstance(e, ray.exceptions.OutOfMemoryError)]
+            if not killed:
+                raise
+            reason = f"Ray killed it: {str(killed[0]).splitlines()[0]}"
+            say(f"{reason}; what ran there and beside it starts again")
+            for process in list(dispatch.packs):
+                dispatch.died(process, reason)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
+    plan = dispatch.plan
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(dispatch.slots, PENDING))
+    trainable = tune.with_parameters(
+        FederatedTrial, datasets=shared, sources=plugins.sources(plan.source.code)
+    )
+    return tune.Tuner(
+        trainable,
+        tune_config=tune.TuneConfig(
+            search_alg=PackSearcher(dispatch),
+            scheduler=InOrder(),
+            num_samples=-1,
+            reuse_actors=True,
+            trial_name_creator=_name,
+            trial_dirname_creator=_name,
+        ),
+        run_config=tune.RunConfig(
+            name=time.strftime("%Y%m%d-%H%M%S"),
+            storage_path=str(plan.folder.resolve()),
+            callbacks=[PackCallback(dispatch)],
+            stop=PackStopper(dispatch),
+            verbose=0,
+            progress_reporter=tune.CLIReporter(),  # a notebook's own would clear the output
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+        ),
+    )
+
+
+def _name(trial: Trial) -> str:
+    return str(trial.trial_id)

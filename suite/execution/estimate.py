@@ -14,7 +14,7 @@ from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, partition_data
-from trials.sizing.calibration import pace, workload
+from trials.sizing.calibration import pace
 from trials.sizing.footprint import Footprint, footprint
 from trials.sizing.packing import own_bytes, pack_size
 
@@ -41,11 +41,6 @@ class Estimates:
         self.device = "cuda" if resources.gpus_per_trial else "cpu"
         self._sizes: dict[str, Size] = {}
 
-    def refuse(self, entries: Iterable[Entry]) -> None:
-        """Raise `UserError` where no trial of an entry will ever fit."""
-        for entry in entries:
-            self.size(entry)
-
     def size(self, entry: Entry) -> Size:
         """Return the size of a trial of the entry; its memory is `memory_per_trial` where that is given."""
         if entry.id not in self._sizes:
@@ -58,20 +53,15 @@ class Estimates:
                 pack = pack_size(spec, data, model, self.device, takes)
             if resources.trial_bytes is not None:
                 takes = replace(takes, memory=resources.trial_bytes)
-            self._refuse(entry, takes)
+            here = self.device == "cpu" and not resources.joins
+            if here and takes.memory > (there := machine_memory()):
+                raise UserError(
+                    f"this machine can never hold a trial of {entry.name}: it takes {takes.memory / 1e9:,.1f} GB, "
+                    f"and there are {there / 1e9:,.1f} GB. Memory is an estimate, unless --set memory_per_trial=GB "
+                    "says it"
+                )
             self._sizes[entry.id] = Size(takes, pack)
         return self._sizes[entry.id]
-
-    def _refuse(self, entry: Entry, takes: Footprint) -> None:
-        there = machine_memory()
-        if self.device == "cpu" and not self.resources.joins and takes.memory > there:
-            about, whose = "about ", "Memory is an estimate: --set memory_per_trial=GB sets it"
-            if self.resources.trial_bytes is not None:
-                about, whose = "", "So says memory_per_trial"
-            raise UserError(
-                f"this machine can never hold a trial of {entry.name}: it takes "
-                f"{about}{takes.memory / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB. {whose}"
-            )
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Return the bytes of a trial of each entry, or of its pack, by the entry's id."""
@@ -85,14 +75,6 @@ class Estimates:
     def packs(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Return how many trials of each entry may share a pack, by the entry's id."""
         return {entry.id: self.size(entry).pack for entry in entries}
-
-    def takes(self, entries: Iterable[Entry]) -> dict[str, Footprint]:
-        """Return what a trial of each entry takes, by the entry's name."""
-        return {entry.name: self.size(entry).footprint for entry in entries}
-
-    def probes(self, entries: Iterable[Entry]) -> dict[str, TrialSpec]:
-        """Return a trial of each scenario, in which its execution is measured."""
-        return {workload(spec): spec for spec in map(self._default, entries)}
 
     def entry(self, entry: Entry, calibrate: bool) -> dict[str, Any]:
         """Return what the whole entry takes: every trial at full rounds, so that early stopping can only spare some.

@@ -12,14 +12,12 @@ from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
-from trials.sizing.footprint import Footprint
 
 
 class TrialSource(Protocol):
-    """What hands out trials: a sweep's search, a fixed list of runs."""
+    """What hands out trials: a sweep's search, a fixed list of runs. `requests` are all that were handed out, by id."""
 
     requests: dict[str, TrialRequest]
-    """All that were handed out, by id."""
 
     def next(self) -> tuple[TrialRequest, bool] | None:
         """Return the next trial and whether it is new; None when there is none now."""
@@ -38,14 +36,13 @@ class TrialSource(Protocol):
 
 @dataclass
 class Hooks:
-    """What the driver calls when a trial is handed out (is it new?), has ended, or has lost its process, and when the
-    executions of scenarios are chosen. All may raise `HaltedError`, which ends the run, as `control` does.
+    """What the driver calls when a trial is handed out (is it new?), has ended, or has lost its process. All may raise
+    `HaltedError`, which ends the run, as `control` does.
 
     A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too
-    often does not, and has no end: whoever resumes the run has it again. `reported` is called whenever a trial has
-    said more, `joined` with the address of Ray's dashboard ("": it has none) and what the cluster has, in words,
-    `began` when a trial runs, with the name of its process, which a pack shares, `waits` with what all trials wait for ("":
-    for nothing any more).
+    often has no end, so that whoever resumes the run has it again. `joined` is called with the address of Ray's dashboard
+    ("": it has none) and what the cluster has, in words, `began` with the name of a trial's process, which a pack shares,
+    `reported` whenever a trial has said more, `waits` with what all trials wait for ("": for nothing any more).
     """
 
     asked: Callable[[TrialRequest, bool], None]
@@ -54,7 +51,6 @@ class Hooks:
     died: Callable[[TrialRequest, TrialResult, bool], None] = lambda request, outcome, again: None
     reported: Callable[[TrialRequest, TrialResult], None] = lambda request, outcome: None
     joined: Callable[[str, str], None] = lambda dashboard, hardware: None
-    chosen: Callable[[Mapping[str, str]], None] = lambda executions: None
     began: Callable[[TrialRequest, str], None] = lambda request, process: None
     waits: Callable[[str], None] = lambda reason: None
 
@@ -65,11 +61,9 @@ class ExecutionPlan:
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
-    trials of `entries`; `ended` are those that are over. `memory` estimates the bytes of a trial of each entry, `takes` its
-    footprint on a GPU, by the entry's name. `packs` is the largest number of trials that begin together in a process, by the
-    entry's id (default: one). On a GPU `executions` are those chosen so far, by scenario, and `probes` has a trial of each.
-    `model` is where a trial writes its final models, None if they are not kept. `alone`: trials may run in this
-    process, where only one runs at a time or Ray does not start.
+    trials of `entries`; `ended` are those that are over. By the entry's id, `memory` estimates the bytes of a trial, and
+    `packs` is the largest number that begin together in a process (default: one). `model` is where a trial writes its
+    final models, None if they are not kept. `alone`: trials may run in this process, where only one runs at a time.
     """
 
     source: TrialSource
@@ -82,9 +76,6 @@ class ExecutionPlan:
     scheduler: str = "none"
     ended: Mapping[str, TrialResult] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
-    takes: Mapping[str, Footprint] = field(default_factory=dict)
-    model: Callable[[TrialRequest], str | None] = lambda request: None
-    executions: Mapping[str, str] = field(default_factory=dict)
-    probes: Mapping[str, TrialSpec] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
+    model: Callable[[TrialRequest], str | None] = lambda request: None
     alone: bool = False

@@ -17,18 +17,13 @@ from suite.search.trial import TrialRequest
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Record, Store
-from trials.datasets.base import Dataset
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
-from trials.run.trial import fit_model, load_dataset, partition_data
-from trials.sizing.calibration import workload
-from trials.sizing.footprint import Footprint, footprint
+from trials.run.trial import load_dataset
 
 EXPERIMENT = "reproduce"
 """The MLflow experiment of the runs, and their folder in the storage."""
-FEW = 50
-"""So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that takes nothing."""
 
@@ -126,7 +121,6 @@ class Batch:
         for job in left:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
-        takes = _takes(left, data) if resources.gpus_per_trial else {}
         check(resources)
         queue, ended, failed = Queue(left), 0, 0
         recorder = Recorder(
@@ -160,12 +154,8 @@ class Batch:
         control = Control(self.folder)
         hooks = Hooks(lambda request, new: None, take, control, died)
         checkpoints = str(self.folder.resolve() / "checkpoints")
-        probes = {workload(job.spec): job.spec for job in left}
-        gpu: dict[str, Any] = {"takes": takes, "probes": probes}
-        few = len(left) <= FEW and not resources.gpus_per_trial
-        drive(
-            ExecutionPlan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu)
-        )
+        alone = not resources.gpus_per_trial
+        drive(ExecutionPlan(queue, data, resources, hooks, self.folder, checkpoints, alone=alone))
         written = recorder.close(RECORD_SECONDS)
         if control.fault or not written:
             fault = control.fault or f"{self.store.uri} did not take all records"
@@ -173,16 +163,3 @@ class Batch:
                 fault, "The same command runs what is not recorded, once that is mended."
             )
         return failed, bool(control.ending)
-
-
-def _takes(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, Footprint]:
-    """What each job takes of a GPU, by its name; raises `UserError` for a job whose
-    execution is for CPUs only.
-    """
-    found = {}
-    for job in jobs:
-        dataset = loaded[job.spec.dataset_key]
-        partitioned = partition_data(job.spec, dataset, keep=True)
-        model = fit_model(job.spec, dataset, "cuda")
-        found[job.name] = footprint(job.spec, partitioned, model, "cuda")
-    return found

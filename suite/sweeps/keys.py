@@ -1,7 +1,6 @@
 """What a person changes of a study, by the keys that `--set` and `suite.sweep` take."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -82,7 +81,7 @@ def _nearest(key: str) -> str:
     searched = {name for cls in algorithms.known().values() for name in cls.ranges()}
     if name in searched and (not owner or owner in algorithms.known()):
         return f"is searched; a range for it is given as search.{key}=LOW..HIGH"
-    places = (field.name for field in fields(Resources))
+    places = Resources.model_fields
     return str(
         unknown("key", key, [*Study.model_fields, *Settings.model_fields, *places, CHECKPOINTS])
     )

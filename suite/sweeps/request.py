@@ -88,7 +88,7 @@ class SweepRequest:
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
 
         def begin(sweep: Sweep) -> None:
-            Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
+            Estimates(sweep.study, sweep.data, resources).memory(sweep.entries)
             check(resources)
 
         sweep = self.open(begin)

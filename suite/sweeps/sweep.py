@@ -3,7 +3,7 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -244,7 +244,6 @@ class Sweep:
                     waits=self._waits,
                     reported=self._reported,
                     joined=self.running.joined,
-                    chosen=self._chosen,
                     began=self._began,
                 ),
                 folder=self.paths.folder / "tune",
@@ -253,10 +252,7 @@ class Sweep:
                 scheduler=self.study.scheduler,
                 ended=self.state.ended,
                 memory=estimates.memory(self.entries),
-                takes=estimates.takes(self.entries),
                 model=self._model,
-                executions=self.state.executions,
-                probes=estimates.probes(self.entries),
                 packs=estimates.packs(self.entries),
             )
         )
@@ -279,10 +275,6 @@ class Sweep:
     def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.reported(request, outcome)
         self.running.reported(request, outcome)
-
-    def _chosen(self, executions: Mapping[str, str]) -> None:
-        if executions:
-            self._note(events.Chosen(executions=executions))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         self.live.over(request)

@@ -109,13 +109,6 @@ class Recorded(_Event):
     run_id: str
 
 
-class Chosen(_Event):
-    """How scenarios are computed, as it was measured; `suite.execution.gpus.choose`."""
-
-    event: Literal["chosen"] = "chosen"
-    executions: Mapping[str, str]
-
-
 class Cut(_Event):
     """The search ends early, for a deadline: how many trials each entry will have instead."""
 
@@ -123,7 +116,7 @@ class Cut(_Event):
     planned: Mapping[str, int]
 
 
-Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Chosen | Cut
+Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Cut
 _EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
@@ -186,9 +179,8 @@ class SweepState:
     it is resumed from.
 
     A `brief` one is read without curves, so of each trial it has the last evaluation alone. `requests` are in order;
-    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search, and
-    `executions` the measured execution of each scenario. By entry, `planned` is how many trials it will have,
-    `over` counts the trials of its search that ended, confirming ones among them, by kind and status, and `scores`
+    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search. By entry, `planned` is how
+    many trials it will have, `over` counts the trials of its search that ended, confirming ones among them, by kind and status, and `scores`
     has the validation score of each search trial (None: it is not over; NaN: it did not run to its end at full rounds).
     `failures` are (trial, status, reason) of those that diverged, failed or died, `seconds` the time of all trials.
     `eta` has the pace of the last session, in which trials ended `ends` times, at last at `last_end`.
@@ -206,7 +198,6 @@ class SweepState:
     deaths: dict[str, list[int]] = field(default_factory=dict)
     kills: int = 0
     recorded: dict[str, str] = field(default_factory=dict)
-    executions: dict[str, str] = field(default_factory=dict)
 
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
     over: dict[str, Counter[tuple[TrialKind, Status]]] = field(
@@ -282,8 +273,6 @@ class SweepState:
                 if event.trial_id not in self.ended:
                     raise ValueError(f"trial {event.trial_id} has not ended")
                 self.recorded[event.trial_id] = event.run_id
-            case Chosen():
-                self.executions |= event.executions
             case Cut():
                 self.planned = event.planned
         self._curve = event if isinstance(event, Evaluated) else False

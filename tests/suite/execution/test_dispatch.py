@@ -1,0 +1,212 @@
+"""Which trials begin together, and what becomes of those whose processes die."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from suite.execution import dispatch
+from suite.execution.cluster import Cluster
+from suite.execution.dispatch import DEATHS, LONGEST, Dispatch
+from suite.execution.plan import ExecutionPlan, Hooks
+from suite.execution.resources import Resources
+from suite.execution.stop_signal import Control, HaltedError
+from suite.search.trial import TrialRequest
+from tests.support.searches import a_trial
+from trials.run.outcome import Status, TrialKind
+from trials.run.result import TrialResult
+
+
+class Source:
+    """Trials of two entries in turns; retries come first, as a sweep's do."""
+
+    code = ()
+
+    def __init__(self, count: int) -> None:
+        self.models = ("logreg", "mlp")
+        self.requests: dict[str, TrialRequest] = {}
+        self.again: list[TrialRequest] = []
+        self.left = [
+            TrialRequest(f"{i % 2}-s{i:04d}", str(i % 2), TrialKind.SEARCH, i, "sampled", {}, 0, 0)
+            for i in range(count)
+        ]
+        self.open = {request.trial_id for request in self.left}
+
+    def next(self) -> tuple[TrialRequest, bool] | None:
+        if self.again:
+            return self.again.pop(0), False
+        if not self.left:
+            return None
+        request = self.left.pop(0)
+        self.requests[request.trial_id] = request
+        return request, True
+
+    def spec(self, request: TrialRequest) -> Any:
+        return a_trial("fedavg", self.models[int(request.entry_id)])
+
+    @property
+    def exhausted(self) -> bool:
+        return not self.open
+
+
+class Told:
+    """A driver's hooks, what they were told, and what they raise."""
+
+    def __init__(self, folder: Path, source: Source) -> None:
+        self.source, self.control = source, Control(folder)
+        self.ends: list[tuple[str, Status]] = []
+        self.deaths: list[tuple[str, bool]] = []
+        self.raises: Exception | None = None
+        self.hooks = Hooks(lambda request, new: None, self.ended, self.control, self.died)
+
+    def ended(self, request: TrialRequest, outcome: TrialResult) -> None:
+        if self.raises:
+            raise self.raises
+        self.ends.append((request.trial_id, outcome.status))
+        self.source.open.discard(request.trial_id)
+
+    def died(self, request: TrialRequest, outcome: TrialResult, again: bool) -> None:
+        self.deaths.append((request.trial_id, again))
+        if not again:
+            self.source.open.discard(request.trial_id)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The time, which tests set."""
+    now = [1000.0]
+    monkeypatch.setattr(dispatch.time, "monotonic", lambda: now[0])
+    yield now
+
+
+def made(folder: Path, count: int = 8, slots: int = 2, pack: int = 3) -> tuple[Dispatch, Told]:
+    source = Source(count)
+    told = Told(folder, source)
+    resources = Resources(max_concurrent=slots)
+    packs = {"0": pack, "1": pack}
+    plan = ExecutionPlan(source, {}, resources, told.hooks, folder, str(folder), packs=packs)
+    return Dispatch(plan, Cluster(resources)), told
+
+
+DONE = TrialResult(Status.FINISHED, [{"round": 3}])
+
+
+def test_a_free_place_takes_its_part_of_those_that_are_alike(tmp_path: Path) -> None:
+    driver, _ = made(tmp_path)
+    assert list(driver.next("a")) == ["0-s0000", "0-s0002", "0-s0004"], "of one model"
+    assert list(driver.next("b")) == ["1-s0001", "1-s0003", "1-s0005"]
+    assert driver.next("c") == {}, "two places"
+    driver.reported("a", {name: DONE for name in driver.packs["a"].copy()})
+    driver.stopped("a")
+    assert list(driver.next("c")) == ["0-s0006"]
+
+
+def test_few_that_wait_are_shared_out(tmp_path: Path) -> None:
+    driver, told = made(tmp_path, count=3)
+    told.source.models = ("logreg", "logreg")
+    assert [list(driver.next(name)) for name in "ab"] == [["0-s0000", "1-s0001"], ["0-s0002"]]
+
+
+@pytest.mark.parametrize("ending", ["stopped", "halted", "cancelled"])
+def test_nothing_begins_once_all_is_to_end(tmp_path: Path, ending: str) -> None:
+    driver, told = made(tmp_path)
+    driver.next("a")
+    told.control.end(ending)
+    assert driver.next("b") == {}
+    assert not driver.over, "what runs may end"
+    driver.stopped("a")
+    assert driver.over
+    assert bool(told.ends) == (ending == "stopped")
+
+
+def test_who_raised_starts_again_alone(tmp_path: Path) -> None:
+    driver, told = made(tmp_path)
+    first, *_ = driver.next("a")
+    driver.reported("a", {first: TrialResult(error="ZeroDivisionError")})
+    assert told.ends == [(first, Status.FAILED)]
+    told.source.again.append(told.source.requests[first])
+    driver.stopped("a")
+    begun = [list(driver.next(name)) for name in "bc"]
+    assert [first] in begun
+
+
+def test_members_of_a_pack_whose_process_dies_begin_again_alone_after_a_pause(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    driver, told = made(tmp_path, count=6, slots=1)
+    told.source.models = ("logreg", "logreg")
+    members = list(driver.next("a"))
+    driver.began("a")
+    driver.reported("a", {members[0]: DONE})
+    driver.died("a", "killed by signal 9")
+    assert told.deaths == [(members[1], True), (members[2], True)]
+    assert list(driver.next("b")) == ["1-s0003", "0-s0004", "1-s0005"], "others meanwhile"
+    driver.stopped("b")
+    clock[0] += 1.0
+    begun = []
+    for name in "cd":
+        begun += [list(driver.next(name))]
+        driver.stopped(name)
+    assert sorted(begun) == sorted([name] for name in members[1:])
+
+
+def test_deaths_without_getting_further_set_a_trial_aside(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    """It has no end, so that a resumed sweep has it again; one that gets further begins a new count."""
+    driver, told = made(tmp_path, count=1)
+    (trial,) = driver.next("a")
+    for number in range(3 + DEATHS):
+        driver.began("a")
+        at = [{"round": min(number, 3)}]
+        driver.reported("a", {trial: TrialResult(Status.RUNNING, at)})
+        driver.died("a", "killed by signal 9")
+        assert driver.next("a") == {}
+        clock[0] += LONGEST
+        assert bool(driver.next("a")) == (number < 2 + DEATHS)
+    assert [again for _, again in told.deaths] == [True] * (2 + DEATHS) + [False]
+    assert told.ends == []
+    assert driver.over
+
+
+def test_a_process_that_never_ran_counts_for_nothing(tmp_path: Path, clock: list[float]) -> None:
+    driver, told = made(tmp_path, count=1)
+    (trial,) = driver.next("a")
+    for _ in range(3 * DEATHS):
+        driver.died("a", "its node is gone")
+        clock[0] += LONGEST
+        assert list(driver.next("a")) == [trial]
+    assert told.deaths == []
+
+
+@pytest.mark.parametrize("error", [HaltedError("disk full"), ValueError("a bug")])
+def test_a_hook_that_raises_ends_the_run_and_nothing_else(tmp_path: Path, error: Exception) -> None:
+    driver, told = made(tmp_path)
+    first, *_ = driver.next("a")
+    told.raises = error
+    driver.reported("a", {first: DONE})
+    assert (told.control.ending, told.control.fault) == ("halted", str(error))
+    if isinstance(error, HaltedError):
+        driver.raise_fault()
+    else:
+        with pytest.raises(ValueError, match="a bug"):
+            driver.raise_fault()
+
+
+def test_what_all_wait_for_is_said_and_taken_back(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, told = made(tmp_path)
+    said: list[str] = []
+    told.hooks.waits = said.append
+    cluster: Any = SimpleNamespace(waits=lambda: "waiting for CPUs", shared=True)
+    driver.next("a")
+    monkeypatch.setattr(driver, "cluster", cluster)
+    driver.look()
+    clock[0] += dispatch.PATIENCE + 1
+    driver.look()
+    driver.began("a")
+    driver.look()
+    assert said == ["waiting for CPUs", ""]
