@@ -30,7 +30,7 @@ from suite.console import say
 from suite.environment import default, kept
 from suite.execution.ray_internals import SameImports, read_authentication_again
 from suite.execution.resources import Resources
-from suite.execution.stop_signal import Control, HaltedError
+from suite.execution.stop_signal import REMEDY, Control
 from trials.common import device
 from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
@@ -164,10 +164,11 @@ def _holds(name: str, there: float, amount: float) -> int:
 
 
 def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:
-    amounts = {name: have.get(name, 0.0) for name in names}
-    gigabytes = amounts.pop("memory", None)
-    words = [f"{amount:g} {name}" for name, amount in amounts.items()]
-    return ", ".join(words + ([] if gigabytes is None else [f"{gigabytes / 1e9:.1f} GB memory"]))
+    sizes = {"memory": (1e9, " GB")}
+    units = {name: sizes.get(name, (1.0, "")) for name in names}
+    return ", ".join(
+        f"{round(have.get(n, 0) / per, 1):g}{unit} {n}" for n, (per, unit) in units.items()
+    )
 
 
 def check(resources: Resources) -> None:
@@ -228,16 +229,13 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
     sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
-    with ExitStack() as stack:
+    with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
         dashboard = ""
         if resources.joins:
-            stack.enter_context(authenticated(None))
             dashboard = _join(resources)
             stack.callback(_stop)
         elif not ray.is_initialized():
-            stack.enter_context(authenticated(TOKEN))
             stack.callback(_stop, start(resources))
-        stack.enter_context(_set())
         yield Cluster(resources, dashboard)
 
 
@@ -251,7 +249,10 @@ def start(resources: Resources) -> Path:
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
     folder = _folder()
     os.environ["RAY_TMPDIR"] = str(folder)
-    options = {"num_cpus": math.ceil(max(usable_cpus(), wanted)), "include_dashboard": False}
+    options: dict[str, Any] = {
+        "num_cpus": math.ceil(max(usable_cpus(), wanted)),
+        "include_dashboard": False,
+    }
     for attempt in range(1, STARTS + 1):
         try:
             ray.init("local", job_config=SameImports(), **options, **_QUIET)
@@ -283,7 +284,7 @@ def _join(resources: Resources) -> str:
     runtime_env = {"py_modules": packages, "env_vars": WORKERS, "excludes": ["__pycache__"]}
     mode = os.environ["RAY_AUTH_MODE"]
     # Through Ray's own server (`ray://`) workers never look in a folder of this machine.
-    imports = {} if address.startswith("ray://") else {"job_config": SameImports()}
+    imports: dict[str, Any] = {} if address.startswith("ray://") else {"job_config": SameImports()}
     try:
         context = ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
     except (*TROUBLE, RuntimeError, ValueError) as error:
@@ -322,12 +323,12 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
     def look() -> None:
         while not ends.wait(WATCH_SECONDS):
             if dead := [name for pid, name in processes.items() if _is_dead(pid)]:
-                halted = HaltedError(
+                fault = (
                     f"Ray's process {dead[0]} has died on this machine, and with it all that it ran"
                 )
-                control.halt(str(halted))
+                control.halt(fault)
                 if not ended.wait(GRACE_SECONDS):
-                    say(f"halted: {halted}. {halted.remedy}")
+                    say(f"halted: {fault}. {REMEDY}")
                     os._exit(3)
                 return
 
@@ -363,39 +364,35 @@ def _is_dead(pid: int) -> bool:
 
 
 @contextmanager
-def authenticated(token: str | None) -> Iterator[None]:
-    """Set how Ray authenticates while it is used: with a `token`, for a cluster of this process's own, which asks
-    all who call it for that token; without, for one that is running, with whatever token a person has for it.
-    """
-    try:
-        with kept("RAY_", "PYTHONBREAKPOINT"):
-            if token is not None:
-                os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-            elif not os.environ.get("RAY_AUTH_MODE"):
-                # Ray shows the token that a person has only where the mode says so.
-                named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
-                there = named or (Path.home() / ".ray" / "auth_token").exists()
-                os.environ["RAY_AUTH_MODE"] = "token" if there else "disabled"
-            default(**WORKERS, RAY_USAGE_STATS_ENABLED="0")
-            read_authentication_again()
-            yield
-    finally:
-        if not ray.is_initialized():
-            read_authentication_again()
+def surroundings(token: str | None) -> Iterator[None]:
+    """Set what Ray and Tune go by while they are used, and set it back: no tracebacks of trials that died, which start
+    again, and of Tune's own files, which nobody needs; nothing on standard output, which belongs to the result.
 
-
-@contextmanager
-def _set() -> Iterator[None]:
-    """Set Tune as the suite wants it: without its tracebacks, of trials that died, which start again, and of its own
-    files, which nobody needs. What Ray hears of nodes it prints to standard output, which belongs to the result.
+    A cluster of this process's own asks all who call it for the `token`; one that is running gets whatever token a
+    person has for it.
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:
-        with kept("RAY_", "TUNE_"), redirect_stdout(sys.stderr):
-            default(**WORKERS, **_TUNE)
+        with kept("RAY_", "TUNE_", "PYTHONBREAKPOINT"), redirect_stdout(sys.stderr):
+            default(**WORKERS, **_TUNE, RAY_USAGE_STATS_ENABLED="0")
             for name in levels:
                 logging.getLogger(name).setLevel(logging.CRITICAL)
+            if not ray.is_initialized():
+                _authenticate(token)
             yield
     finally:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
+        if not ray.is_initialized():
+            read_authentication_again()
+
+
+def _authenticate(token: str | None) -> None:
+    if token is not None:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    elif not os.environ.get("RAY_AUTH_MODE"):
+        # Ray shows the token that a person has only where the mode says so.
+        named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+        there = named or (Path.home() / ".ray" / "auth_token").exists()
+        os.environ["RAY_AUTH_MODE"] = "token" if there else "disabled"
+    read_authentication_again()

@@ -27,7 +27,7 @@ DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
 PAUSE, LONGEST = 1.0, 30.0
 """Seconds before a trial that died begins again: at first, and doubled with each death up to the longest."""
-PATIENCE = 15.0
+PATIENCE = 30.0
 """Seconds in which a process begins where there is a place for it."""
 
 
@@ -179,7 +179,7 @@ class Dispatch:
         for trial in self._left(process):
             if trial.began is None:  # which counts for nothing
                 say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")
-                self._rest(trial, LONGEST)
+                self._resting.append((time.monotonic() + LONGEST, trial.request))
                 continue
             outcome, deaths = trial.outcome, trial.deaths
             outcome.status = Status.FAILED
@@ -188,7 +188,8 @@ class Dispatch:
             deaths.append(outcome.last_round)
             in_a_row = len(deaths) - deaths.index(max(deaths))
             if again := in_a_row < DEATHS:
-                self._rest(trial, min(LONGEST, PAUSE * 2 ** (in_a_row - 1)))
+                pause = min(LONGEST, PAUSE * 2 ** (in_a_row - 1))
+                self._resting.append((time.monotonic() + pause, trial.request))
             self._tell(self.hooks.died, trial.request, outcome, again)
 
     def _left(self, process: str) -> Iterator[Trial]:
@@ -196,9 +197,6 @@ class Dispatch:
         for trial_id in self.packs.pop(process, ()):
             if not self.control.ends_now:
                 yield self._trials[trial_id]
-
-    def _rest(self, trial: Trial, seconds: float) -> None:
-        self._resting.append((time.monotonic() + seconds, trial.request))
 
     def _end(self, trial: Trial) -> None:
         request, outcome, now = trial.request, trial.outcome, time.monotonic()

@@ -100,7 +100,7 @@ class Asking:
 class PackSearcher(Asking, Searcher):
     """Hands packs out. It takes no results: Tune does not tell a searcher the last one."""
 
-    def suggest(self, trial_id: str) -> dict[str, str] | str | None:
+    def suggest(self, trial_id: str) -> Any:
         """Return the next pack, None where it has to wait, and the end when all has ended: Tune never asks again."""
         if self.dispatch.over:
             return str(Searcher.FINISHED)
@@ -110,7 +110,7 @@ class PackSearcher(Asking, Searcher):
     def on_trial_complete(self, trial_id: str, *result: Any, **more: Any) -> None:
         """Do nothing."""
 
-    def save_to_dir(self, checkpoint_dir: str, session_str: str) -> None:
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "") -> None:
         """Do nothing."""
 
 

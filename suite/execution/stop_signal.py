@@ -19,16 +19,13 @@ WORDS = {"stop": "stopped", "cancel": "cancelled"}
 """What another process may ask for, and what the sweep then has been."""
 OUT_OF_TIME = "out of time"
 """What a sweep has been whose deadline is past."""
+REMEDY = "Nothing is lost: run the command again with --resume when that is mended."
 
 
 class HaltedError(Exception):
     """A sweep or batch ended because of something around it; `remedy` says what is kept. Exit code 3."""
 
-    def __init__(
-        self,
-        fault: str,
-        remedy: str = "Nothing is lost: run the command again with --resume when that is mended.",
-    ) -> None:
+    def __init__(self, fault: str, remedy: str = REMEDY) -> None:
         super().__init__(fault)
         self.remedy = remedy
 
@@ -48,9 +45,7 @@ class Control:
         self._next = 0.0
 
     def ask(self, word: str) -> None:
-        """Leave a word for the process that runs the sweep. Raises `UserError` where a file of someone
-        else's has the place.
-        """
+        """Leave a word for the process that runs the sweep. Raises `UserError` where another file has its place."""
         if self.asked and self.asked not in WORDS:
             raise UserError(f"{self.path} is in the way: no sweep wrote it, so it is kept")
         self.path.write_text(word)

@@ -71,9 +71,9 @@ def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -
     with pytest.raises(UserError) as refused:
         made.refuse({"small": 10**9, "large": 200 * 10**9})
     message = str(refused.value)
-    assert "a trial of large: it needs 2 CPU, 1 GPU, 200.0 GB memory" in message
-    assert "4 CPU, 2 GPU, 100.0 GB memory" in message
-    assert "8 CPU, 0 GPU, 10.0 GB memory" in message
+    assert "a trial of large: it needs 2 CPU, 1 GPU, 200 GB memory" in message
+    assert "4 CPU, 2 GPU, 100 GB memory" in message
+    assert "8 CPU, 0 GPU, 10 GB memory" in message
     assert "1000 CPU" not in message
 
 

@@ -1,6 +1,5 @@
 """Which trials begin together, and what becomes of those whose processes die."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -74,11 +73,11 @@ class Told:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which tests set."""
     now = [1000.0]
     monkeypatch.setattr(dispatch.time, "monotonic", lambda: now[0])
-    yield now
+    return now
 
 
 def made(folder: Path, count: int = 8, slots: int = 2, pack: int = 3) -> tuple[Dispatch, Told]:
@@ -98,7 +97,7 @@ def test_a_free_place_takes_its_part_of_those_that_are_alike(tmp_path: Path) -> 
     assert list(driver.next("a")) == ["0-s0000", "0-s0002", "0-s0004"], "of one model"
     assert list(driver.next("b")) == ["1-s0001", "1-s0003", "1-s0005"]
     assert driver.next("c") == {}, "two places"
-    driver.reported("a", {name: DONE for name in driver.packs["a"].copy()})
+    driver.reported("a", dict.fromkeys(driver.packs["a"], DONE))
     driver.stopped("a")
     assert list(driver.next("c")) == ["0-s0006"]
 
