@@ -19,7 +19,7 @@ from trials.run.outcome import Status
 from trials.run.running import RunningPack, RunningTrial
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset, partition_data
-from trials.run.trial_config import PACK, TrialConfig, need, unpacked
+from trials.run.trial_config import PACK, TrialConfig, unpacked
 
 REPORTS = "reports"
 """Where the result of a step has the `TrialResult` of each trial, the part of it that is new, by id."""
@@ -43,8 +43,11 @@ class FederatedTrial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
-        """Return the resources that Ray sets aside for the trial, or for a pack: for one of its trials."""
-        return tune.PlacementGroupFactory([need(config)]) if PACK in config else None
+        """Return the resources that Ray sets aside for a pack: those of the first of its trials."""
+        if PACK not in config:
+            return None
+        first, *_ = unpacked(config).values()
+        return tune.PlacementGroupFactory([dict(first.need)])
 
     def setup(
         self,

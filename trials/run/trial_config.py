@@ -1,6 +1,5 @@
 """What Ray Tune hands to the process of a trial: written by the driver, read by the trainable."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,16 +40,12 @@ _PACK = TypeAdapter(dict[str, TrialConfig])
 
 
 def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
-    """Return Tune's `config` of trials by id: one string, since Tune copies, flattens and prints what is in it."""
-    return {PACK: _PACK.dump_json(dict(configs)).decode()}
+    """Return Tune's `config` of trials by id: one string, since Tune copies, flattens and prints what is in it, and keeps
+    several copies for good.
+    """
+    return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
 
 
 def unpacked(config: Mapping[str, Any]) -> dict[str, TrialConfig]:
     """Read Tune's `config`."""
     return _PACK.validate_json(config[PACK])
-
-
-def need(config: Mapping[str, Any]) -> dict[str, float]:
-    """Return what Ray sets aside for a pack: what it would for the first of its trials."""
-    first = next(iter(json.loads(config[PACK]).values()))
-    return dict(first["need"])
