@@ -323,6 +323,8 @@ class Sweep:
         """
         name, at = request.trial_id, outcome.last_round
         self._note(events.Died(trial_id=name, round=at, error=outcome.error, killed=True))
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
         self.live.over(request)
         self.running.stopped(request)
         if not again:
