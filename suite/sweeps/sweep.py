@@ -322,14 +322,16 @@ class Sweep:
         then the search takes it as failed.
         """
         name, at = request.trial_id, outcome.last_round
-        self._note(events.Died(trial_id=name, round=at, error=outcome.error, killed=True))
+        error = outcome.error.encode(errors="replace").decode()
+        self._note(events.Died(trial_id=name, round=at, error=error, killed=True))
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
         self.live.over(request)
         self.running.stopped(request)
         if not again:
             self.search.end(name, ValidationResult.of(outcome))
-        why = reason(outcome.error)[:200] or "no reason given"
+            self.records.put(partial(self.recording.hide, name))
+        why = reason(error)[:200] or "no reason given"
         then = "starts again" if again else "is set aside: --resume has it again"
         self.progress.note(f"trial {name} died at round {at} and {then}: {why}")
 

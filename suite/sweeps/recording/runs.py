@@ -175,6 +175,12 @@ class SweepRecording:
         if news:
             self._shown[trial_id] = run_id, int(news[-1]["round"])
 
+    def hide(self, trial_id: str) -> None:
+        """Show a trial no more that runs no more and has no end."""
+        run_id, _ = self._shown.pop(trial_id, ("", -1))
+        if run_id:
+            self.store.delete(run_id)
+
     def _names(self, request: TrialRequest) -> dict[str, str]:
         """Return the tags that say which trial a run is of."""
         found = {

@@ -6,16 +6,22 @@ from typing import Any
 
 import pytest
 
-from suite.execution import dispatch
+from suite.execution import dispatch, driver
 from suite.execution.cluster import Cluster
 from suite.execution.dispatch import DEATHS, LONGEST, Dispatch
 from suite.execution.plan import ExecutionPlan, Hooks
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.trial import TrialRequest
-from tests.support.searches import a_trial
+from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.sweep import Sweep
+from tests.support.searches import a_study, a_trial
+from tests.support.simulations import timeless
+from trials.run import running
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
+from trials.run.running import RunningPack
+from trials.run.trial import partition_data
 
 
 class Source:
@@ -93,61 +99,61 @@ DONE = TrialResult(Status.FINISHED, [{"round": 3}])
 
 
 def test_a_free_place_takes_its_part_of_those_that_are_alike(tmp_path: Path) -> None:
-    driver, _ = made(tmp_path)
-    assert list(driver.next("a")) == ["0-s0000", "0-s0002", "0-s0004"], "of one model"
-    assert list(driver.next("b")) == ["1-s0001", "1-s0003", "1-s0005"]
-    assert driver.next("c") == {}, "two places"
-    driver.reported("a", dict.fromkeys(driver.packs["a"], DONE))
-    driver.stopped("a")
-    assert list(driver.next("c")) == ["0-s0006"]
+    desk, _ = made(tmp_path)
+    assert list(desk.next("a")) == ["0-s0000", "0-s0002", "0-s0004"], "of one model"
+    assert list(desk.next("b")) == ["1-s0001", "1-s0003", "1-s0005"]
+    assert desk.next("c") == {}, "two places"
+    desk.reported("a", dict.fromkeys(desk.packs["a"], DONE))
+    desk.stopped("a")
+    assert list(desk.next("c")) == ["0-s0006"]
 
 
 def test_few_that_wait_are_shared_out(tmp_path: Path) -> None:
-    driver, told = made(tmp_path, count=3)
+    desk, told = made(tmp_path, count=3)
     told.source.models = ("logreg", "logreg")
-    assert [list(driver.next(name)) for name in "ab"] == [["0-s0000", "1-s0001"], ["0-s0002"]]
+    assert [list(desk.next(name)) for name in "ab"] == [["0-s0000", "1-s0001"], ["0-s0002"]]
 
 
 @pytest.mark.parametrize("ending", ["stopped", "halted", "cancelled"])
 def test_nothing_begins_once_all_is_to_end(tmp_path: Path, ending: str) -> None:
-    driver, told = made(tmp_path)
-    driver.next("a")
+    desk, told = made(tmp_path)
+    desk.next("a")
     told.control.end(ending)
-    assert driver.next("b") == {}
-    assert not driver.over, "what runs may end"
-    driver.stopped("a")
-    assert driver.over
+    assert desk.next("b") == {}
+    assert not desk.over, "what runs may end"
+    desk.stopped("a")
+    assert desk.over
     assert bool(told.ends) == (ending == "stopped")
 
 
 def test_who_raised_starts_again_alone(tmp_path: Path) -> None:
-    driver, told = made(tmp_path)
-    first, *_ = driver.next("a")
-    driver.reported("a", {first: TrialResult(error="ZeroDivisionError")})
+    desk, told = made(tmp_path)
+    first, *_ = desk.next("a")
+    desk.reported("a", {first: TrialResult(error="ZeroDivisionError")})
     assert told.ends == [(first, Status.FAILED)]
     told.source.again.append(told.source.requests[first])
-    driver.stopped("a")
-    begun = [list(driver.next(name)) for name in "bc"]
+    desk.stopped("a")
+    begun = [list(desk.next(name)) for name in "bc"]
     assert [first] in begun
 
 
 def test_members_of_a_pack_whose_process_dies_begin_again_alone_after_a_pause(
     tmp_path: Path, clock: list[float]
 ) -> None:
-    driver, told = made(tmp_path, count=6, slots=1)
+    desk, told = made(tmp_path, count=6, slots=1)
     told.source.models = ("logreg", "logreg")
-    members = list(driver.next("a"))
-    driver.began("a")
-    driver.reported("a", {members[0]: DONE})
-    driver.died("a", "killed by signal 9")
+    members = list(desk.next("a"))
+    desk.began("a")
+    desk.reported("a", {members[0]: DONE})
+    desk.died("a", "killed by signal 9")
     assert told.deaths == [(members[1], True), (members[2], True)]
-    assert list(driver.next("b")) == ["1-s0003", "0-s0004", "1-s0005"], "others meanwhile"
-    driver.stopped("b")
+    assert list(desk.next("b")) == ["1-s0003", "0-s0004", "1-s0005"], "others meanwhile"
+    desk.stopped("b")
     clock[0] += 1.0
     begun = []
     for name in "cd":
-        begun += [list(driver.next(name))]
-        driver.stopped(name)
+        begun += [list(desk.next(name))]
+        desk.stopped(name)
     assert sorted(begun) == sorted([name] for name in members[1:])
 
 
@@ -155,57 +161,115 @@ def test_deaths_without_getting_further_set_a_trial_aside(
     tmp_path: Path, clock: list[float]
 ) -> None:
     """It has no end, so that a resumed sweep has it again; one that gets further begins a new count."""
-    driver, told = made(tmp_path, count=1)
-    (trial,) = driver.next("a")
+    desk, told = made(tmp_path, count=1)
+    (trial,) = desk.next("a")
     for number in range(3 + DEATHS):
-        driver.began("a")
+        desk.began("a")
         at = [{"round": min(number, 3)}]
-        driver.reported("a", {trial: TrialResult(Status.RUNNING, at)})
-        driver.died("a", "killed by signal 9")
-        assert driver.next("a") == {}
+        desk.reported("a", {trial: TrialResult(Status.RUNNING, at)})
+        desk.died("a", "killed by signal 9")
+        assert desk.next("a") == {}
         clock[0] += LONGEST
-        assert bool(driver.next("a")) == (number < 2 + DEATHS)
+        assert bool(desk.next("a")) == (number < 2 + DEATHS)
     assert [again for _, again in told.deaths] == [True] * (2 + DEATHS) + [False]
     assert told.ends == []
-    assert driver.over
+    assert desk.over
 
 
 def test_a_process_that_never_ran_counts_for_nothing(tmp_path: Path, clock: list[float]) -> None:
-    driver, told = made(tmp_path, count=1)
-    (trial,) = driver.next("a")
+    desk, told = made(tmp_path, count=1)
+    (trial,) = desk.next("a")
     for _ in range(3 * DEATHS):
-        driver.died("a", "its node is gone")
+        desk.died("a", "its node is gone")
         clock[0] += LONGEST
-        assert list(driver.next("a")) == [trial]
+        assert list(desk.next("a")) == [trial]
     assert told.deaths == []
 
 
 @pytest.mark.parametrize("error", [HaltedError("disk full"), ValueError("a bug")])
 def test_a_hook_that_raises_ends_the_run_and_nothing_else(tmp_path: Path, error: Exception) -> None:
-    driver, told = made(tmp_path)
-    first, *_ = driver.next("a")
+    desk, told = made(tmp_path)
+    first, *_ = desk.next("a")
     told.raises = error
-    driver.reported("a", {first: DONE})
+    desk.reported("a", {first: DONE})
     assert (told.control.ending, told.control.fault) == ("halted", str(error))
     if isinstance(error, HaltedError):
-        driver.raise_fault()
+        desk.raise_fault()
     else:
         with pytest.raises(ValueError, match="a bug"):
-            driver.raise_fault()
+            desk.raise_fault()
 
 
 def test_what_all_wait_for_is_said_and_taken_back(
     tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver, told = made(tmp_path)
+    desk, told = made(tmp_path)
     said: list[str] = []
     told.hooks.waits = said.append
     cluster: Any = SimpleNamespace(waits=lambda: "waiting for CPUs", shared=True)
-    driver.next("a")
-    monkeypatch.setattr(driver, "cluster", cluster)
-    driver.look()
+    desk.next("a")
+    monkeypatch.setattr(desk, "cluster", cluster)
+    desk.look()
     clock[0] += dispatch.PATIENCE + 1
-    driver.look()
-    driver.began("a")
-    driver.look()
+    desk.look()
+    desk.began("a")
+    desk.look()
     assert said == ["waiting for CPUs", ""]
+
+
+# Sweeps whose trials' processes are killed
+
+
+def swept(
+    folder: Path, kills: int, monkeypatch: pytest.MonkeyPatch, resume: bool = False
+) -> tuple[dict[str, Any], int]:
+    """The ends of a sweep's trials, and how many died; the process of the second trial is killed so many times."""
+    left, paths = [kills], SweepPaths(folder, "s")
+
+    def drive(plan: ExecutionPlan) -> None:
+        one = Dispatch(plan, Cluster(plan.resources))
+        while not one.over:
+            if not (configs := one.next("a")):
+                continue
+            one.began("a")
+            pack = RunningPack(
+                configs, lambda spec: partition_data(spec, plan.data[spec.dataset_key])
+            )
+            if left[0] and any(name.endswith("s0001") for name in configs):
+                left[0] -= 1
+                one.reported("a", pack.step())
+                one.died("a", "killed by signal 9")
+                continue
+            while pack.trials:
+                one.reported("a", pack.step())
+            one.stopped("a")
+
+    monkeypatch.setattr(driver, "drive", drive)
+    monkeypatch.setattr(running, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(dispatch, "PAUSE", 0.0)
+    given = {"trials": 8, "seeds": 1, "sampler": "tpe", "pack": 1, "retries": 0}
+    settings = {"rounds": 4, "clients": 4, "eval_every": 1, "execution": "batched"}
+    study = a_study(**given, settings=settings)
+    Sweep("s", study, paths, resume).run(Resources(max_concurrent=1))
+    state = paths.state(False)
+    ends = {name: timeless(outcome.history) for name, outcome in state.ended.items()}
+    return ends, state.kills
+
+
+def test_kills_change_no_number_and_no_winner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = swept(tmp_path / "whole", 0, monkeypatch)
+    ends, kills = swept(tmp_path / "three", 3, monkeypatch)
+    assert (ends, kills) == (whole, 3)
+
+
+def test_a_trial_that_is_set_aside_is_had_again_when_the_sweep_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, kills = swept(tmp_path, DEATHS, monkeypatch)
+    (missing,) = {f"{name[:8]}-s0001" for name in ends}
+    assert (kills, missing in ends) == (DEATHS, False)
+    again, _ = swept(tmp_path, 0, monkeypatch, resume=True)
+    assert missing in again
+    assert {name: again[name] for name in ends} == ends
