@@ -259,26 +259,19 @@ def test_nobody_is_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 
 
-def test_a_program_that_uses_ray_already_joins_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("address", ["somewhere", "host:port", "127.0.0.1:99999"])
+def test_an_address_that_is_none(address: str, no_ray_yet: None) -> None:
+    with pytest.raises(UserError) as refused:
+        cluster.check(Resources(address=address))
+    rule = "must be host:port, ray://host:port, auto or local"
+    assert str(refused.value) == f"--address {address}: {rule}"
+
+
+def test_a_program_that_uses_ray_already_joins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Joining would fail in Ray, and end with the program's own Ray shut down."""
     monkeypatch.setattr(cluster.ray, "is_initialized", lambda: True)
-    path = study_file(tmp_path, STUDY)
-    said = fault(suite_here("sweep", path, "--address", "127.0.0.1:9", cwd=tmp_path, code=2))
-    assert said == (
-        "cluster 127.0.0.1:9 cannot be joined: this process uses Ray already. Leave the address out to run "
-        "there, or call ray.shutdown() first"
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
-
-
-@pytest.mark.usefixtures("no_ray_yet")
-@pytest.mark.parametrize("address", ["somewhere", "host:port", "127.0.0.1:99999"])
-def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
-    path = study_file(tmp_path, STUDY)
-    said = fault(suite_here("sweep", path, "--address", address, cwd=tmp_path, code=2))
-    assert said == f"--address {address}: must be host:port, ray://host:port, auto or local"
+    with pytest.raises(UserError, match="joined: this process uses Ray already. Leave the address"):
+        cluster.check(Resources(address="127.0.0.1:9"))
 
 
 def test_auto_is_a_cluster_that_was_started_as_one(
