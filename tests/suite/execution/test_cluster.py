@@ -270,7 +270,7 @@ def test_an_address_that_is_none(address: str, no_ray_yet: None) -> None:
 def test_a_program_that_uses_ray_already_joins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Joining would fail in Ray, and end with the program's own Ray shut down."""
     monkeypatch.setattr(cluster.ray, "is_initialized", lambda: True)
-    with pytest.raises(UserError, match="joined: this process uses Ray already. Leave the address"):
+    with pytest.raises(UserError, match="joined: this process uses Ray already"):
         cluster.check(Resources(address="127.0.0.1:9"))
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from mlflow.exceptions import MlflowException
 
-from suite.execution import tuning
+from suite.execution import driver
 from suite.execution.cluster import Resources
 from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import SweepPaths
@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_where_tune_begins_halts(tmp_path, monkeypatch):
     def full(*args, **given):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(tuning.tune, "Tuner", full)
+    monkeypatch.setattr(driver.tune, "Tuner", full)
     for options in ((), ("--resume",)):
         done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
         _, _, said = done.stderr.rpartition("halted: ")
