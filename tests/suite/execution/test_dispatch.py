@@ -1,10 +1,14 @@
 """Which trials begin together, and what becomes of those whose processes die."""
 
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray import cloudpickle
+from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+from ray.tune.search import Searcher
 
 from suite.execution import dispatch, driver
 from suite.execution.cluster import Cluster
@@ -215,6 +219,63 @@ def test_what_all_wait_for_is_said_and_taken_back(
     desk.began("a")
     desk.look()
     assert said == ["waiting for CPUs", ""]
+
+
+# What Tune asks
+
+
+def test_the_searcher_ends_when_all_that_it_handed_out_has_ended(tmp_path: Path) -> None:
+    desk, told = made(tmp_path, count=2, slots=1)
+    told.source.models = ("logreg", "logreg")
+    searcher = driver.PackSearcher(desk)
+    (text,) = searcher.suggest("a").values()
+    assert isinstance(text, str), "which Tune need not look into"
+    assert searcher.suggest("b") is None, "what runs may be asked for again"
+    callback, trial = driver.PackCallback(desk), SimpleNamespace(trial_id="a")
+    callback.on_trial_start(0, [], trial)
+    result = {driver.REPORTS: dict.fromkeys(desk.packs["a"], DONE), "done": True}
+    assert not driver.PackStopper(desk)("a", result)
+    callback.on_trial_result(0, [], trial, result)
+    assert result == {"done": True}, "what Tune keeps"
+    callback.on_trial_complete(0, [], trial)
+    assert searcher.suggest("c") == Searcher.FINISHED
+    assert pickle.loads(pickle.dumps(searcher)).__dict__ == {}
+
+
+@pytest.mark.parametrize("of_code", [True, False])
+def test_an_exception_is_told_from_a_death(tmp_path: Path, of_code: bool) -> None:
+    desk, told = made(tmp_path, count=1)
+    (trial_id,) = desk.next("a")
+    desk.began("a")
+    error = RayTaskError("step", "ZeroDivisionError", ValueError()) if of_code else RayActorError()
+    (tmp_path / "error.pkl").write_bytes(cloudpickle.dumps(error))
+    trial: Any = SimpleNamespace(trial_id="a", pickled_error_file=str(tmp_path / "error.pkl"))
+    driver.PackCallback(desk).on_trial_error(0, [], trial)
+    assert told.ends == ([(trial_id, Status.FAILED)] if of_code else [])
+    assert told.deaths == ([] if of_code else [(trial_id, True)])
+
+
+def test_tune_begins_again_where_ray_killed_a_process_for_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It takes the death of an actor, but ends with this one."""
+    desk, told = made(tmp_path, count=1)
+    sessions = iter([OutOfMemoryError("low on memory\nPID MEM"), None])
+
+    def fit() -> None:
+        (trial_id,) = desk.next("a")
+        desk.began("a")
+        if error := next(sessions):
+            raise RuntimeError("unexpected") from error
+        desk.reported("a", {trial_id: DONE})
+        desk.stopped("a")
+
+    monkeypatch.setattr(dispatch, "PAUSE", 0.0)
+    monkeypatch.setattr(driver, "_tuner", lambda *given: SimpleNamespace(fit=fit))
+    driver._tune(desk, {})
+    assert told.deaths == [("0-s0000", True)]
+    assert told.ends == [("0-s0000", Status.FINISHED)]
+    assert capsys.readouterr().err.startswith("Ray killed it: low on memory; what ran")
 
 
 # Sweeps whose trials' processes are killed
