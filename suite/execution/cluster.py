@@ -66,21 +66,13 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR
 
 
 class Cluster:
-    """A cluster that is connected, and how many trials of these resources run on it at once.
-
-    It is `shared` where others may use it too. `dashboard` is the address of Ray's own page, "" where none runs.
+    """A cluster that is connected, `shared` where others may use it too, and how many trials of these resources run on it
+    at once.
     """
 
-    def __init__(self, resources: Resources, dashboard: str = "") -> None:
-        self.resources, self.shared, self.dashboard = resources, resources.joins, dashboard
+    def __init__(self, resources: Resources) -> None:
+        self.resources, self.shared = resources, resources.joins
         self._counted, self._slots = -math.inf, 0
-
-    @property
-    def hardware(self) -> str:
-        """What its nodes have, in words: `2 nodes, 64 CPUs, 8 GPUs`."""
-        amounts = {"node": len(nodes()), **ray.cluster_resources()}
-        counts = {name: int(amounts.get(name, 0)) for name in ("node", "CPU", "GPU")}
-        return ", ".join(f"{n} {name}{'s' * (n > 1)}" for name, n in counts.items() if n)
 
     def slots(self, memory: int = 0) -> int:
         """Return how many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
@@ -230,13 +222,12 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
     with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
-        dashboard = ""
         if resources.joins:
-            dashboard = _join(resources)
+            _join(resources)
             stack.callback(_stop)
         elif not ray.is_initialized():
             stack.callback(_stop, start(resources))
-        yield Cluster(resources, dashboard)
+        yield Cluster(resources)
 
 
 def start(resources: Resources) -> Path:
@@ -276,8 +267,7 @@ def _folder() -> Path:
     raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")
 
 
-def _join(resources: Resources) -> str:
-    """Join the running cluster at the address; return where its dashboard is."""
+def _join(resources: Resources) -> None:
     check(resources)
     address = address_of(str(resources.address))
     packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
@@ -286,7 +276,7 @@ def _join(resources: Resources) -> str:
     # Through Ray's own server (`ray://`) workers never look in a folder of this machine.
     imports: dict[str, Any] = {} if address.startswith("ray://") else {"job_config": SameImports()}
     try:
-        context = ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
+        ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
     except (*TROUBLE, RuntimeError, ValueError) as error:
         raise UserError(
             f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is {mode}, and "
@@ -297,8 +287,6 @@ def _join(resources: Resources) -> str:
             f"cluster {address} has no authentication: whoever reaches its ports, from any machine "
             "or account, runs programs as its owner (docs/cluster.md tells how to use a token)"
         )
-    page = getattr(context, "dashboard_url", None)
-    return f"http://{page}" if page else ""
 
 
 def _stop(folder: Path | None = None) -> None:

@@ -74,7 +74,6 @@ def _on_ray(plan: ExecutionPlan) -> None:
     control = plan.hooks.control
     needs = {entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries}
     with watched(plan.resources, control) as cluster, interruptible(control):
-        plan.hooks.joined(cluster.dashboard, cluster.hardware)
         cluster.refuse(needs or {"this list": 0})
         # Workers read the store's copy in place, one a node; the driver gives up its own.
         shared = {key: ray.put(plan.data.pop(key)) for key in list(plan.data)}

@@ -40,9 +40,8 @@ class Hooks:
     `HaltedError`, which ends the run, as `control` does.
 
     A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too
-    often has no end, so that whoever resumes the run has it again. `joined` is called with the address of Ray's dashboard
-    ("": it has none) and what the cluster has, in words, `began` with the name of a trial's process, which a pack shares,
-    `reported` whenever a trial has said more, `waits` with what all trials wait for ("": for nothing any more).
+    often has no end, so that whoever resumes the run has it again. `began` is called with the name of a trial's process,
+    which a pack shares, `reported` whenever a trial has said more, `waits` with what all trials wait for ("": for nothing).
     """
 
     asked: Callable[[TrialRequest, bool], None]
@@ -50,7 +49,6 @@ class Hooks:
     control: Control
     died: Callable[[TrialRequest, TrialResult, bool], None] = lambda request, outcome, again: None
     reported: Callable[[TrialRequest, TrialResult], None] = lambda request, outcome: None
-    joined: Callable[[str, str], None] = lambda dashboard, hardware: None
     began: Callable[[TrialRequest, str], None] = lambda request, process: None
     waits: Callable[[str], None] = lambda reason: None
 

@@ -243,7 +243,6 @@ class Sweep:
                     died=self._died,
                     waits=self._waits,
                     reported=self._reported,
-                    joined=self.running.joined,
                     began=self._began,
                 ),
                 folder=self.paths.folder / "tune",
