@@ -100,11 +100,16 @@ class Dispatch:
 
     def _draw(self, most: int) -> None:
         """Let the source hand out requests until so many wait, or it has none now."""
-        while len(self._waiting) < most and not self.control.draining:
-            drawn = self.source.next()
-            if drawn is None or not self._tell(self.hooks.asked, *drawn):
-                return
-            self._waiting.append(drawn[0])
+
+        def draw() -> None:
+            if drawn := self.source.next():  # which may call a person's sampler
+                self.hooks.asked(*drawn)
+                self._waiting.append(drawn[0])
+
+        before = -1
+        while before < len(self._waiting) < most and not self.control.draining:
+            before = len(self._waiting)
+            self._tell(draw)
 
     def _size(self, request: TrialRequest) -> int:
         """Return how many trials may be in its pack. One that is started again is alone, since it may be what ended those

@@ -154,7 +154,7 @@ class PackCallback(Asking, tune.Callback):
             error = RuntimeError("no reason is known")
         of_code = isinstance(error, ray.exceptions.RayTaskError)
         take = self.dispatch.stopped if of_code else self.dispatch.died
-        take(trial.trial_id, str(error).strip())
+        take(trial.trial_id, str(error).strip() or repr(error))
 
 
 class InOrder(FIFOScheduler):

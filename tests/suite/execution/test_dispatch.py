@@ -190,6 +190,16 @@ def test_a_process_that_never_ran_counts_for_nothing(tmp_path: Path, clock: list
     assert told.deaths == []
 
 
+def test_a_source_that_raises_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a sampler in a person's file may."""
+    desk, told = made(tmp_path)
+    monkeypatch.setattr(told.source, "next", lambda: 1 / 0)
+    assert desk.next("a") == {}
+    assert desk.over
+    with pytest.raises(ZeroDivisionError):
+        desk.raise_fault()
+
+
 @pytest.mark.parametrize("error", [HaltedError("disk full"), ValueError("a bug")])
 def test_a_hook_that_raises_ends_the_run_and_nothing_else(tmp_path: Path, error: Exception) -> None:
     desk, told = made(tmp_path)
