@@ -18,21 +18,9 @@ PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe"}
 """Of named tuples, of os and of sys: documented."""
 
 USED = {
-    "ray._private.serialization.OutOfMemoryError": "trials killed for memory would end a sweep",
-    "ray._private.worker.print_to_stdstream": "what Ray hears of nodes would stand in a result",
-    "ray._private.worker._global_node": "the death of a cluster's processes would not be seen",
-    "ray._private.worker.get_dashboard_url": "nobody would be told of Ray's own page",
-    "ray._private.state.state.get_max_resources_from_cluster_config": "growing clusters would be refused",
-    "ray._private.ray_constants.PROCESS_TYPE_GCS_SERVER": "the death of a cluster would not be seen",
-    "ray._private.ray_constants.PROCESS_TYPE_RAYLET": "the death of a cluster would not be seen",
-    "ray._private.accelerators.get_accelerator_manager_for_resource": "GPUs would not be counted",
-    "ray._private.utils.read_ray_address": "--address auto would join any cluster",
     "ray._raylet.Config.initialize": "the mode of authentication would be read once a process",
     "ray._raylet.AuthenticationTokenLoader.instance": "a token would be read once a process",
     "ray.job_config.JobConfig._get_proto_job_config": "workers would import from the current folder",
-    "ray.tune.experiment.config_parser._create_trial_from_spec": "trials would not get ids of ours",
-    "ray.tune.experiment.config_parser._make_parser": "trials would not get ids of ours",
-    "ray.tune.experiment.trial._TemporaryTrialState": "packs would not be told of their members",
     "optuna.storages.BaseStorage.set_trial_system_attr": "constraints would not reach samplers",
     "optuna.storages.BaseStorage.set_trial_intermediate_value": "pruned trials would have no intermediate values",
     "mlflow.server.fastapi_app.app": "`suite ui` would have no pages of MLflow",

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -153,5 +152,5 @@ def settable(key: str) -> bool:
     from trials.settings import Settings
 
     hyperparameters = {name for of in algorithms.known().values() for name in of.ranges()}
-    resources = {field.name for field in fields(Resources)}
-    return key in {*Settings.model_fields, *Study.model_fields, *hyperparameters, *resources}
+    places = Resources.model_fields
+    return key in {*Settings.model_fields, *Study.model_fields, *hyperparameters, *places}

@@ -8,76 +8,74 @@ import logging
 import math
 import os
 import secrets
+import shutil
+import socket
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
-from functools import cache, partial
-from queue import SimpleQueue
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from pathlib import Path
 from typing import Any
 
 import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import reports
 import search_spaces
 import suite
 import trials
 from suite.console import say
-from suite.execution import ray_internals, reach
+from suite.environment import default, kept
+from suite.execution.ray_internals import SameImports, read_authentication_again
 from suite.execution.resources import Resources
-from suite.execution.surroundings import WORKERS, driven, ray_set
+from suite.execution.stop_signal import REMEDY, Control
+from trials.common import device
 from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
 
-REFRESH_SECONDS = 5.0
-"""How often the nodes of a running cluster are counted."""
+REFRESH_SECONDS, CALL_SECONDS, LOOK_SECONDS = 5.0, 5.0, 120.0
+"""How often the nodes of a running cluster are counted; how long its host may take to take a call, and a node to say what
+GPUs it has, for which a worker starts and imports torch.
+"""
+NEEDED = ("gcs_server", "raylet")
+WATCH_SECONDS, GRACE_SECONDS = 0.5, 8.0
+"""How often these processes of a cluster of one's own are looked at, and how long a sweep has to end in order once one is
+dead: Ray's calls may never return.
+"""
 TOKEN = secrets.token_hex(32)
 """What a cluster of this process's own requests for all who call it; Ray reads it once per process."""
 STARTS = 3
 """How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
-
-
-KIND = "accelerator_type:"
-"""Before the kind of a GPU, in Ray's names of resources."""
-
-
-class NotStartedError(UserError):
-    """Ray did not start on this machine, however often it was tried."""
-
-
-_ahead: "Future[None] | None" = None
-"""The start of this process's own cluster, while there is one: Ray is one a process."""
-_set = ExitStack()
-"""What was set for Ray, until it ends."""
+SHORT = 24
+"""Bytes of a path below which Ray's sockets have names that the system takes: 107 bytes at most."""
+WORKERS = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_TUNE = {
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
+}
+TROUBLE = (ray.exceptions.RayError, OSError)
+"""What Ray raises where it does not start, or cannot be joined."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 class Cluster:
-    """A cluster that is connected, and how many trials of these resources run on it at once."""
+    """A cluster that is connected, `shared` where others may use it too, and how many trials of these resources run on it
+    at once.
+    """
 
     def __init__(self, resources: Resources) -> None:
         self.resources, self.shared = resources, resources.joins
         self._counted, self._slots = -math.inf, 0
 
-    @property
-    def dashboard(self) -> str:
-        """The address of Ray's own page, "" where none runs."""
-        return ray_internals.dashboard_url()
-
-    @property
-    def hardware(self) -> str:
-        """What its nodes have, in words: `2 nodes, 64 CPUs, 8 GPUs (H100)`."""
-        found = nodes()
-        kinds = sorted({k.removeprefix(KIND) for node in found for k in node if k.startswith(KIND)})
-        cpus, gpus = (int(sum(node.get(name, 0) for node in found)) for name in ("CPU", "GPU"))
-        parts = [f"{len(found)} nodes"] * (len(found) > 1) + [f"{cpus} CPU{'s' * (cpus != 1)}"]
-        return ", ".join(
-            parts + [f"{gpus} GPU{'s' * (gpus != 1)} ({', '.join(kinds)})"] * (gpus > 0)
-        )
-
     def slots(self, memory: int = 0) -> int:
-        """How many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
+        """Return how many trials fit on all nodes that are alive now, or `max_concurrent`; at least 1.
 
         Nodes that join or leave a running cluster are seen within seconds.
         """
@@ -90,35 +88,64 @@ class Cluster:
         return max(1, self._slots)
 
     def refuse(self, memory: Mapping[str, int]) -> None:
-        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node, or
-        any trial at all needs a GPU, and there is none.
-
-        A cluster that can grow is taken at its word.
+        """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node, unless `max_concurrent`
+        says how many there will be, since nodes may join; and where torch cannot use a node's GPU.
         """
-        if ray_internals.can_grow():
+        if self.resources.gpus_per_trial:
+            _look_at_gpus()
+        if self.shared and self.resources.max_concurrent is not None:
             return
-        if self.resources.gpus_per_trial and not any(node.get("GPU") for node in nodes()):
-            raise UserError(
-                f"gpus_per_trial is {self.resources.gpus_per_trial:g}, but no node of the cluster has a "
-                "GPU that Ray knows of: leave it out, or run where there is one"
-            )
         for name, wanted in memory.items():
             need = self.resources.need(wanted)
             if not any(fits(node, need) for node in nodes()):
                 have = "; ".join(sorted({_shown(node, need) for node in nodes()}))
                 raise UserError(
-                    f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and "
-                    f"the nodes have {have}. Memory is an estimate: --set memory_per_trial=GB sets it."
+                    f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and the nodes have "
+                    f"{have}. Memory is an estimate (--set memory_per_trial=GB); where nodes start by themselves, "
+                    "--set max_concurrent=N says how many trials there will be at once"
                 )
+
+    def waits(self) -> str:
+        """Return what keeps trials from running on a cluster that others use too, and what would help; "" where
+        there is room for them.
+        """
+        there, free = ray.cluster_resources(), ray.available_resources()
+        for unit, amount in self.resources.need(0).items():
+            have, left = there.get(unit, 0.0), free.get(unit, 0.0)
+            if left < amount:
+                whose = "that other work holds" if have >= amount else "that no node has yet"
+                key = f"--set {unit.lower()}s_per_trial=..."
+                return f"waiting for {unit}s {whose} ({left:g} of {have:g} free, {amount:g} a trial: {key})"
+        return ""
+
+
+def _look_at_gpus() -> None:
+    """Raise `UserError` where torch on a node that has a GPU by Ray's count cannot use it: trials would start there
+    and fail.
+    """
+    task, hosts = ray.remote(num_cpus=0, max_retries=0)(device.look), {}
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("GPU"):
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            hosts[task.options(scheduling_strategy=there).remote()] = node["NodeManagerHostname"]
+    for answer, host in hosts.items():
+        try:
+            reason, _ = ray.get(answer, timeout=LOOK_SECONDS)
+        except ray.exceptions.RayError as error:
+            reason = _reason(error)
+        if reason:
+            raise UserError(
+                f"node {host} has a GPU, but trials cannot use it: {reason}. Nothing was started"
+            )
 
 
 def nodes() -> list[dict[str, float]]:
-    """The resources of each node that is alive."""
+    """Return the resources of each node that is alive."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
-    """The number of trials with these needs that one node holds; a part of a GPU is one of one card."""
+    """Return the number of trials with these needs that one node holds; a part of a GPU is one of one card."""
     return min(_holds(name, node.get(name, 0), amount) for name, amount in need.items())
 
 
@@ -128,142 +155,129 @@ def _holds(name: str, there: float, amount: float) -> int:
     return int(there / amount + 1e-9)
 
 
+def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:
+    sizes = {"memory": (1e9, " GB")}
+    units = {name: sizes.get(name, (1.0, "")) for name in names}
+    return ", ".join(
+        f"{round(have.get(n, 0) / per, 1):g}{unit} {n}" for n, (per, unit) in units.items()
+    )
+
+
+def check(resources: Resources) -> None:
+    """Raise `UserError` where this process cannot join the cluster, or has no GPU for trials that need one: before Ray, a
+    store or a folder is begun.
+    """
+    if resources.joins:
+        if ray.is_initialized():
+            raise UserError(
+                f"cluster {resources.address} cannot be joined: this process uses Ray already. Leave the "
+                "address out to run there, or call ray.shutdown() first"
+            )
+        _call(address_of(str(resources.address)))
+    elif resources.gpus_per_trial and not ray.is_initialized():
+        reason, cards = device.look()
+        if not cards:
+            raise UserError(
+                f"gpus_per_trial is {resources.gpus_per_trial:g}, but no GPU can be used here: {reason}"
+            )
+
+
+def address_of(address: str) -> str:
+    """Return the address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last on this
+    machine, and never another sweep's own, which Ray would take as well. Raises `UserError` where there is none.
+    """
+    if address != "auto":
+        return address
+    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    with suppress(OSError):
+        started = Path(folder, "ray", "ray_current_cluster")
+        address = os.environ.get("RAY_ADDRESS") or started.read_text().strip()
+    if address == "auto":
+        raise UserError(
+            "--address auto: no cluster that `ray start` began runs on this machine, and RAY_ADDRESS is "
+            "not set: start one, or give its host:port"
+        )
+    return address
+
+
+def _call(address: str) -> None:
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not (colon and port.isdecimal() and int(port) < 2**16):
+        raise UserError(f"--address {address}: must be host:port, ray://host:port, auto or local")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CALL_SECONDS).close()
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(
+            f"cluster {address} cannot be joined: nobody answers there ({reason}). Nothing was started"
+        ) from None
+
+
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
     """Join the cluster at `resources.address`, or run one of our own on this machine. Where this process
     uses Ray already, as a notebook may, that is the cluster, and it stays when this ends.
 
     Nodes of a running cluster need the project's dependencies, not the project: its packages are
-    sent along. Raises `UserError` when nobody answers at the address, `NotStartedError` when Ray does not
-    start here.
+    sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
-    if ray.is_initialized() and _ahead is None and not resources.joins:
-        with driven():
-            yield Cluster(resources)
-        return
-    try:
+    with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
         if resources.joins:
             _join(resources)
-        else:
-            _begin(resources).result()
-        with driven():
-            yield Cluster(resources)
-    finally:
-        _end()
+            stack.callback(_stop)
+        elif not ray.is_initialized():
+            stack.callback(_stop, start(resources))
+        yield Cluster(resources)
 
 
-@contextmanager
-def ahead(resources: Resources) -> Iterator[Callable[[], object]]:
-    """What begins to start a cluster of our own, for a later `connect`, while its caller goes on: Ray
-    mostly waits for its own processes. When this is left without one, Ray is ended. A running cluster is
-    joined by `connect` alone, and a Ray that this process runs already is used as it is.
-    """
-    try:
-        its_own = not (resources.joins or ray.is_initialized())
-        yield partial(_begin, resources) if its_own else lambda: None
-    finally:
-        if _ahead is not None:
-            _end()
-
-
-def _begin(resources: Resources) -> "Future[None]":
-    """The cluster's start, begun now unless it has begun."""
-    global _ahead
-    if _ahead is None:
-        say("starting Ray")
-        ray_internals.load_what_init_imports()
-        begun = _ahead = Future()
-
-        def work() -> None:
-            try:
-                _start(resources)
-                begun.set_result(None)
-            except BaseException as error:
-                begun.set_exception(error)
-
-        _starter().put(work)
-    return _ahead
-
-
-@cache
-def _starter() -> "SimpleQueue[Callable[[], None]]":
-    """A thread that never ends: Linux ends Ray's processes with the thread that started them."""
-    queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-
-    def work() -> None:
-        while True:
-            queue.get()()
-
-    threading.Thread(target=work, daemon=True, name="ray-start").start()
-    return queue
-
-
-def _end() -> None:
-    global _ahead
-    begun, _ahead = _ahead, None
-    if begun is not None:
-        begun.exception()  # a start cannot be called off
-    # An object reference that another thread's garbage collection frees while Ray shuts down
-    # ends the process.
-    gc.collect()
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        ray.shutdown()
-    finally:
-        if collecting:
-            gc.enable()
-        _set.close()
-
-
-def _start(resources: Resources) -> None:
-    """A cluster of our own, which only this process and those that it starts can use.
+def start(resources: Resources) -> Path:
+    """Start a cluster of our own, which only this process and those that it starts can use; return its folder.
 
     Its ports are open to other machines and users, so it always has a token: one that is nowhere
     but in these processes' environment, whatever mode and token are there for other clusters.
     """
-    _set.enter_context(ray_set(TOKEN))
+    say("starting Ray")
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
+    folder = _folder()
+    os.environ["RAY_TMPDIR"] = str(folder)
+    options: dict[str, Any] = {
+        "num_cpus": math.ceil(max(usable_cpus(), wanted)),
+        "include_dashboard": False,
+    }
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init(
-                "local",
-                num_cpus=math.ceil(max(usable_cpus(), wanted)),
-                include_dashboard=False,
-                configure_logging=True,
-                job_config=ray_internals.SameImports(),
-                **_QUIET,
-            )
-            return
+            ray.init("local", job_config=SameImports(), **options, **_QUIET)
+            return folder
         except Exception as error:
-            # Ray says that it ran out of time with a bare Exception.
-            late = type(error) is Exception or isinstance(error, ray.exceptions.RayError | OSError)
-            if not late:
-                raise
             ray.shutdown()
-            if attempt == STARTS:
-                raise NotStartedError(
-                    f"Ray did not start on this machine, {STARTS} times in a row: {_reason(error)}"
-                ) from error
-            say(
-                f"Ray did not start ({_reason(error)}), attempt {attempt} of {STARTS}; trying again"
-            )
+            # Ray says that it ran out of time with a bare Exception.
+            if type(error) is not Exception and not isinstance(error, TROUBLE):
+                raise
+            reason = _reason(error)
+            say(f"Ray did not start ({reason}), attempt {attempt} of {STARTS}")
+    _stop(folder)
+    raise UserError(f"Ray did not start on this machine, {STARTS} times in a row: {reason}")
+
+
+def _folder() -> Path:
+    """Make Ray's folder, into which nobody else can look, where the paths of its sockets are short enough."""
+    for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
+        if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix="suite-", dir=place))
+    raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")
 
 
 def _join(resources: Resources) -> None:
-    """The running cluster at the address."""
-    reach.refuse(resources)
-    address = reach.found(str(resources.address))
+    check(resources)
+    address = address_of(str(resources.address))
     packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
     runtime_env = {"py_modules": packages, "env_vars": WORKERS, "excludes": ["__pycache__"]}
-    _set.enter_context(ray_set())
     mode = os.environ["RAY_AUTH_MODE"]
     # Through Ray's own server (`ray://`) workers never look in a folder of this machine.
-    client = address.startswith("ray://")
-    imports: dict[str, Any] = {} if client else {"job_config": ray_internals.SameImports()}
+    imports: dict[str, Any] = {} if address.startswith("ray://") else {"job_config": SameImports()}
     try:
         ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
-    except (ConnectionError, ray.exceptions.RayError, RuntimeError, ValueError) as error:
+    except (*TROUBLE, RuntimeError, ValueError) as error:
         raise UserError(
             f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is {mode}, and "
             "must be as where the cluster was started)"
@@ -275,14 +289,98 @@ def _join(resources: Resources) -> None:
         )
 
 
+def _stop(folder: Path | None = None) -> None:
+    # A reference to Ray's store that is freed while Ray shuts down ends the process.
+    gc.collect()
+    ray.shutdown()
+    if folder is not None and not ray.is_initialized():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _reason(error: Exception) -> str:
     return (str(error).strip() or repr(error)).splitlines()[0][:300]
 
 
-def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:
-    parts = []
-    for name in names:
-        amount = have.get(name, 0.0)
-        unit = f"{amount / 1e9:.1f} GB memory" if name == "memory" else f"{amount:g} {name}"
-        parts.append(unit)
-    return ", ".join(parts)
+@contextmanager
+def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
+    """Connect a cluster, and halt what `control` ends when the cluster is this process's own and dies: Ray ends a process
+    that uses it, in its words or in none, within seconds after a raylet and within a minute after a gcs_server.
+    """
+    ends, ended = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not ends.wait(WATCH_SECONDS):
+            if dead := [name for pid, name in processes.items() if _is_dead(pid)]:
+                fault = (
+                    f"Ray's process {dead[0]} has died on this machine, and with it all that it ran"
+                )
+                control.halt(fault)
+                if not ended.wait(GRACE_SECONDS):
+                    say(f"halted: {fault}. {REMEDY}")
+                    os._exit(3)
+                return
+
+    try:
+        with connect(resources) as cluster:
+            processes = _children()
+            threading.Thread(target=look, daemon=True, name="lifeline").start()
+            try:
+                yield cluster
+            finally:
+                ends.set()  # from here on they end as they should
+    finally:
+        ended.set()
+
+
+def _children() -> dict[int, str]:
+    """Return the names of the needed processes that this one has started, by number; none where there is no /proc."""
+    children = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # one that ends meanwhile
+            number, _, rest = path.read_text(errors="replace").partition(" (")
+            name, _, fields = rest.rpartition(") ")
+            if name in NEEDED and int(fields.split()[1]) == os.getpid():
+                children[int(number)] = name
+    return children
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+@contextmanager
+def surroundings(token: str | None) -> Iterator[None]:
+    """Set what Ray and Tune go by while they are used, and set it back: no tracebacks of trials that died, which start
+    again, and of Tune's own files, which nobody needs; nothing on standard output, which belongs to the result.
+
+    A cluster of this process's own asks all who call it for the `token`; one that is running gets whatever token a
+    person has for it.
+    """
+    levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
+    try:
+        with kept("RAY_", "TUNE_", "PYTHONBREAKPOINT"), redirect_stdout(sys.stderr):
+            default(**WORKERS, **_TUNE, RAY_USAGE_STATS_ENABLED="0")
+            for name in levels:
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            if not ray.is_initialized():
+                _authenticate(token)
+            yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        if not ray.is_initialized():
+            read_authentication_again()
+
+
+def _authenticate(token: str | None) -> None:
+    if token is not None:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    elif not os.environ.get("RAY_AUTH_MODE"):
+        # Ray shows the token that a person has only where the mode says so.
+        named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+        there = named or (Path.home() / ".ray" / "auth_token").exists()
+        os.environ["RAY_AUTH_MODE"] = "token" if there else "disabled"
+    read_authentication_again()

@@ -12,20 +12,18 @@ from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
-from trials.sizing.footprint import Footprint
 
 
 class TrialSource(Protocol):
-    """What hands out trials: a sweep's search, a fixed list of runs."""
+    """What hands out trials: a sweep's search, a fixed list of runs. `requests` are all that were handed out, by id."""
 
     requests: dict[str, TrialRequest]
-    """All that were handed out, by id."""
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """The next trial and whether it is new; None when there is none now."""
+        """Return the next trial and whether it is new; None when there is none now."""
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """The trial that a request runs."""
+        """Return the trial that a request runs."""
 
     @property
     def exhausted(self) -> bool:
@@ -38,19 +36,21 @@ class TrialSource(Protocol):
 
 @dataclass
 class Hooks:
-    """What the driver calls when a trial is handed out (is it new?), when it has ended, and when the
-    executions of scenarios are chosen. All may raise `HaltedError`, which ends the run, as `control` does.
-    `reported` is called whenever a trial has said more, `joined` with the address of Ray's dashboard
-    ("": it has none) and what the cluster has, in words, `began` when a trial runs, with the name of its process, which a pack shares.
+    """What the driver calls when a trial is handed out (is it new?), has ended, or has lost its process. All may raise
+    `HaltedError`, which ends the run, as `control` does.
+
+    A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too
+    often has no end, so that whoever resumes the run has it again. `began` is called with the name of a trial's process,
+    which a pack shares, `reported` whenever a trial has said more, `waits` with what all trials wait for ("": for nothing).
     """
 
     asked: Callable[[TrialRequest, bool], None]
     ended: Callable[[TrialRequest, TrialResult], None]
     control: Control
+    died: Callable[[TrialRequest, TrialResult, bool], None] = lambda request, outcome, again: None
     reported: Callable[[TrialRequest, TrialResult], None] = lambda request, outcome: None
-    joined: Callable[[str, str], None] = lambda dashboard, hardware: None
-    chosen: Callable[[Mapping[str, str]], None] = lambda found: None
     began: Callable[[TrialRequest, str], None] = lambda request, process: None
+    waits: Callable[[str], None] = lambda reason: None
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,9 @@ class ExecutionPlan:
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
-    trials of `entries`; `ended` are those that are over. `memory` estimates the bytes of a trial of each entry, `takes` its
-    footprint on a GPU, by the entry's name. `packs` is the largest number of trials in a Tune trial, by the entry's id
-    (default: one). On a GPU `executions` are those chosen so far, by scenario, and `probes` has a trial of each scenario.
-    `model` is where a trial writes its final models, None if they are not kept. `alone`: if Ray does not start,
-    trials may run one after another in this process; search trials always need Ray.
+    trials of `entries`; `ended` are those that are over. By the entry's id, `memory` estimates the bytes of a trial, and
+    `packs` is the largest number that begin together in a process (default: one). `model` is where a trial writes its
+    final models, None if they are not kept. `alone`: trials may run in this process, where only one runs at a time.
     """
 
     source: TrialSource
@@ -76,9 +74,6 @@ class ExecutionPlan:
     scheduler: str = "none"
     ended: Mapping[str, TrialResult] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
-    takes: Mapping[str, Footprint] = field(default_factory=dict)
-    model: Callable[[TrialRequest], str | None] = lambda request: None
-    executions: Mapping[str, str] = field(default_factory=dict)
-    probes: Mapping[str, TrialSpec] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
+    model: Callable[[TrialRequest], str | None] = lambda request: None
     alone: bool = False

@@ -1,18 +1,16 @@
 """What a trial gets, and how many run at once."""
 
-import math
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
 
-LEAST_CPUS = 0.1
-"""Of a processor, that a trial is given: a smaller part is no measure of what it takes."""
+Gigabytes = Annotated[FiniteFloat, Field(gt=0)] | None
 
 
-@dataclass(frozen=True)
-class Resources:
+class Resources(BaseModel):
     """What a trial gets, how many run at once (default: what fits), and where.
 
     `memory_per_trial` in GB replaces the estimate; `memory_budget` in GB is what a trial's clients
@@ -20,21 +18,31 @@ class Resources:
     cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does `local`.
     `checkpoint_seconds` is how often a trial writes its checkpoint.
 
-    Raises `UserError` for numbers by which nothing can run, and for more than one GPU a trial.
+    Raises `UserError` for numbers by which nothing can run, and for more than one GPU a trial, which computes on one.
     """
 
-    cpus_per_trial: float = 1.0
-    gpus_per_trial: float = 0.0
-    max_concurrent: int | None = None
-    memory_per_trial: float | None = None
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    cpus_per_trial: FiniteFloat = Field(1.0, ge=0.1)  # less is no measure of what it takes
+    gpus_per_trial: FiniteFloat = Field(0.0, ge=0, le=1)
+    max_concurrent: int | None = Field(None, ge=1)
+    memory_per_trial: Gigabytes = None
     address: str | None = None
-    checkpoint_seconds: float = 60.0
-    memory_budget: float | None = None
+    checkpoint_seconds: FiniteFloat = Field(60.0, ge=0)
+    memory_budget: Gigabytes = None
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            rule = fault["msg"].removeprefix("Input should be ")
+            raise UserError(f"{fault['loc'][0]} is {fault['input']}, but must be {rule}") from None
 
     @classmethod
     def taken(cls, given: dict[str, Any], address: str | None = None) -> Self:
-        """Those among the keys that are given, which are taken out of `given`."""
-        own = {field.name for field in fields(cls)} & given.keys()
+        """Return those among the keys that are given, which are taken out of `given`."""
+        own = cls.model_fields.keys() & given.keys()
         return cls(**{"address": address} | {name: given.pop(name) for name in own})
 
     @property
@@ -52,36 +60,12 @@ class Resources:
         """Whether there is a running cluster to join."""
         return self.address not in (None, "", "local")
 
-    def __post_init__(self) -> None:
-        above, many = math.nextafter(0, 1), self.max_concurrent
-        self._at_least("cpus_per_trial", LEAST_CPUS, f"at least {LEAST_CPUS:g}")
-        self._at_least("gpus_per_trial", 0.0, "0 or more")
-        self._at_least("memory_per_trial", above, "more than 0 GB")
-        self._at_least("memory_budget", above, "more than 0 GB")
-        self._at_least("checkpoint_seconds", 0.0, "0 or more")
-        self._at_least("max_concurrent", 1, "a whole number, 1 or more")
-        if many is not None and many != int(many):
-            raise UserError(f"max_concurrent is {many}, but must be a whole number, 1 or more")
-        if self.gpus_per_trial > 1:
-            raise UserError(
-                f"gpus_per_trial is {self.gpus_per_trial:g}, but must be at most 1: a trial computes on "
-                "one GPU, or a part of one"
-            )
-
-    def _at_least(self, name: str, least: float, rule: str) -> None:
-        value = getattr(self, name)
-        if value is None and name not in ("cpus_per_trial", "gpus_per_trial", "checkpoint_seconds"):
-            return
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not least <= value < math.inf:
-            raise UserError(f"{name} is {value}, but must be {rule}")
-
     def need(self, memory: int) -> dict[str, float]:
-        """The resources that Ray sets aside for a trial that takes `memory` bytes."""
+        """Return the resources that Ray sets aside for a trial that takes `memory` bytes."""
         need = {"CPU": self.cpus_per_trial, "GPU": self.gpus_per_trial, "memory": float(memory)}
         return {name: amount for name, amount in need.items() if amount}
 
 
 def local_slots(resources: Resources) -> int:
-    """How many trials would run at once here, by the number of CPUs."""
+    """Return how many trials would run at once here, by the number of CPUs."""
     return resources.max_concurrent or max(1, int(usable_cpus() // resources.cpus_per_trial))

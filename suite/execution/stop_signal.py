@@ -19,16 +19,13 @@ WORDS = {"stop": "stopped", "cancel": "cancelled"}
 """What another process may ask for, and what the sweep then has been."""
 OUT_OF_TIME = "out of time"
 """What a sweep has been whose deadline is past."""
+REMEDY = "Nothing is lost: run the command again with --resume when that is mended."
 
 
 class HaltedError(Exception):
     """A sweep or batch ended because of something around it; `remedy` says what is kept. Exit code 3."""
 
-    def __init__(
-        self,
-        fault: str,
-        remedy: str = "Nothing is lost: run the command again with --resume when that is mended.",
-    ) -> None:
+    def __init__(self, fault: str, remedy: str = REMEDY) -> None:
         super().__init__(fault)
         self.remedy = remedy
 
@@ -48,9 +45,7 @@ class Control:
         self._next = 0.0
 
     def ask(self, word: str) -> None:
-        """Leave a word for the process that runs the sweep. Raises `UserError` where a file of someone
-        else's has the place.
-        """
+        """Leave a word for the process that runs the sweep. Raises `UserError` where another file has its place."""
         if self.asked and self.asked not in WORDS:
             raise UserError(f"{self.path} is in the way: no sweep wrote it, so it is kept")
         self.path.write_text(word)
@@ -75,8 +70,8 @@ class Control:
 
     def halt(self, fault: str) -> None:
         """End because of a fault; the first one counts."""
-        if self.ending != "halted":
-            self.ending, self.fault = "halted", fault
+        self.fault = self.fault or fault
+        self.ending = "halted"
 
     @property
     def draining(self) -> bool:
@@ -97,7 +92,7 @@ class Control:
 
 @contextmanager
 def interruptible(control: Control) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the sweep in order, the second at once. Python takes signals in
+    """End the sweep in order at the first Ctrl-C (or SIGTERM), at once at the second. Python takes signals in
     its main thread alone: in another one nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():

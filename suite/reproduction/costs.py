@@ -6,7 +6,6 @@ Methods with a second pass take longer: it is an order of magnitude.
 """
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from trials.common.machine import usable_cpus
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.run.spec import canonical
-from trials.run.trial import simulate
 from trials.settings import Settings
+from trials.sizing.calibration import pace
 
 CLIENTS, STEPS, TESTS, SECONDS = 4, 20, 2000, 0.2
 """Clients that train together, the most steps of each, the most test samples, and about how long either
@@ -31,7 +30,7 @@ is measured.
 
 
 class Costs:
-    """CPU seconds of a training and of a test sample by model and shape, measured when first asked for."""
+    """Seconds of a training and of a test sample by model and shape, measured when first asked for."""
 
     def __init__(self, storage: Path) -> None:
         self.path = storage / "calibration.json"
@@ -110,9 +109,7 @@ def _measure(configured: Configured, data: Data, batch: int) -> tuple[float, flo
 def _rounds(
     configured: Configured, data: Data, batch: int, clients: int, steps: int, tests: int
 ) -> tuple[float, float]:
-    """CPU seconds of a round in which each client takes so many steps, and of an evaluation on so many samples,
-    whatever else the machine does; of the second ones, for the first may compile.
-    """
+    """Seconds of a round in which each client takes so many steps, and of an evaluation on so many samples."""
     task = datasets.parse(configured.scenario.dataset).task
     train = clients * batch
     kind = np.float32 if task.metric == "mse" else np.int64
@@ -134,13 +131,7 @@ def _rounds(
         val_fraction=0.0,
     )
     scenario = configured.scenario._replace(heterogeneity="iid")
-    simulation = simulate(canonical("fedavg", {"lr": 1e-6}, scenario, settings, 0), partitioned)
-    fed, algorithm, state = simulation.fed, simulation.algorithm, simulation.state
-    fed.begin(1)
-    state = algorithm.round(state, fed)
-    started = time.process_time()
-    fed.begin(2)
-    state = algorithm.round(state, fed)
-    trained = time.process_time()
-    fed.evaluate(state["w"], partitioned.test)
-    return trained - started, time.process_time() - trained
+    _, a_round, an_evaluation = pace(
+        canonical("fedavg", {"lr": 1e-6}, scenario, settings, 0), partitioned
+    )
+    return a_round, an_evaluation

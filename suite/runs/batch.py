@@ -25,20 +25,15 @@ from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
 from suite.yaml_files import writable
-from trials.datasets.base import Dataset
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
-from trials.run.trial import fit_model, load_dataset, partition_data
-from trials.sizing.calibration import workload
-from trials.sizing.footprint import Footprint, footprint
+from trials.run.trial import load_dataset
 
 EXPERIMENT = "reproduce"
 """The MLflow experiment of the runs, and their folder in the storage."""
 FILE = "runs.jsonl"
 """What they measured, in that folder."""
-FEW = 50
-"""So many runs at most go one after another in this process where Ray does not start."""
 RECORD_SECONDS = 600.0
 """How long a finished batch waits for a tracking server that takes nothing."""
 
@@ -207,7 +202,7 @@ class Batch:
         self, left: list[Job], recorder: Recorder, data_root: str | None, resources: Any
     ) -> tuple[int, Control]:
         """Run jobs; return how many failed, and how they were ended."""
-        from suite.execution import reach
+        from suite.execution.cluster import check
         from suite.execution.driver import drive
         from suite.execution.plan import ExecutionPlan, Hooks
 
@@ -215,8 +210,7 @@ class Batch:
         for job in left:
             if job.spec.dataset_key not in data:
                 data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
-        takes = _takes(left, data) if resources.gpus_per_trial else {}
-        reach.refuse(resources)
+        check(resources)
         queue, ended, failed = Queue(left), 0, 0
         started = time.monotonic()
 
@@ -236,26 +230,16 @@ class Batch:
                 f"about {pace * (len(left) - ended):.0f} s left"
             )
 
+        def died(request: TrialRequest, outcome: TrialResult, again: bool) -> None:
+            nonlocal failed
+            say(f"{queue.jobs[request.trial_id].name}: {outcome.error.splitlines()[0][:200]}")
+            if not again:
+                queue.end(request.trial_id)
+                failed += 1
+
         control = Control(self.folder)
-        hooks = Hooks(asked=lambda request, new: None, ended=take, control=control)
+        hooks = Hooks(lambda request, new: None, take, control, died)
         checkpoints = str(self.folder.resolve() / "checkpoints")
-        probes = {workload(job.spec): job.spec for job in left}
-        gpu: dict[str, Any] = {"takes": takes, "probes": probes}
-        few = len(left) <= FEW and not resources.gpus_per_trial
-        drive(
-            ExecutionPlan(queue, data, resources, hooks, self.folder, checkpoints, alone=few, **gpu)
-        )
+        alone = not resources.gpus_per_trial
+        drive(ExecutionPlan(queue, data, resources, hooks, self.folder, checkpoints, alone=alone))
         return failed, control
-
-
-def _takes(jobs: list[Job], loaded: Mapping[str, Dataset]) -> dict[str, Footprint]:
-    """What each job takes of a GPU, by its name; raises `UserError` for a job whose
-    execution is for CPUs only.
-    """
-    found = {}
-    for job in jobs:
-        dataset = loaded[job.spec.dataset_key]
-        partitioned = partition_data(job.spec, dataset, keep=True)
-        model = fit_model(job.spec, dataset, "cuda")
-        found[job.name] = footprint(job.spec, partitioned, model, "cuda")
-    return found

@@ -31,7 +31,6 @@ from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
 from trials.scoring.metrics import DERIVED, LAST
 from trials.settings import Settings
-from trials.sizing.calibration import fastest, with_execution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,13 +184,7 @@ def execute(
 ) -> Finished:
     """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
     started = time.perf_counter()
-
-    def chosen(spec: TrialSpec, data: FederatedData) -> TrialSpec:
-        if device == "cpu":
-            return spec
-        return with_execution(spec, fastest(spec, data, device, memory)[0])
-
-    simulation, _ = trial.run(spec, data_root, device, on_evaluation, memory, halved, chosen)
+    simulation, _ = trial.run(spec, data_root, device, on_evaluation, memory, halved)
     return Finished(spec, simulation, time.perf_counter() - started)
 
 

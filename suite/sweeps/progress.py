@@ -32,13 +32,15 @@ class Progress:
     """A display of how far a sweep is, which `look` tells, drawn again and again from a thread of its own, which hands
     it to `keep` as well.
 
-    `waiting` says what the sweep waits for, and `unrecorded` is how many records are still to be written.
+    `waiting` says what the sweep waits for, `cluster` what its trials wait for, and `unrecorded` is how many records are
+    still to be written.
     """
 
     def __init__(
         self, look: Callable[[], Standing], keep: Callable[[Standing], object] = lambda seen: None
     ) -> None:
         self.look, self.keep, self.waiting, self.unrecorded = look, keep, "", 0
+        self.cluster = ""
         first = look()
         self.name = first["name"]
         self._said = {place for place, rows in _scenarios(first["best"]).items() if _over(rows)}
@@ -107,7 +109,7 @@ class Progress:
         done, running = _done(seen), seen["running_trials"]
         states = ", ".join(f"{seen[state]} {state}" for state in ENDINGS if seen[state])
         text = f"{seen['name']}: {done}/{seen['expected']} trials ({states or 'starting'})"
-        text += f", {running} running"
+        text += f", {self.cluster}" if self.cluster and not running else f", {running} running"
         text += f", {seen['per_minute'] or 0:.0f} trials/min"
         if seen["seconds_left"] is not None:
             text += f", about {spell(seen['seconds_left'])} left"

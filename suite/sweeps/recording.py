@@ -197,6 +197,12 @@ class SweepRecording:
         if news:
             self._shown[request.trial_id] = run_id, int(news[-1]["round"])
 
+    def hide(self, trial_id: str) -> None:
+        """Show a trial no more that runs no more and has no end."""
+        run_id, _ = self._shown.pop(trial_id, ("", -1))
+        if run_id:
+            self.store.delete(run_id)
+
     def _begin(self, request: TrialRequest, tags: Mapping[str, Any], seconds: float = 0.0) -> str:
         searched = request.kind == TrialKind.SEARCH
         number = f"trial {request.index}" if searched else f"seed {request.seed}"

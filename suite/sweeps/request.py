@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,21 +87,18 @@ class SweepRequest:
         """Run it, within so many minutes if they are given, and say what a person should know of it; raises as
         `open` and `Sweep.run` do.
         """
-        from suite.execution import reach
-        from suite.execution.cluster import ahead
+        from suite.execution.cluster import check
         from suite.execution.estimate import Estimates
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
-        with ahead(resources) as start:
-            sweep = self.open()
-            sweep.load()
-            if not self.paths.begun:
-                Estimates(sweep.study, sweep.data, resources).refuse(sweep.entries)
-                reach.refuse(resources)
-                start()
-            for note in self.differences(sweep.study) if self.resume else ():
-                say(note)
-            result = sweep.run(resources, deadline)
+        sweep = self.open()
+        sweep.load()
+        if not self.paths.begun:
+            Estimates(sweep.study, sweep.data, resources).memory(sweep.entries)
+            check(resources)
+        for note in self.differences(sweep.study) if self.resume else ():
+            say(note)
+        result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
             say(note)
         return result
@@ -230,7 +227,7 @@ def _nearest(key: str) -> str:
     searched = {name for cls in algorithms.known().values() for name in cls.ranges()}
     if name in searched and (not owner or owner in algorithms.known()):
         return f"is searched; a range for it is given as search.{key}=LOW..HIGH"
-    places = (field.name for field in fields(Resources))
+    places = Resources.model_fields
     return str(
         unknown("key", key, [*Study.model_fields, *Settings.model_fields, *places, CHECKPOINTS])
     )

@@ -69,7 +69,7 @@ def standing(
         "superseded": len(state.ended) - sums["done"],
         "recorded": len(state.recorded),
         **{status.value: sums[status] for status in ENDINGS},
-        "died": sum(map(len, state.deaths.values())),
+        "died": state.kills + sum(map(len, state.deaths.values())),
         "trial_seconds": round(state.seconds, 3),
         "sessions": state.sessions,
         "per_minute": pace and round(60 * pace, 1),

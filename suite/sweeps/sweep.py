@@ -275,8 +275,9 @@ class Sweep:
                     asked=self._requested,
                     ended=self._ended,
                     control=self.control,
+                    died=self._died,
+                    waits=self._waits,
                     reported=self._reported,
-                    chosen=self._chosen,
                     began=self._began,
                 ),
                 folder=self.paths.folder / "tune",
@@ -285,10 +286,7 @@ class Sweep:
                 scheduler=self.study.scheduler,
                 ended=self.state.ended,
                 memory=estimates.memory(self.entries),
-                takes=estimates.takes(self.entries),
                 model=self._model,
-                executions=self.state.executions,
-                probes=estimates.probes(self.entries),
                 packs=estimates.packs(self.entries),
             )
         )
@@ -302,10 +300,6 @@ class Sweep:
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
             self._note(events.Requested(request=request))
-
-    def _chosen(self, executions: Mapping[str, str]) -> None:
-        if executions:
-            self._note(events.Chosen(executions=executions))
 
     def _began(self, request: TrialRequest, process: str) -> None:
         self.running.began(request)
@@ -329,10 +323,31 @@ class Sweep:
         self.search.end(request.trial_id, ValidationResult.of(outcome))
         self.records.put(partial(self._record, request, outcome))
 
+    def _died(self, request: TrialRequest, outcome: TrialResult, again: bool) -> None:
+        """Note that a trial's process died. One that dies too often has no end, so that `--resume` has it again; until
+        then the search takes it as failed.
+        """
+        name, at = request.trial_id, outcome.last_round
+        error = outcome.error.encode(errors="replace").decode()
+        self._note(events.Died(trial_id=name, round=at, error=error, killed=True))
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
+        self.records.over(request)
+        self.running.stopped(request)
+        if not again:
+            self.search.end(name, ValidationResult.of(outcome))
+            self.records.put(partial(self.recording.hide, name))
+        why = reason(error)[:200] or "no reason given"
+        then = "starts again" if again else "is set aside: --resume has it again"
+        self.progress.note(f"trial {name} died at round {at} and {then}: {why}")
+
+    def _waits(self, reason: str) -> None:
+        self.progress.cluster = reason
+
     def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
         """Hand a trial that died out once more, to go on from its checkpoint; return whether it is.
 
-        It is, `retries` times; attempts that died without getting further than those before count.
+        It is, `retries` times; attempts that raised without getting further than those before count.
         """
         died = [*self.state.deaths.get(request.trial_id, []), outcome.last_round]
         attempts = len(died) - died.index(max(died))
@@ -412,7 +427,10 @@ class Sweep:
         rows = [entry["row"] for entry in self.table.brought_in.values() if entry["row"]]
         self.recording.close("FINISHED", rows)
         if self.study.save == "best":
-            results = {trial_id: self.state.ended[trial_id] for trial_id in sorted(finals)}
+            ended = self.state.ended
+            results = {
+                trial_id: ended[trial_id] for trial_id in sorted(finals) if trial_id in ended
+            }
             self.recording.keep_best(results, self.paths.models, self._model)
 
     def _summary(self, seconds: float) -> Summary:

@@ -120,7 +120,7 @@ def test_a_trial_over_its_part_of_a_card_fails_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(trainable.ray, "get", lambda reference: reference)
     spec = actors.spec()
     actor = actors.actor(spec)
-    actor.reset_config({**actors.config(spec), "device": "cuda", "need": {"GPU": 0.5}})
+    actor.reset_config(actors.config(spec, device="cuda", need={"GPU": 0.5}))
     size = torch.cuda.get_device_properties(0).total_memory * 6 // 10
     try:
         with pytest.raises(torch.OutOfMemoryError):

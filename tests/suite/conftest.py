@@ -3,9 +3,8 @@
 import pytest
 import ray
 
-from suite.execution import driver, surroundings
-from tests.support import in_process
-from trials.run import trainable
+from suite.execution import cluster, driver
+from trials.run import running
 
 
 @pytest.fixture
@@ -15,12 +14,11 @@ def no_ray_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
-    monkeypatch.setattr(surroundings, "read_authentication_again", lambda: None)
+    monkeypatch.setattr(cluster, "read_authentication_again", lambda: None)
 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials run in this process, without Ray, each to its end in one step."""
-    monkeypatch.setattr(driver, "drive", in_process.drive)
-    monkeypatch.setattr(trainable.ray, "get", lambda reference: reference)
-    monkeypatch.setattr(trainable, "REPORT_SECONDS", 1e9)
+    monkeypatch.setattr(driver, "drive", driver.in_process)
+    monkeypatch.setattr(running, "REPORT_SECONDS", 1e9)

@@ -3,8 +3,9 @@
 from typing import Any
 
 from trials.run.spec import TrialSpec
-from trials.run.trainable import FederatedTrial
+from trials.run.trainable import REPORTS, FederatedTrial
 from trials.run.trial import load_dataset
+from trials.run.trial_config import TrialConfig, packed
 from trials.settings import Settings
 
 
@@ -21,18 +22,28 @@ def spec(algorithm: str = "safl", level: str = "iid", **params: Any) -> TrialSpe
     )
 
 
-def config(trial: TrialSpec, stops: tuple[int, ...] = ()) -> dict[str, Any]:
-    return {"trial": trial.model_dump(), "stops": list(stops), "device": "cpu", "threads": 1}
+def config(trial: TrialSpec, stops: tuple[int, ...] = (), **more: Any) -> dict[str, str]:
+    return packed({"": TrialConfig(trial, stops, **more)})
 
 
-def actor(trial: TrialSpec, stops: tuple[int, ...] = ()) -> FederatedTrial:
+def actor(trial: TrialSpec, stops: tuple[int, ...] = (), **more: Any) -> FederatedTrial:
     made = FederatedTrial.__new__(FederatedTrial)
-    made.setup(config(trial, stops), datasets={trial.dataset_key: load_dataset(trial, None)})
+    datasets = {trial.dataset_key: load_dataset(trial, None)}
+    made.setup(config(trial, stops, **more), datasets=datasets)
     return made
 
 
 def finish(made: FederatedTrial) -> list[dict[str, Any]]:
-    results = [made.step()]
-    while not results[-1]["done"]:
-        results.append(made.step())
+    """What the actor's only trial says, step by step."""
+    results = [report(made)]
+    while results[-1]["status"] == "running":
+        results.append(report(made))
     return results
+
+
+def report(made: FederatedTrial) -> dict[str, Any]:
+    """What it says in one step."""
+    said = made.step()
+    (news,) = said[REPORTS].values()
+    assert said["done"] == (news.status != "running")
+    return {**vars(news), "round": news.last_round, "val_score": news.value}

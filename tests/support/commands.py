@@ -70,17 +70,11 @@ def suite_here(*args: Any, cwd: Path, code: int | None = 0) -> Here:
     """
     out, err = io.StringIO(), io.StringIO()
 
-    def start_once(resources: Any) -> None:
-        if not cluster.ray.is_initialized():
-            start(resources)
-
-    start = cluster._start
     with (
         chdir(cwd),
         redirect_stdout(out),
         redirect_stderr(err),
         patch("sys.argv", ["suite", *map(str, args)]),
-        patch.object(cluster, "_start", start_once),
         patch.object(cluster.ray, "shutdown"),
     ):
         try:

@@ -6,4 +6,5 @@ from suite.execution import cluster
 def started() -> None:
     """Start it as a sweep does for itself, unless it runs; the process's end stops it."""
     if not cluster.ray.is_initialized():
-        cluster._start(cluster.Resources())
+        with cluster.surroundings(cluster.TOKEN):
+            cluster.start(cluster.Resources())

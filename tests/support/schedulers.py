@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
-from ray.tune.utils import flatten_dict
-
-from suite.execution import driver
-from suite.execution.plan import Hooks
+from suite.execution.cluster import Cluster
+from suite.execution.dispatch import Dispatch, Trial
+from suite.execution.plan import ExecutionPlan, Hooks
+from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest
@@ -30,44 +31,63 @@ def request(entry: Entry, index: int, kind: str = "search") -> TrialRequest:
 
 @dataclass
 class Bench:
-    """A scheduler and the driver's callback, fed with what trials would report."""
+    """The driver's one place that decides, told what trials would report: each is alone in a process of its name."""
 
     entries: list[Entry]
     scheduler: str = "asha"
     requests: dict[str, TrialRequest] = field(default_factory=dict)
     outcomes: dict[str, TrialResult] = field(default_factory=dict)
+    died: list[tuple[str, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.schedulers = EntrySchedulers(self.entries, self.requests, self.scheduler)
-        self.decide = driver._Scheduler(self.schedulers)
         self.control = Control(Path("unused"))
-        hooks = Hooks(lambda a, new: None, self._ended, self.control)
-        search = SimpleNamespace(live=set())
-        source = SimpleNamespace(requests=self.requests)
-        self.callback = driver._Callback(source, search, hooks)
+        hooks = Hooks(lambda a, new: None, self._ended, self.control, self._died)
+        source: Any = SimpleNamespace(requests=self.requests, next=lambda: None, exhausted=False)
+        nowhere = Path("nowhere")
+        resources = Resources(max_concurrent=4)
+        plan = ExecutionPlan(
+            source, {}, resources, hooks, nowhere, "/nowhere", self.entries, self.scheduler
+        )
+        self.dispatch = Dispatch(plan, Cluster(resources))
+        self.schedulers = self.dispatch.schedulers
 
     def _ended(self, ask_: TrialRequest, outcome: TrialResult) -> None:
         self.outcomes[ask_.trial_id] = outcome
 
-    def add(self, entry: Entry, index: int, kind: str = "search") -> SimpleNamespace:
+    def _died(self, ask_: TrialRequest, outcome: TrialResult, again: bool) -> None:
+        self.died.append((outcome.error, again))
+
+    def add(self, entry: Entry, index: int, kind: str = "search") -> str:
+        """The id of a trial whose process has begun."""
         made = request(entry, index, kind)
         self.requests[made.trial_id] = made
-        return SimpleNamespace(trial_id=made.trial_id, config={"checkpoint": "/nowhere/x.pt"})
+        self.begin(made.trial_id)
+        return made.trial_id
 
-    def report(self, trial, round_index: int, value: float, status: str = "running") -> str:
-        """One result, as `FederatedTrial` gives it and Tune hands it around."""
+    def begin(self, trial_id: str) -> None:
+        """A process begins with a trial, for the first time or again."""
+        trial = self.dispatch._trials.setdefault(trial_id, Trial(self.requests[trial_id]))
+        trial.outcome = TrialResult()
+        self.dispatch.packs[trial_id] = [trial_id]
+        self.dispatch.began(trial_id)
+
+    def report(self, trial_id: str, round_index: int, value: float, status: str = "running") -> str:
+        """What a process says of its trial, handed around as Tune does it."""
         entry = {"round": round_index, "val_accuracy": value, "test_accuracy": 777.0}
         if status == "failed":
-            said = TrialResult(error="ZeroDivisionError")
+            news = TrialResult(error="ZeroDivisionError")
         else:
             scores = {round_index: value} if isfinite(value) else {}
-            said = TrialResult(Status(status), [entry], scores, "abc", **RUN_AS)
-        result = {**said.reported(), "training_iteration": 1}
-        decision = self.decide.on_trial_result(None, trial, flatten_dict(result))
-        self.callback.on_trial_result(0, [], trial, result)
-        if decision == STOP or status != "running":
-            self.callback.on_trial_complete(0, [], trial)
-        return decision
+            news = TrialResult(Status(status), [entry], scores, "abc", **RUN_AS)
+        return self.take(trial_id, news)
+
+    def take(self, trial_id: str, news: TrialResult) -> str:
+        """One report."""
+        stops = self.dispatch.prunes(trial_id, news)
+        self.dispatch.reported(trial_id, {trial_id: news})
+        if stops or news.status != Status.RUNNING:
+            self.dispatch.stopped(trial_id)
+        return STOP if stops else CONTINUE
 
     def run(self, trial, entry: Entry, value: float) -> int:
         """A trial that always scores `value`; the round at which it ended."""

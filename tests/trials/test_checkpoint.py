@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.actors import actor, config, finish, spec
+from tests.support.actors import actor, config, finish, report, spec
 from tests.support.simulations import timeless
 from trials.run.checkpoint import Checkpoint, CheckpointFolder, StorageError
 from trials.run.simulation import Simulation
@@ -19,10 +19,7 @@ STATE = {"w": torch.arange(5.0), "history": [{"round": 0, "x": 0.1}], "rows": No
 
 def checkpointed(trial: TrialSpec, place: Path, stops: tuple[int, ...] = ()) -> FederatedTrial:
     """An actor that writes a checkpoint at each report, as one on another machine would find it."""
-    made = actor(trial)
-    more = {"checkpoint": str(place), "checkpoint_seconds": 0.0}
-    made.reset_config({**config(trial, stops), **more})
-    return made
+    return actor(trial, stops, checkpoint=str(place), checkpoint_seconds=0.0)
 
 
 @pytest.mark.parametrize("name", ["plain", "a räu me #1 50%"])
@@ -101,7 +98,7 @@ def test_it_is_due_after_its_seconds_and_never_costs_more_than_a_twentieth(
 
 def started(of: FederatedTrial) -> Simulation:
     """The simulation of an actor's only trial, begun or gone on with."""
-    (running,) = of._running.values()
+    (running,) = of._running.trials.values()
     return running.simulation
 
 
@@ -115,12 +112,13 @@ def test_a_trial_goes_on_where_its_process_died(
     level = "iid"
     (whole,) = finish(actor(spec(algorithm, level)))
     first = checkpointed(spec(algorithm, level), tmp_path / "x.pt", (2, 5))
-    before = [first.step(), first.step()]
+    before = [report(first), report(first)]
     second = checkpointed(spec(algorithm, level), tmp_path / "x.pt", (2, 5))
     assert started(second).fed.round == 5, "not from the beginning"
     (after,) = finish(second)
     assert timeless(after["history"]) == timeless(whole["history"]), "told from round 0 on"
-    assert after["intermediates"] == [(r["round"], r["val_score"]) for r in (*before, after)]
+    told = {r["round"]: r["val_score"] for r in (*before, after)}
+    assert after["intermediates"] == told
     assert after["val_score"] == whole["val_score"]
 
 
@@ -134,7 +132,7 @@ def test_an_ended_trial_writes_none_and_a_reused_actor_has_its_own(tmp_path: Pat
     made = checkpointed(spec(), tmp_path / "x.pt")
     finish(made)
     assert not (tmp_path / "x.pt").exists()
-    made.reset_config({**config(spec(), (3,)), "checkpoint": str(tmp_path / "y.pt")})
+    made.reset_config(config(spec(), (3,), checkpoint=str(tmp_path / "y.pt")))
     made.step()
     assert not (tmp_path / "y.pt").exists(), "a short trial does not pay for one"
 
@@ -142,7 +140,6 @@ def test_an_ended_trial_writes_none_and_a_reused_actor_has_its_own(tmp_path: Pat
 def test_a_storage_that_does_not_work_halts_and_does_not_fail(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     made = checkpointed(spec(), tmp_path / "file" / "x.pt", (2,))
-    result = made.step()
+    (result,) = finish(made)
     assert result["status"] == "halted"
-    assert result["done"]
     assert f"{tmp_path}/file/x.pt cannot be" in result["error"]

@@ -46,7 +46,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_part_of_a_gpu_less_its_context_is_all_that_a_trial_may_take(card: list[float]) -> None:
     made = actor(spec())
     for need in ({"GPU": 0.25}, {"GPU": 2.0}, {"GPU": 0.01}):
-        made.reset_config({**config(spec()), "device": "cuda", "need": need})
+        made.reset_config(config(spec(), device="cuda", need=need))
     assert card[1:] == [9 / 40, 39 / 40, 0.0], "a quarter is 10 GB, of which the context is 1"
 
 
@@ -123,15 +123,14 @@ def test_clients_that_memory_does_not_hold_are_halved_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: int, begins: int
 ) -> None:
     """The trial goes on from its checkpoint, after round 4; a repetition halves at the same round."""
-    made = actor(batched("fedavg"))
     place = {"checkpoint": str(tmp_path / "x.pt"), "checkpoint_seconds": 0.0}
-    made.reset_config({**config(batched("fedavg"), (4,)), **place})
+    made = actor(batched("fedavg"), (4,), **place)
     with monkeypatch.context() as patch:
         holds(patch, 2, since)
         results = finish(made)
     outcome = TrialResult()
     for result in results:
-        outcome.add(TrialResult.take(result))
+        outcome.add(SimpleNamespace(**result))
     halved = {"round": begins, "chunk": 2}
     assert (outcome.status, outcome.chunk, outcome.halved) == ("finished", 4, halved)
     assert [entry["round"] for entry in outcome.history] == list(range(10)), "each once"
@@ -143,7 +142,7 @@ def test_scores_of_what_was_computed_before_are_forgotten(monkeypatch: pytest.Mo
     """Memory fails in round 5 of a trial without a checkpoint, which starts again from round 0."""
     asked = batched("fedavg")
     data = partition_data(asked, load_dataset(asked, None))
-    running = RunningTrial(TrialConfig.of(config(asked, (2, 4, 7))), lambda spec: data)
+    running = RunningTrial(TrialConfig(asked, (2, 4, 7)), lambda spec: data)
     holds(monkeypatch, 2, since=4)
     reached = [running.step(lambda: False).last_round for _ in range(2)]
     assert (reached, running.step(lambda: True).last_round) == ([2, 4], 1)
@@ -153,9 +152,7 @@ def test_scores_of_what_was_computed_before_are_forgotten(monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("no_cluster")
 def test_a_restart_goes_on_with_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = {"checkpoint": str(tmp_path / "x.pt"), "checkpoint_seconds": 0.0}
-    first, second = actor(batched()), actor(batched())
-    for made in (first, second):
-        made.reset_config({**config(batched(), (2,)), **place})
+    first, second = (actor(batched(), (2,), **place) for _ in range(2))
     with monkeypatch.context() as patch:
         holds(patch, 2)
         first.step()

@@ -1,9 +1,7 @@
 """The result of a trial: how it ended, all that it measured, and its scores."""
 
 import math
-from collections.abc import MutableMapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
 
 from trials.run.outcome import Status, lost, reason
 from trials.scoring.metrics import LAST, score
@@ -97,18 +95,3 @@ class TrialResult:
                 "data_note",
             ):
                 setattr(self, name, getattr(news, name))
-
-    def reported(self) -> dict[str, Any]:
-        """The result of a Tune trainable's step; scores as pairs, since Tune flattens a dict."""
-        pairs = list(self.intermediates.items())
-        more = {"round": self.last_round, "val_score": self.value, "intermediates": pairs}
-        return {**vars(self), **more, "done": self.status != Status.RUNNING}
-
-    @classmethod
-    def take(cls, result: MutableMapping[str, Any]) -> Self:
-        """Read the result of a step, and take its history out of it, which Tune would keep as well."""
-        known = {f.name: result[f.name] for f in fields(cls) if f.name in result}
-        result.pop("history", None)
-        status = Status(result.get("status", Status.FAILED))
-        scores = dict(result.get("intermediates", ()))
-        return cls(**{**known, "status": status, "intermediates": scores})

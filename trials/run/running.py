@@ -1,8 +1,10 @@
 """A trial as it runs in a process: from its config, or a checkpoint, to one report after the other."""
 
 import math
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from trials.common.device import name_of
@@ -19,6 +21,52 @@ from trials.run.spec import TrialSpec
 from trials.run.trial import simulate
 from trials.run.trial_config import TrialConfig
 from trials.scoring.metrics import score
+
+REPORT_SECONDS = 1.0
+"""A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
+
+
+class RunningPack:
+    """Trials that begin together in one process, by id: one alone, or several that compute together.
+
+    When a step ends besides at `TrialConfig.stops` depends on time and changes no number.
+    """
+
+    def __init__(
+        self,
+        configs: Mapping[str, TrialConfig],
+        partition: Callable[[TrialSpec], FederatedData],
+    ) -> None:
+        self._pack = Pack() if len(configs) > 1 else None
+        self.trials = {
+            trial_id: RunningTrial(config, partition, self._pack)
+            for trial_id, config in configs.items()
+        }
+
+    def step(self) -> dict[str, TrialResult]:
+        """Run until half of the trials that go on have something to report, or a second is over; return what is
+        new of each.
+        """
+        started, reports, going = time.monotonic(), 0, self.trials
+
+        def due() -> bool:
+            return time.monotonic() - started > REPORT_SECONDS or 2 * reports > len(going)
+
+        def work(trial: RunningTrial) -> TrialResult:
+            nonlocal reports
+            result = trial.step(due)
+            reports += 1
+            return result
+
+        works = [partial(work, trial) for trial in going.values()]
+        results = self._pack.run(works) if self._pack else [work() for work in works]
+        news = dict(zip(going, results, strict=True))
+        self.trials = {
+            trial_id: trial
+            for trial_id, trial in going.items()
+            if news[trial_id].status == Status.RUNNING
+        }
+        return news
 
 
 class RunningTrial:

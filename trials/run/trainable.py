@@ -1,9 +1,7 @@
 """A trial, or a pack of trials, as a Ray Tune trainable whose actor is reused for the next one."""
 
 import math
-import time
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,21 +13,16 @@ from trials.common import plugins
 from trials.common.memory import take_part
 from trials.common.tensors import torch
 from trials.datasets.base import Dataset
-from trials.engine.pack import Pack
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
 from trials.run.outcome import Status
-from trials.run.result import TrialResult
-from trials.run.running import RunningTrial
+from trials.run.running import RunningPack, RunningTrial
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset, partition_data
-from trials.run.trial_config import PACK, TrialConfig
-
-REPORT_SECONDS = 1.0
-"""A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
+from trials.run.trial_config import PACK, TrialConfig, unpacked
 
 REPORTS = "reports"
-"""Where the result of a pack's step has (trial id, result) of each of its trials."""
+"""Where the result of a step has the `TrialResult` of each trial, the part of it that is new, by id."""
 STATE = "state.pt"
 """The file in the folder of one of Tune's checkpoints."""
 KEPT = 16
@@ -37,12 +30,10 @@ KEPT = 16
 
 
 class FederatedTrial(tune.Trainable):
-    """One trial, in a sweep or in a search of a script's own (`suite.trainable`); or a pack of a sweep's.
+    """A pack of one or more trials of a sweep, or one trial in a search of a script's own (`suite.trainable`).
 
-    In a sweep Tune's `config` is a `TrialConfig`, and a step's result the part of the `TrialResult` that is new;
-    a pack's config has those of its trials under `PACK`, by trial id, and its result theirs under `REPORTS`. An
-    exception does not raise: it would cost the actor. When a step ends besides at `TrialConfig.stops` depends on
-    time and changes no number: a pack's waits for half of its trials to say something.
+    In a sweep Tune's `config` is `trial_config.packed`, and a step's result has what is new of each
+    trial under `REPORTS`. An exception does not raise: it would cost the actor.
 
     In a script's search `asked` makes the `TrialConfig` of Tune's `config`. A step runs to the next evaluation
     and returns it as one flat dict: `round`, the metrics, the counters, `status`, and `val_score`, the mean of
@@ -52,9 +43,11 @@ class FederatedTrial(tune.Trainable):
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory | None:
-        """The resources that Ray sets aside for the trial, or for a pack: for one of its trials."""
-        need = next(iter(config.get(PACK, {"": config}).values())).get("need")
-        return tune.PlacementGroupFactory([dict(need)]) if need else None
+        """Return the resources that Ray sets aside for a pack: those of the first of its trials."""
+        if PACK not in config:
+            return None
+        first, *_ = unpacked(config).values()
+        return tune.PlacementGroupFactory([dict(first.need)])
 
     def setup(
         self,
@@ -64,7 +57,9 @@ class FederatedTrial(tune.Trainable):
         asked: Callable[[Mapping[str, Any]], TrialConfig] | None = None,
         data_root: str | None = None,
     ) -> None:
-        """`datasets` maps `TrialSpec.dataset_key` to a data set, or to one in Ray's object store; others are
+        """Take over what all trials of the actor share, and the first of them.
+
+        `datasets` maps `TrialSpec.dataset_key` to a data set, or to one in Ray's object store; others are
         loaded from `data_root`. `sources` maps the paths of third parties' algorithm files to their text.
         """
         import_module("torch")  # two seconds of the actor's start, not of its first trial
@@ -76,50 +71,24 @@ class FederatedTrial(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take over another trial, or pack; data that are already partitioned stay."""
-        self._pack = Pack() if PACK in new_config else None
-        self._running: dict[str, RunningTrial] = {}
-        self.change([], new_config.get(PACK, {"": new_config}))
-        first = next(iter(self._running.values())).config
+        configs = {"": self._asked(new_config)} if self._asked else unpacked(new_config)
+        self._running = RunningPack(configs, self._partitioned)
+        first = next(iter(configs.values()))
         if first.device == "cuda":
             torch.cuda.empty_cache()
             take_part(first.need.get("GPU", 1.0))
         return True
 
-    def change(self, leaving: Collection[str], joining: Mapping[str, Mapping[str, Any]]) -> None:
-        """Trials leave the pack before their end, and others join it."""
-        for trial_id in leaving:
-            del self._running[trial_id]
-        for trial_id, config in joining.items():
-            made = (self._asked or TrialConfig.of)(config)
-            self._running[trial_id] = RunningTrial(made, self._partitioned, self._pack)
-
     def step(self) -> dict[str, Any]:
-        """The rounds up to the next report; of a pack, up to one of each trial."""
-        started, said, going = time.monotonic(), 0, dict(self._running)
-
-        def due() -> bool:
-            return time.monotonic() - started > REPORT_SECONDS or 2 * said > len(going)
-
-        def work(running: RunningTrial) -> TrialResult:
-            nonlocal said
-            result = running.step(due)
-            said += 1
-            return result
-
+        """Run the rounds up to the next report; of a pack, up to one of each trial."""
         if self._asked is not None:
-            return _flat(going[""])
-        if self._pack is None:
-            return work(going[""]).reported()
-        results = self._pack.run([partial(work, running) for running in going.values()])
-        told = [(name, result.reported()) for name, result in zip(going, results, strict=True)]
-        for trial_id, reported in told:
-            if reported["done"]:
-                del self._running[trial_id]
-        return {REPORTS: told}
+            return _flat(self._only)
+        news = self._running.step()
+        return {REPORTS: news, "done": not self._running.trials}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the trial's state: tensors and plain values, nothing that runs code on load."""
-        Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._running[""].save())
+        Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._only.save())
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | str | None) -> None:
         """Continue from a checkpoint's folder; with the same config to the last bit. Raises
@@ -129,7 +98,12 @@ class FederatedTrial(tune.Trainable):
         saved = Checkpoint(str(path)).load()
         if saved is None:
             raise StorageError(f"checkpoint {path} is not there")
-        self._running[""].load(saved)
+        self._only.load(saved)
+
+    @property
+    def _only(self) -> RunningTrial:
+        """The trial of a script's search."""
+        return self._running.trials[""]
 
     def _partitioned(self, spec: TrialSpec) -> FederatedData:
         key = spec.data_key

@@ -108,17 +108,15 @@ def run(
     on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
     memory: float | None = None,
     halved: dict[str, int] | None = None,
-    chosen: Callable[[TrialSpec, FederatedData], TrialSpec] = lambda spec, data: spec,
 ) -> tuple[Simulation, FederatedData]:
-    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated,
-    and `chosen` says how the spec is computed.
+    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated.
 
     Raises `UserError` before that for a device that cannot be used, and when its memory does not do.
     """
     usable(device)
     data = partition_data(spec, load_dataset(spec, root))
     try:
-        simulation = simulate(chosen(spec, data), data, device, memory=memory)
+        simulation = simulate(spec, data, device, memory=memory)
         simulation.fed.halved = halved
         on_evaluation(simulation.history[0])
         for entry in simulation.evaluations():

@@ -1,15 +1,18 @@
 """What Ray Tune hands to the process of a trial: written by the driver, read by the trainable."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, with_config
 
 from trials.run.spec import TrialSpec
 
 PACK = "pack"
-"""Where the config of a pack has those of its trials, by trial id."""
+"""The one key of Tune's `config`."""
 
 
+@with_config(ser_json_inf_nan="constants")
 @dataclass(frozen=True)
 class TrialConfig:
     """One trial to run, and how.
@@ -32,14 +35,17 @@ class TrialConfig:
     checkpoint_seconds: float = 60.0
     model: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for Tune's `config`."""
-        return {**vars(self), "trial": self.trial.model_dump(), "stops": list(self.stops)}
 
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Self:
-        """Read Tune's `config`."""
-        known = {f.name: config[f.name] for f in fields(cls) if f.name in config}
-        return cls(
-            **{**known, "trial": TrialSpec(**config["trial"]), "stops": tuple(known["stops"])}
-        )
+_PACK = TypeAdapter(dict[str, TrialConfig])
+
+
+def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
+    """Return Tune's `config` of trials by id: one string, since Tune copies, flattens and prints what is in it, and keeps
+    several copies for good.
+    """
+    return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
+
+
+def unpacked(config: Mapping[str, Any]) -> dict[str, TrialConfig]:
+    """Read Tune's `config`."""
+    return _PACK.validate_json(config[PACK])

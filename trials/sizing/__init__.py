@@ -1,1 +1,1 @@
-"""What a trial takes of a machine, and which execution is the fastest there."""
+"""What a trial takes of a machine."""

@@ -32,11 +32,6 @@ def pack_size(
     return max(1, min(SIZE, int(BYTES // own_bytes(takes, device))))
 
 
-def members_on(takes: Footprint, part: float) -> int:
-    """How many trials that take as much share a part of a GPU (bytes), at least one."""
-    return max(1, int((part - takes.device) // takes.beside))
-
-
 def own_bytes(takes: Footprint, device: str) -> int:
     """What a trial takes besides what its process takes anyway, at least a megabyte."""
     return max(10**6, takes.memory - (PROCESS if device == "cpu" else GPU_PROCESS))

@@ -80,12 +80,13 @@ class Ended(_Event):
 
 
 class Died(_Event):
-    """An attempt at a trial died at a round; it is started again."""
+    """An attempt at a trial died at a round; it is started again. `killed`: its code raised nothing."""
 
     event: Literal["died"] = "died"
     trial_id: str
     round: int
     error: str
+    killed: bool = False
 
 
 class Recorded(_Event):
@@ -96,13 +97,6 @@ class Recorded(_Event):
     run_id: str
 
 
-class Chosen(_Event):
-    """How scenarios are computed, as it was measured; `suite.execution.autotune`."""
-
-    event: Literal["chosen"] = "chosen"
-    executions: Mapping[str, str]
-
-
 class Cut(_Event):
     """The search ends early, for a deadline: how many trials each entry will have instead."""
 
@@ -110,7 +104,7 @@ class Cut(_Event):
     planned: Mapping[str, int]
 
 
-Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Chosen | Cut
+Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Cut
 _EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
@@ -173,8 +167,7 @@ class SweepState:
     pages are drawn from.
 
     Of each trial's history it has the last evaluation alone; `outcomes` reads the rest. `requests` are in order;
-    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search, and
-    `executions` the measured execution of each scenario. By entry, `planned` is how many trials it will have.
+    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search. By entry, `planned` is how many trials it will have.
     `began` is when the first session did, `seconds` the time of all trials.
     """
 
@@ -187,8 +180,8 @@ class SweepState:
     requested: dict[str, TrialRequest] = field(default_factory=dict)
     ended: dict[str, TrialResult] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
+    kills: int = 0
     recorded: dict[str, str] = field(default_factory=dict)
-    executions: dict[str, str] = field(default_factory=dict)
 
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
     tallies: dict[str, EntryTally] = field(default_factory=lambda: defaultdict(EntryTally))
@@ -244,13 +237,14 @@ class SweepState:
                 self._end(event.trial_id, event.outcome)
             case Died():
                 self._must_be_open(event.trial_id)
-                self.deaths.setdefault(event.trial_id, []).append(event.round)
+                if event.killed:
+                    self.kills += 1
+                else:
+                    self.deaths.setdefault(event.trial_id, []).append(event.round)
             case Recorded():
                 if event.trial_id not in self.ended:
                     raise ValueError(f"trial {event.trial_id} has not ended")
                 self.recorded[event.trial_id] = event.run_id
-            case Chosen():
-                self.executions |= event.executions
             case Cut():
                 self.planned = event.planned
         self._after_curve = isinstance(event, Evaluated)

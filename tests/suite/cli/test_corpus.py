@@ -122,8 +122,8 @@ system(epochs=1000000000..1000000000): 3,000,000,000 | run --heterogeneity 'iid+
 --set search.lr=[1: must be a list [A, B], or a mapping | sweep smoke --set 'search.lr=[1'
 trials is given by --trials and by --set | sweep smoke --trials 3 --set trials=4
 tunings = 'x': must be a valid integer | sweep smoke --set rounds=0 --set tunings=x
-gpus_per_trial is 1.5, but must be at most 1: | sweep smoke --dry-run --set gpus_per_trial=1.5
-gpus_per_trial is 2, but must be at most 1: | reproduce folb/table1 --set gpus_per_trial=2
+gpus_per_trial is 1.5, but must be less than or equal to 1 | sweep smoke --dry-run --set gpus_per_trial=1.5
+gpus_per_trial is 2, but must be less than or equal to 1 | reproduce folb/table1 --set gpus_per_trial=2
 cannot read algorithm file gone.py: it does not exist | check gone.py
 ends with .npz              | data partition digits --output split.csv
 """

@@ -69,24 +69,3 @@ def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> 
     source = "heterogeneity natural: this data set does not say which client a sample belongs to"
     assert fault(done).splitlines()[1:] == [f"  heterogeneity = 'natural': {source}"]
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_small_study_is_known_to_fit_without_torch(tmp_path: Path) -> None:
-    """So that Ray starts while torch is loaded."""
-    code = """
-import sys
-from pathlib import Path
-from suite.execution.cluster import Resources
-from suite.execution.estimate import Estimates
-from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.request import SweepRequest
-
-sweep = SweepRequest("quickstart", SweepPaths(Path("runs"), "quickstart")).open()
-sweep.load()
-Estimates(sweep.study, sweep.data, Resources()).refuse(sweep.entries)
-print("torch" in sys.modules)
-"""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
-    assert not list(tmp_path.iterdir())

@@ -43,9 +43,9 @@ with connect(Resources()):
         for process in [me, *me.children(recursive=True)]
     ]
     context = ray.get_runtime_context()
-    session = ray._private.worker._global_node.get_session_dir_path()
+    session = os.environ["RAY_TMPDIR"]
     found = {"address": context.gcs_address, "session": session, "token": token}
-    print(json.dumps(found | {"processes": processes}), flush=True)
+    print(json.dumps(found | {"processes": processes}), file=sys.__stdout__, flush=True)
     sys.stdin.read()
 """
 OTHERS = """
@@ -179,7 +179,7 @@ def test_joining_without_authentication_says_what_that_means(
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
     monkeypatch.setattr(ray, "init", lambda *args, **options: None)
-    monkeypatch.setattr(cluster.reach, "refuse", lambda resources: None)
+    monkeypatch.setattr(cluster, "check", lambda resources: None)
     with cluster.connect(Resources(address="10.0.0.1:6379")):
         said = capsys.readouterr()
     assert not said.out

@@ -6,12 +6,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from suite.execution import cluster, reach
+from suite.execution import cluster
 from suite.execution.cluster import Cluster, Resources, fits
 from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
@@ -51,9 +50,8 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Two nodes, and one that is dead."""
     found = [{"Alive": True, "Resources": node} for node in NODES]
     found.append({"Alive": False, "Resources": {"CPU": 1000.0, "memory": 1e15}})
-    state = SimpleNamespace(get_max_resources_from_cluster_config=lambda: None)
     monkeypatch.setattr(cluster.ray, "nodes", lambda: found)
-    monkeypatch.setattr(cluster.ray._private.state, "state", state)
+    monkeypatch.setattr(cluster, "_look_at_gpus", lambda: None)
     return found
 
 
@@ -73,16 +71,35 @@ def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -
     with pytest.raises(UserError) as refused:
         made.refuse({"small": 10**9, "large": 200 * 10**9})
     message = str(refused.value)
-    assert "a trial of large: it needs 2 CPU, 1 GPU, 200.0 GB memory" in message
-    assert "4 CPU, 2 GPU, 100.0 GB memory" in message
-    assert "8 CPU, 0 GPU, 10.0 GB memory" in message
+    assert "a trial of large: it needs 2 CPU, 1 GPU, 200 GB memory" in message
+    assert "4 CPU, 2 GPU, 100 GB memory" in message
+    assert "8 CPU, 0 GPU, 10 GB memory" in message
     assert "1000 CPU" not in message
 
 
-def test_a_cluster_that_can_grow_is_taken_at_its_word(nodes: list, monkeypatch) -> None:
-    grows = SimpleNamespace(get_max_resources_from_cluster_config=lambda: {"CPU": 1000})
-    monkeypatch.setattr(cluster.ray._private.state, "state", grows)
-    Cluster(Resources(cpus_per_trial=500)).refuse({"large": 10**12})
+def test_a_cluster_that_may_grow_is_taken_at_the_person_s_word(nodes: list) -> None:
+    many = {"cpus_per_trial": 500, "address": "auto"}
+    Cluster(Resources(max_concurrent=3, **many)).refuse({"large": 10**12})
+    with pytest.raises(UserError, match="where nodes start by themselves, --set max_concurrent=N"):
+        Cluster(Resources(**many)).refuse({"large": 10**12})
+
+
+@pytest.mark.parametrize(
+    ("free", "said"),
+    [
+        ({"CPU": 1.0}, ""),
+        (
+            {},
+            "waiting for CPUs that other work holds (0 of 8 free, 1 a trial: --set cpus_per_trial=...)",
+        ),
+    ],
+)
+def test_what_trials_wait_for_on_a_cluster_of_others(
+    free: dict[str, float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.ray, "available_resources", lambda: free)
+    monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: {"CPU": 8.0})
+    assert Cluster(Resources(address="auto")).waits() == said
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -139,24 +156,6 @@ def test_the_estimate_is_near_what_a_process_takes() -> None:
     measured, estimated = map(int, done.stdout.split())
     assert measured > 7e8, "more than a process with nothing in it"
     assert 0.8 * measured < estimated < 1.5 * measured
-
-
-@pytest.mark.parametrize("model", ["logreg", "mlp(64,64)", "mcmahan_cnn"])
-@pytest.mark.parametrize("algorithm", ["feddc", "scaffold", "safl"])
-@pytest.mark.parametrize("size", [1, "full"])
-def test_what_is_plainly_small_fits_by_its_footprint_too(
-    model: str, algorithm: str, size: int | str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"clients": 100, "batch_size": size}
-    given = {"algorithms": [algorithm], "models": [model], "settings": settings}
-    study, (entry,) = a_study(**given), entries_of(**given)
-    data = load_data([entry], None, "test")
-    needed = Estimates(study, data, Resources()).footprint(entry).memory
-    monkeypatch.setattr("suite.execution.estimate.machine_memory", lambda: needed - 1)
-    with pytest.raises(UserError, match="this machine can never hold a trial of"):
-        Estimates(study, data, Resources()).refuse([entry])
-    monkeypatch.setattr("suite.execution.estimate.machine_memory", lambda: needed)
-    Estimates(study, data, Resources()).refuse([entry])
 
 
 def test_memory_per_trial_replaces_the_estimate() -> None:
@@ -260,39 +259,48 @@ def test_nobody_is_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
 
 
-def test_a_program_that_uses_ray_already_joins_no_other(
+@pytest.mark.parametrize("address", ["somewhere", "host:port", "127.0.0.1:99999"])
+def test_an_address_that_is_none(address: str, no_ray_yet: None) -> None:
+    with pytest.raises(UserError) as refused:
+        cluster.check(Resources(address=address))
+    rule = "must be host:port, ray://host:port, auto or local"
+    assert str(refused.value) == f"--address {address}: {rule}"
+
+
+def test_a_program_that_uses_ray_already_joins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining would fail in Ray, and end with the program's own Ray shut down."""
+    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: True)
+    with pytest.raises(UserError, match="joined: this process uses Ray already"):
+        cluster.check(Resources(address="127.0.0.1:9"))
+
+
+def test_auto_is_a_cluster_that_was_started_as_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Joining would fail in Ray, and end with the program's own Ray shut down."""
-    monkeypatch.setattr(reach.ray, "is_initialized", lambda: True)
-    path = study_file(tmp_path, STUDY)
-    said = fault(suite_here("sweep", path, "--address", "127.0.0.1:9", cwd=tmp_path, code=2))
-    assert said == (
-        "cluster 127.0.0.1:9 cannot be joined: this process uses Ray already. Leave the address out to run "
-        "there, or call ray.shutdown() first"
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
-
-
-@pytest.mark.usefixtures("no_ray_yet")
-@pytest.mark.parametrize("address", ["somewhere", "host:port", "127.0.0.1:99999"])
-def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
-    path = study_file(tmp_path, STUDY)
-    said = fault(suite_here("sweep", path, "--address", address, cwd=tmp_path, code=2))
-    assert said == f"--address {address}: must be host:port, ray://host:port, auto or local"
-
-
-def test_auto_is_a_cluster_that_was_started_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray would join any that runs here, another sweep's own included."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(reach, "started_address", lambda: None)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     with pytest.raises(UserError, match="no cluster that `ray start` began runs on this machine"):
-        reach.found("auto")
-    monkeypatch.setattr(reach, "started_address", lambda: "10.0.0.1:6379")
-    assert reach.found("auto") == "10.0.0.1:6379"
+        cluster.address_of("auto")
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("10.0.0.1:6379")
+    assert cluster.address_of("auto") == "10.0.0.1:6379"
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.2:6379")
-    assert reach.found("auto") == "10.0.0.2:6379"
-    assert reach.found("10.0.0.3:6379") == "10.0.0.3:6379"
+    assert cluster.address_of("auto") == "10.0.0.2:6379"
+    assert cluster.address_of("10.0.0.3:6379") == "10.0.0.3:6379"
+
+
+def test_ray_s_folder_is_one_s_own_and_has_a_short_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / ("long" * 9)))
+    folder = cluster._folder()
+    assert len(str(folder)) <= cluster.SHORT + len("/suite-12345678")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.rmdir()
+    monkeypatch.setattr(cluster, "SHORT", 1)
+    with pytest.raises(UserError, match="set RAY_TMPDIR"):
+        cluster._folder()
 
 
 @pytest.mark.usefixtures("no_ray_yet")
@@ -321,13 +329,21 @@ def unsupported(address: str, **given: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        ({"max_concurrent": 0}, "max_concurrent is 0, but must be a whole number, 1 or more"),
-        ({"max_concurrent": 1.5}, "max_concurrent is 1.5, but must be a whole number, 1 or more"),
-        ({"cpus_per_trial": float("nan")}, "cpus_per_trial is nan, but must be at least 0.1"),
-        ({"gpus_per_trial": -1}, "gpus_per_trial is -1, but must be 0 or more"),
-        ({"gpus_per_trial": 2}, "gpus_per_trial is 2, but must be at most 1"),
-        ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be more than 0 GB"),
-        ({"checkpoint_seconds": math.inf}, "checkpoint_seconds is inf, but must be 0 or more"),
+        ({"max_concurrent": 0}, "max_concurrent is 0, but must be greater than or equal to 1"),
+        ({"max_concurrent": 1.5}, "max_concurrent is 1.5, but must be a valid integer"),
+        (
+            {"cpus_per_trial": 0.05},
+            "cpus_per_trial is 0.05, but must be greater than or equal to 0.1",
+        ),
+        ({"cpus_per_trial": math.nan}, "cpus_per_trial is nan, but must be a finite number"),
+        ({"cpus_per_trial": True}, "cpus_per_trial is True, but must be a valid number"),
+        ({"gpus_per_trial": -1}, "gpus_per_trial is -1, but must be greater than or equal to 0"),
+        ({"gpus_per_trial": 2}, "gpus_per_trial is 2, but must be less than or equal to 1"),
+        ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be greater than 0"),
+        (
+            {"checkpoint_seconds": math.inf},
+            "checkpoint_seconds is inf, but must be a finite number",
+        ),
     ],
 )
 def test_resources_by_which_nothing_can_run(given: dict[str, Any], rule: str) -> None:

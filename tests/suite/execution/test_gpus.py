@@ -6,22 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from suite.execution import cluster, gpus, reach
-from suite.execution.cluster import Resources
-from suite.execution.gpus import Gpu
+from suite.execution import cluster
 from tests.support.commands import document, fault, study_file, suite_here
 from tests.support.searches import a_trial
 from trials.common import device
-from trials.common.errors import UserError
 from trials.common.memory import CONTEXT
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.sizing.footprint import Footprint, footprint
 
-NO_GPU = (
-    "gpus_per_trial is 0.5, but this machine has no GPU that Ray knows of: leave it out, or run where "
-    "there is one"
-)
 CPU_BUILD = (
     f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; install one for this "
     "machine's GPU (https://pytorch.org/get-started/locally)"
@@ -39,6 +32,10 @@ settings: {rounds: 2, clients: 2, execution: compiled}
 """
 
 
+NO_GPU = f"gpus_per_trial is 0.5, but no GPU can be used here: {CPU_BUILD}"
+
+
+@cpu_build
 @pytest.mark.usefixtures("no_ray_yet")
 def test_gpus_that_this_machine_lacks(tmp_path: Path) -> None:
     """Of a sweep, and of a paper's runs."""
@@ -50,7 +47,7 @@ def test_gpus_that_this_machine_lacks(tmp_path: Path) -> None:
 def test_an_execution_for_cpus_in_a_study_on_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "gpus_here", lambda: 1)
+    monkeypatch.setattr(cluster, "check", lambda resources: None)
     path = study_file(tmp_path, STUDY)
     for plan in ((), ("--dry-run",)):
         done = suite_here("sweep", path, *GPU, *plan, cwd=tmp_path, code=2)
@@ -72,7 +69,7 @@ def test_a_cpu_build_of_torch_on_a_node_with_a_gpu(
         hosts.extend(node["NodeManagerHostname"] for node in found)
         return [{**node, "Resources": node["Resources"] | {"GPU": 1.0}} for node in found]
 
-    monkeypatch.setattr(reach, "gpus_here", lambda: 1)
+    monkeypatch.setattr(cluster, "check", lambda resources: None)
     monkeypatch.setattr(cluster.ray, "nodes", with_gpu)
     said = fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2))
     assert said == (
@@ -143,49 +140,6 @@ def test_the_estimate_of_a_pack_counts_what_each_of_its_trials_has() -> None:
     assert width < 200, "a minibatch is no larger than a client"
     client = fit_model(trial(), data.dataset).bytes_a_client(width, torch.empty(0))
     assert more == 4 * (client + width * (8 + 4) + 7 * 650 * 4), "four clients more"
-
-
-FOUND = [Gpu("Large", "b", 80 * CONTEXT), Gpu("Small", "a", 16 * CONTEXT)]
-
-
-def takes(device: int, beside: int = 1) -> Footprint:
-    return Footprint(0, 0, 0.0, device, beside)
-
-
-def test_a_trial_that_its_part_of_a_card_does_not_hold() -> None:
-    quarter = Resources(gpus_per_trial=0.25)
-    gpus.refuse(FOUND, {"a trial": takes(4 * CONTEXT)}, quarter)
-    gpus.refuse([], {"a trial": takes(5 * CONTEXT)}, quarter)
-    gpus.refuse(FOUND, {"a trial": takes(5 * CONTEXT)}, Resources(gpus_per_trial=0.5))
-    small, large = takes(CONTEXT), takes(5 * CONTEXT)
-    with pytest.raises(UserError) as refused:
-        gpus.refuse(FOUND, {"small": small, "fedavg on x": large}, quarter)
-    assert str(refused.value) == (
-        "a trial of fedavg on x takes 5.0 GB of a GPU at least, by estimate, and 0.25 of Small (node a) is "
-        "4.0 GB: a larger gpus_per_trial, fewer clients a round, smaller minibatches or another model "
-        "would do"
-    )
-
-
-def test_packs_are_no_larger_than_their_part_of_a_card_holds(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """4 GB, of which a trial takes 2 and each of a pack 0.3 more; and all of 16 that may share one."""
-    quarter = Resources(gpus_per_trial=0.25)
-    of = {
-        "a": takes(2 * CONTEXT, CONTEXT * 3 // 10),
-        "b": takes(2 * CONTEXT, CONTEXT // 100),
-        "c": takes(4 * CONTEXT, CONTEXT),
-    }
-    asked = {"a": 16, "b": 16, "c": 2}
-    assert gpus.limited(FOUND, asked, of, quarter) == {"a": 6, "b": 6, "c": 1}
-    assert capsys.readouterr().err == (
-        "a pack has 6 trials, not 16: 0.25 of Small (node a) is 4.0 GB\n"
-        "a pack has 1 trials, not 2: 0.25 of Small (node a) is 4.0 GB\n"
-    )
-    assert gpus.limited(FOUND, asked, of, Resources(gpus_per_trial=1.0)) == asked
-    assert gpus.limited([], asked, of, quarter) == asked
-    assert capsys.readouterr().err == ""
 
 
 def test_the_plan_says_what_a_trial_needs_of_a_gpu(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from suite.execution import lifeline, ray_internals
-from suite.execution.lifeline import Lifeline
+from suite.execution import cluster
+from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 
 
@@ -17,26 +19,29 @@ from suite.execution.stop_signal import Control
 def gcs(monkeypatch: pytest.MonkeyPatch) -> "subprocess.Popen[bytes]":
     """The process of a cluster that this one seems to have."""
     started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    node = SimpleNamespace(all_processes={"gcs_server": [SimpleNamespace(process=started)]})
-    monkeypatch.setattr(ray_internals.ray._private.worker, "_global_node", node)
-    monkeypatch.setattr(lifeline, "LOOK_SECONDS", 0.01)
+
+    @contextmanager
+    def connect(resources: Resources) -> Iterator[Any]:
+        yield None
+
+    name = Path(f"/proc/{started.pid}/comm").read_text().strip()
+    monkeypatch.setattr(cluster, "NEEDED", (name,))
+    monkeypatch.setattr(cluster, "connect", connect)
+    monkeypatch.setattr(cluster, "WATCH_SECONDS", 0.01)
     return started
 
 
 def test_its_death_halts_the_sweep_which_may_end_in_order(
     gcs: "subprocess.Popen[bytes]", tmp_path: Path
 ) -> None:
-    control = Control(tmp_path)
-    with Lifeline(control) as line, line.watched():
+    control, name = Control(tmp_path), cluster.NEEDED[0]
+    with cluster.watched(Resources(), control):
+        assert gcs.pid in cluster._children()
         assert not control.ending
         gcs.kill()
-        gcs.wait()
         while not control.ending:
             pass
-        while line._timer is None:
-            pass
-    assert control.fault.startswith("Ray's process gcs_server has died on this machine")
-    assert line._timer.finished.is_set(), "nothing ends this process any more"
+    assert control.fault.startswith(f"Ray's process {name} has died on this machine")
 
 
 def test_one_that_does_not_end_in_order_ends_with_the_message(
@@ -51,15 +56,15 @@ def test_one_that_does_not_end_in_order_ends_with_the_message(
         codes.append(code)
         ended.set()
 
-    monkeypatch.setattr(lifeline.os, "_exit", end)
-    monkeypatch.setattr(lifeline, "GRACE_SECONDS", 0.0)
-    with Lifeline(Control(tmp_path)) as line, line.watched():
+    monkeypatch.setattr(cluster.os, "_exit", end)
+    monkeypatch.setattr(cluster, "GRACE_SECONDS", 0.0)
+    with cluster.watched(Resources(), Control(tmp_path)):
         gcs.kill()
         gcs.wait()
         assert ended.wait(60)
     assert codes == [3]
     said = capsys.readouterr().err
-    assert said.startswith("halted: Ray's process gcs_server has died on this machine")
+    assert said.startswith("halted: Ray's process ")
     assert "run the command again with --resume" in said
 
 
@@ -67,9 +72,8 @@ def test_processes_that_end_afterwards_end_as_they_should(
     gcs: "subprocess.Popen[bytes]", tmp_path: Path
 ) -> None:
     control = Control(tmp_path)
-    with Lifeline(control) as line:
-        with line.watched():
-            pass
-        gcs.kill()
-        gcs.wait()
+    with cluster.watched(Resources(), control):
+        pass
+    gcs.kill()
+    gcs.wait()
     assert not control.ending

@@ -14,16 +14,14 @@ SCRIPT = """
 import gc, json, logging, os, signal, sys, threading
 import ray.tune
 import suite
-from ray._private import serialization, worker
-from suite.execution import driver
+from suite.sweeps.sweep import Sweep
 from suite.tracking import store
 
 def found():
     named = {n: v for n, v in os.environ.items() if n.startswith(("RAY", "TUNE", "MLFLOW_HTTP", "PYTHON"))}
     levels = [logging.getLogger(name).level for name in ("ray", "ray.tune")]
     handlers = [str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
-    patched = [str(serialization.OutOfMemoryError), str(worker.print_to_stdstream)]
-    return named, levels, handlers, patched, sys.path[:], os.getcwd(), gc.isenabled()
+    return named, levels, handlers, sys.stdout is out, sys.path[:], os.getcwd(), gc.isenabled()
 
 def sweep(name):
     study = json.loads(sys.argv[1])
@@ -32,13 +30,14 @@ def sweep(name):
 def broken(*given):
     raise RuntimeError("an exception in the middle of a sweep")
 
+out = sys.stdout
 said, before = [], found()
 thread = threading.Thread(target=sweep, args=("aside",))
 thread.start()
 thread.join()
 after = found()
 sweep("again")
-driver._Callback._end = broken
+Sweep._ended = broken
 try:
     sweep("broken")
 except Exception as error:

@@ -7,5 +7,5 @@ from suite.execution import driver
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs go one after another in this process, as they do where Ray does not start."""
-    monkeypatch.setattr(driver, "drive", driver._alone)
+    """Runs go one after another in this process, as they do on one core."""
+    monkeypatch.setattr(driver, "drive", driver.in_process)

@@ -1,4 +1,4 @@
-"""A short list of runs where Ray never starts: they go on in this process, with the numbers they have on Ray."""
+"""A list of runs where Ray never starts: on one core they are done in this process, with the numbers they have on Ray."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 
 from suite.execution import cluster
 from suite.reproduction import experiments, paper
-from suite.runs import batch
 from tests.support.commands import document, fault, records, suite_here
 from tests.support.papers import SMALL, toy
 from trials.run.trial import run
@@ -32,15 +31,10 @@ def never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_ray_yet: None):
     experiments.read_paper.cache_clear()
 
 
-def test_few_runs_go_on_without_it(tmp_path: Path):
-    done = suite_here("reproduce", "toy", "--seeds", 2, "--json", cwd=tmp_path)
-    again = "Ray did not start (The current node timed out during startup.), attempt {} of 3; trying again"
-    assert done.stderr.splitlines()[:4] == [
-        "starting Ray",
-        again.format(1),
-        again.format(2),
-        f"{NEVER.removesuffix('.')}; going on without Ray, one run after another",
-    ]
+def test_on_one_core_runs_need_no_ray(tmp_path: Path):
+    one = ("--set", "max_concurrent=1")
+    done = suite_here("reproduce", "toy", "--seeds", 2, "--json", *one, cwd=tmp_path)
+    assert "Ray" not in done.stderr
     (row,) = document(done)["rows"]
     assert row["runs"] == 4
     configured = toy(SMALL).methods["fedprox"]
@@ -51,7 +45,7 @@ def test_few_runs_go_on_without_it(tmp_path: Path):
     assert not list((tmp_path / "runs").rglob("*.pt")), "no checkpoint is left"
 
 
-def test_many_runs_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(batch, "FEW", 3)
-    done = suite_here("reproduce", "toy", "--seeds", 2, cwd=tmp_path, code=2)
+def test_on_several_they_do(tmp_path: Path):
+    two = ("--set", "max_concurrent=2")
+    done = suite_here("reproduce", "toy", "--seeds", 2, *two, cwd=tmp_path, code=2)
     assert fault(done) == NEVER

@@ -2,13 +2,12 @@
 
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
-from suite.execution import driver
 from suite.execution.cluster import Cluster, Resources
+from suite.execution.dispatch import Dispatch
 from suite.execution.plan import ExecutionPlan, Hooks
 from suite.execution.stop_signal import Control
 from suite.search.sweep_search import SweepSearch
@@ -25,6 +24,8 @@ from tests.support.schedulers import (
     rungs,
 )
 from tests.support.searches import a_study, entries_of
+from trials.run.outcome import Status
+from trials.run.result import TrialResult
 
 
 class Named(NamedTuple):
@@ -46,8 +47,8 @@ def test_a_clearly_worse_trial_is_stopped_at_a_stop_round(bench):
     assert [bench.run(bench.add(easy, i), easy, 0.9 + i / 1000) for i in range(3)] == [50] * 3
     worse = bench.add(easy, 3)
     assert bench.run(worse, easy, 0.1) == 5
-    assert bench.outcomes[worse.trial_id].status == "pruned"
-    assert bench.outcomes[worse.trial_id].intermediates == {5: 0.1}
+    assert bench.outcomes[worse].status == "pruned"
+    assert bench.outcomes[worse].intermediates == {5: 0.1}
     assert bench.run(bench.add(easy, 4), easy, 0.95) == 50, "a better one goes on"
 
 
@@ -86,7 +87,7 @@ def test_a_trial_that_is_over_is_not_stopped(bench, status):
         bench.run(bench.add(easy, i), easy, 0.9)
     trial = bench.add(easy, 6)
     assert bench.report(trial, 15, 0.0, status) == CONTINUE
-    assert bench.outcomes[trial.trial_id].status == status
+    assert bench.outcomes[trial].status == status
 
 
 @pytest.mark.parametrize(("scheduler", "rounds"), [("none", 50), ("asha", 1)])
@@ -108,7 +109,7 @@ def test_a_score_that_is_no_number_is_no_reason_to_stop_and_raises_nothing(bench
     assert bench.report(trial, 5, NAN) == CONTINUE
     assert bench.report(trial, 15, -float("inf")) == CONTINUE
     assert bench.run(bench.add(easy, 5), easy, 0.1) == 5, "the rungs still work"
-    assert bench.callback.outcomes[trial.trial_id].intermediates == {}
+    assert bench.dispatch._trials[trial].outcome.intermediates == {}
 
 
 def reports(bench: Bench, draw: random.Random, trials: int, dying: str = "") -> None:
@@ -162,7 +163,7 @@ def test_a_resumed_scheduler_decides_as_the_live_one(bench):
     for entry in live.entries:
         for i in range(15, 40):
             value = draw.random()
-            trial = live.add(entry, i).trial_id
+            trial = live.add(entry, i)
             for at in entry.stops:
                 decision = live.schedulers.decide(trial, at, value)
                 assert resumed.decide(trial, at, value) == decision
@@ -189,7 +190,7 @@ def test_asha_is_ray_s_rule(seed):
         stop_last_trials=False,
     )
     draw, stopped = random.Random(seed), 0
-    live = [(bench.add(entry, i).trial_id, list(entry.stops)) for i in range(60)]
+    live = [(bench.add(entry, i), list(entry.stops)) for i in range(60)]
     for trial, _ in live:
         oracle.on_trial_add(None, Named(trial))
     while live:
@@ -210,9 +211,9 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
     (entry,) = entries_of(settings=SETTINGS)
     sweep = SweepSearch([entry], a_study(settings=SETTINGS))
     for scheduler, kind, stops in (
-        ("asha", "search", [5, 15, 45]),
-        ("asha", "final", []),
-        ("none", "search", []),
+        ("asha", "search", (5, 15, 45)),
+        ("asha", "final", ()),
+        ("none", "search", ()),
     ):
         cluster = Cluster(Resources())
         plan = ExecutionPlan(
@@ -226,54 +227,30 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
             scheduler,
             memory={entry.id: 5},
         )
-        made = driver._Config(plan, cluster).of(request(entry, 0, kind))
-        assert made["stops"] == stops
-        assert made["trial"]["params"] == {"lr": 0.1}
-        assert (made["device"], made["threads"]) == ("cpu", 1)
-        assert made["need"] == {"CPU": 1.0}, "memory is set aside on a shared cluster only"
-        assert made["checkpoint"] == f"/places/{entry.id}-{kind[0]}0000.pt"
+        made = Dispatch(plan, cluster).config(request(entry, 0, kind))
+        assert made.stops == stops
+        assert made.trial.params == {"lr": 0.1}
+        assert (made.device, made.threads) == ("cpu", 1)
+        assert made.need == {"CPU": 1.0}, "memory is set aside on a shared cluster only"
+        assert made.checkpoint == f"/places/{entry.id}-{kind[0]}0000.pt"
 
 
-def test_the_callback_keeps_the_whole_history_and_takes_it_from_tune(bench):
-    easy = bench.entries[0]
-    trial = bench.add(easy, 0)
-    result = {"status": "running", "fingerprint": "abc", **RUN_AS}
-    history = [{"round": 0.0, "test_accuracy": 0.1}, {"round": 5.0, "test_accuracy": 0.5}]
-    first = {**result, "history": history, "intermediates": [(5, 0.5)]}
-    bench.callback.on_trial_result(0, [], trial, first)
-    assert "history" not in first
-    last = {
-        **result,
-        "intermediates": [(50, 0.7)],
-        "status": "finished",
-        "history": [{"round": 50}],
-    }
-    bench.callback.on_trial_result(1, [], trial, last)
-    bench.callback.on_trial_complete(2, [], trial)
-    outcome = bench.outcomes[trial.trial_id]
-    assert [said["round"] for said in outcome.history] == [0.0, 5.0, 50]
+def test_a_trial_s_reports_add_up_to_its_outcome(bench):
+    trial = bench.add(bench.entries[0], 0)
+    history = [{"round": 0, "test_accuracy": 0.1}, {"round": 5, "test_accuracy": 0.5}]
+    bench.take(trial, TrialResult(Status.RUNNING, history, {5: 0.5}, "abc", **RUN_AS))
+    bench.take(trial, TrialResult(Status.FINISHED, [{"round": 50}], {50: 0.7}, "abc", **RUN_AS))
+    outcome = bench.outcomes[trial]
+    assert [entry["round"] for entry in outcome.history] == [0, 5, 50]
     assert outcome.intermediates == {5: 0.5, 50: 0.7}
     assert (outcome.status, outcome.value, outcome.fingerprint) == ("finished", 0.7, "abc")
 
 
 def test_a_failed_trial_keeps_its_error(bench):
     trial = bench.add(bench.entries[0], 0)
-    result = {"status": "failed", "error": "ZeroDivisionError", "done": True, "history": []}
-    bench.callback.on_trial_result(0, [], trial, result)
-    bench.callback.on_trial_complete(0, [], trial)
-    outcome = bench.outcomes[trial.trial_id]
+    bench.report(trial, 5, 0.0, "failed")
+    outcome = bench.outcomes[trial]
     assert (outcome.status, outcome.error, outcome.value) == ("failed", "ZeroDivisionError", None)
-
-
-def test_a_trial_whose_process_died_has_failed(bench, tmp_path):
-    trial = bench.add(bench.entries[0], 0)
-    bench.report(trial, 5, 0.5)
-    (tmp_path / "error.txt").write_text("oom")
-    trial.local_path = str(tmp_path)
-    bench.callback.on_trial_error(0, [], trial)
-    outcome = bench.outcomes[trial.trial_id]
-    assert outcome.status == "failed"
-    assert "oom" in outcome.error
 
 
 def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(bench):
@@ -283,42 +260,35 @@ def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(benc
         bench.run(bench.add(easy, i), easy, 0.5)
     trial = bench.add(easy, 3)
     bench.report(trial, 5, 0.6)
-    again = SimpleNamespace(trial_id=trial.trial_id + "~2", local_path=None)
-    bench.callback.on_trial_error(0, [], trial=SimpleNamespace(**vars(again)))
-    said = {"status": "running", "fingerprint": "abc", **RUN_AS}
+    bench.dispatch.died(trial, "oom")
+    assert bench.died == [("the trial's process died: oom", True)]
+    bench.begin(trial)
     scores = {5: 0.6, 10: 0.1, 15: 0.7}
-    result = {
-        **said,
-        "history": [{"round": 0}, {"round": 15}],
-        "intermediates": list(scores.items()),
-    }
-    assert bench.decide.on_trial_result(None, again, result) == CONTINUE
-    bench.callback.on_trial_result(0, [], again, result)
+    history = [{"round": 0}, {"round": 15}]
+    assert bench.take(trial, TrialResult(Status.RUNNING, history, scores)) == CONTINUE
     known = dict(bench.rungs()[easy.id])
-    assert known[5][trial.trial_id] == 0.6
-    assert known[15][trial.trial_id] == 0.7
-    assert not [name for scores in known.values() for name in scores if "~" in name]
-    assert bench.callback.outcomes[trial.trial_id].intermediates == scores
+    assert known[5][trial] == 0.6
+    assert known[15][trial] == 0.7
+    bench.report(trial, 50, 0.7, "finished")
+    assert bench.outcomes[trial].intermediates == {**scores, 50: 0.7}
 
 
 def test_a_fault_of_the_storage_ends_the_sweep_and_not_the_trial(bench):
     trial = bench.add(bench.entries[0], 0)
     bench.report(trial, 5, 0.5)
-    result = {"status": "halted", "error": "disk full", "done": True, "history": []}
-    assert bench.decide.on_trial_result(None, trial, result) == CONTINUE
-    bench.callback.on_trial_result(0, [], trial, result)
-    bench.callback.on_trial_complete(0, [], trial)
+    assert bench.take(trial, TrialResult(Status.HALTED, error="disk full")) == CONTINUE
     assert bench.outcomes == {}
     assert (bench.control.ending, bench.control.fault) == ("halted", "disk full")
 
 
 def test_an_interrupted_trial_has_not_ended(bench):
     """It is handed out again when the sweep is resumed; it was not pruned."""
-    trial = bench.add(bench.entries[0], 0)
-    bench.report(trial, 5, 0.5)
+    trials = [bench.add(bench.entries[0], i) for i in range(2)]
+    bench.report(trials[0], 5, 0.5)
     bench.control.end("cancelled")
-    bench.callback.on_trial_complete(0, [], trial)
-    assert bench.outcomes == {}
+    bench.dispatch.stopped(trials[0])
+    bench.dispatch.died(trials[1], "killed")
+    assert (bench.outcomes, bench.died) == ({}, [])
 
 
 @pytest.mark.parametrize("kind", ["final", "confirm"])

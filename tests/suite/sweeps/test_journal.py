@@ -16,7 +16,7 @@ from suite.search.trial import TrialRequest
 from suite.sweeps.journal import file as module
 from suite.sweeps.journal.events import (
     Begun,
-    Chosen,
+    Cut,
     Event,
     Recorded,
     Requested,
@@ -238,7 +238,7 @@ def test_threads_do_not_mix_lines(path: Path) -> None:
 
     def work(name: str) -> None:
         for i in range(40):
-            journal.write(Recorded(trial_id=name, run_id=f"{i}" + "x" * 500), Chosen(executions={}))
+            journal.write(Recorded(trial_id=name, run_id=f"{i}" + "x" * 500), Cut(planned={}))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
     for thread in threads:

@@ -50,7 +50,8 @@ def test_what_trials_get_is_no_change_of_the_study() -> None:
     found = changes(assignments([*texts, "trials=2"]), "auto")
     assert found.study == {"trials": 2}
     assert found.checkpoints == "ck"
-    assert found.resources == Resources(1.0, 0.25, 3, 1.5, "auto")
+    given = {"gpus_per_trial": 0.25, "max_concurrent": 3, "memory_per_trial": 1.5}
+    assert found.resources == Resources(**given, address="auto")
     assert found.resources.trial_bytes == 1_500_000_000
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from suite.configurations.configuration import read
 from suite.execution.cluster import Resources
-from suite.execution.packs import Packs
+from suite.execution.dispatch import Dispatch
 from suite.search import schedulers
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
@@ -22,7 +22,6 @@ from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
 from trials.run.outcome import TrialKind
 from trials.run.simulation import Simulation
-from trials.run.trial_config import PACK
 from trials.run.trial_id import TrialId
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -181,19 +180,19 @@ def test_a_member_that_raises_fails_alone_and_starts_again_alone(
             raise ZeroDivisionError("once")
         return direction(self, w, g, start, **rows)
 
-    start = Packs.start
+    start = Dispatch.next
 
-    def noted(self: Packs) -> Any:
-        if (found := start(self)) is not None:
-            packs.append(found)
+    def noted(self: Dispatch, process: str) -> Any:
+        found = start(self, process)
+        packs.append(list(found))
         return found
 
     monkeypatch.setattr(FedProx, "direction", breaks)
-    monkeypatch.setattr(Packs, "start", noted)
+    monkeypatch.setattr(Dispatch, "next", noted)
     assert said(swept(tmp_path / "packed", 8)) == alone
     paths = SweepPaths(tmp_path / "packed", "s")
     (died,) = paths.state().deaths
     (death,) = [line for line in paths.journal.read_text().splitlines() if '"died"' in line]
     assert ("once" in death, died.endswith("s0000")) == (True, True)
-    again = [(trial_id, config) for trial_id, config in packs if PACK not in config]
-    assert [trial_id for trial_id, _ in again] == [f"{died}~2"]
+    first, again = [pack for pack in packs if died in pack]
+    assert (len(first) > 1, again) == (True, [died])

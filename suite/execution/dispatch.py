@@ -1,0 +1,246 @@
+"""Which trials begin, and what becomes of them: the one place that decides, whatever runs them.
+
+Requests wait in the order in which the source hands them out. A free place takes those that may share a process,
+whatever entry they are of, but no more than its part, so that no place stays idle for another. What begins
+together is a pack; each of its trials is on its own for search, journal, records and early stopping.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from suite.console import say
+from suite.execution.cluster import Cluster
+from suite.execution.plan import ExecutionPlan
+from suite.execution.stop_signal import HaltedError
+from suite.search.schedulers import SCHEDULERS, EntrySchedulers
+from suite.search.trial import TrialRequest
+from trials.run.checkpoint import Checkpoint
+from trials.run.outcome import Status, TrialKind, shortened
+from trials.run.result import TrialResult
+from trials.run.trial_config import TrialConfig
+
+DEATHS = 10
+"""So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
+PAUSE, LONGEST = 1.0, 30.0
+"""Seconds before a trial that died begins again: at first, and doubled with each death up to the longest."""
+PATIENCE = 30.0
+"""Seconds in which a process begins where there is a place for it."""
+
+
+@dataclass
+class Trial:
+    """A trial that was handed out and has not ended well: what its process has said, when that began (None: it has not),
+    the seconds of those before it, and the rounds at which they died.
+    """
+
+    request: TrialRequest
+    outcome: TrialResult = field(default_factory=TrialResult)
+    began: float | None = None
+    seconds: float = 0.0
+    deaths: list[int] = field(default_factory=list)
+
+
+class Dispatch:
+    """Hands out packs of a plan's trials to processes, and takes what becomes of each trial.
+
+    No hook raises here: a halt ends the run through its control, and so does the `fault` that another exception is.
+    `packs` has the trials that each process has yet to end, by the name of the process.
+    """
+
+    def __init__(self, plan: ExecutionPlan, cluster: Cluster) -> None:
+        self.plan, self.cluster = plan, cluster
+        self.control, self.source, self.hooks = plan.hooks.control, plan.source, plan.hooks
+        self.entries = {entry.id: entry for entry in plan.entries}
+        self.schedulers = EntrySchedulers(plan.entries, plan.source.requests, plan.scheduler)
+        self.schedulers.replay(plan.ended)
+        self.packs: dict[str, list[str]] = {}
+        self.fault: Exception | None = None
+        self._trials: dict[str, Trial] = {}
+        self._waiting: deque[TrialRequest] = deque()
+        self._resting: list[tuple[float, TrialRequest]] = []
+        self._notes: set[str] = set()
+        self._reason, self._ran = "", time.monotonic()
+
+    @property
+    def slots(self) -> int:
+        """How many packs run at once."""
+        return self.cluster.slots(max(self.plan.memory.values(), default=0))
+
+    @property
+    def over(self) -> bool:
+        """Whether all that was handed out has ended, and nothing else will be."""
+        return not self.packs and (self.control.draining or self.source.exhausted)
+
+    def next(self, process: str) -> dict[str, TrialConfig]:
+        """Return the configs of the pack that a process is to run, by trial id; {} when none can begin now."""
+        places, now = self.slots - len(self.packs), time.monotonic()
+        if self.control.draining or places <= 0:
+            return {}
+        # Those that died come before all others, when their pause is over.
+        self._waiting.extendleft(request for due, request in self._resting if due <= now)
+        self._resting = [(due, request) for due, request in self._resting if due > now]
+        self._draw(1)
+        if not self._waiting:
+            return {}
+        pack = [self._waiting[0]]
+        if (size := self._size(pack[0])) > 1:
+            self._draw(places * size)
+            part, kind = min(size, math.ceil(len(self._waiting) / places)), self._kind(pack[0])
+            pack = [request for request in self._waiting if self._kind(request) == kind][:part]
+        for request in pack:
+            self._waiting.remove(request)
+            trial = self._trials.setdefault(request.trial_id, Trial(request))
+            trial.outcome, trial.began = TrialResult(), None
+        self.packs[process] = [request.trial_id for request in pack]
+        return {request.trial_id: self.config(request) for request in pack}
+
+    def _draw(self, most: int) -> None:
+        """Let the source hand out requests until so many wait, or it has none now."""
+
+        def draw() -> None:
+            if drawn := self.source.next():  # which may call a person's sampler
+                self.hooks.asked(*drawn)
+                self._waiting.append(drawn[0])
+
+        before = -1
+        while before < len(self._waiting) < most and not self.control.draining:
+            before = len(self._waiting)
+            self._tell(draw)
+
+    def _size(self, request: TrialRequest) -> int:
+        """Return how many trials may be in its pack. One that is started again is alone, since it may be what ended those
+        beside it, and so is one that may be stopped early, which ends its process.
+        """
+        alone = request.trial_id in self._trials or self._stops(request)
+        return 1 if alone else self.plan.packs.get(request.entry_id, 1)
+
+    def _kind(self, request: TrialRequest) -> Hashable:
+        """Return what trials have in common that share a pack."""
+        spec, size = self.source.spec(request), self._size(request)
+        s = spec.settings
+        return size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution, s.rounds
+
+    def _stops(self, request: TrialRequest) -> tuple[int, ...]:
+        """Return the rounds after which the trial may be stopped."""
+        if request.kind != TrialKind.SEARCH or SCHEDULERS[self.plan.scheduler] is None:
+            return ()
+        return self.entries[request.entry_id].stops
+
+    def config(self, request: TrialRequest) -> TrialConfig:
+        """Return how a process runs the trial."""
+        plan, resources = self.plan, self.cluster.resources
+        memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
+        return TrialConfig(
+            self.source.spec(request),
+            stops=self._stops(request),
+            device="cuda" if resources.gpus_per_trial else "cpu",
+            threads=max(1, int(resources.cpus_per_trial)),
+            memory_budget=resources.budget_bytes,
+            members=plan.packs.get(request.entry_id, 1),
+            need=resources.need(memory),
+            checkpoint=f"{plan.checkpoints}/{request.trial_id}.pt",
+            checkpoint_seconds=resources.checkpoint_seconds,
+            model=plan.model(request),
+        )
+
+    def began(self, process: str) -> None:
+        """Note that a process runs its trials now."""
+        for trial_id in self.packs[process]:
+            trial = self._trials[trial_id]
+            trial.began = self._ran = time.monotonic()
+            self._tell(self.hooks.began, trial.request, process)
+
+    def prunes(self, trial_id: str, news: TrialResult) -> bool:
+        """Return whether a trial that says this is to be stopped, being behind others of its entry."""
+        stops = False
+        if news.status == Status.RUNNING:
+            for at, value in news.intermediates.items():
+                stops = self.schedulers.decide(trial_id, at, value)
+        return stops
+
+    def reported(self, process: str, reports: Mapping[str, TrialResult]) -> None:
+        """Take what is new of the trials of a process, which may be how they ended."""
+        for trial_id, news in reports.items():
+            trial = self._trials[trial_id]
+            trial.outcome.add(news)
+            self._tell(self.hooks.reported, trial.request, trial.outcome)
+            if news.status != Status.RUNNING:
+                self.packs[process].remove(trial_id)
+                self._end(trial)
+
+    def stopped(self, process: str, error: str = "") -> None:
+        """Take the end of a process: what still ran there failed with the `error`, or else was stopped early."""
+        for trial in self._left(process):
+            trial.outcome.status = Status.FAILED if error else Status.PRUNED
+            trial.outcome.error = shortened(error)
+            self._end(trial)
+
+    def died(self, process: str, reason: str) -> None:
+        """Take the death of a process: its trials begin again from their checkpoints, after a pause."""
+        for trial in self._left(process):
+            if trial.began is None:  # which counts for nothing
+                say(f"no process starts for trial {trial.request.trial_id}: {reason[:300]}")
+                self._resting.append((time.monotonic() + LONGEST, trial.request))
+                continue
+            outcome, deaths = trial.outcome, trial.deaths
+            outcome.status = Status.FAILED
+            outcome.error = shortened(f"the trial's process died: {reason}")
+            trial.seconds += time.monotonic() - trial.began
+            deaths.append(outcome.last_round)
+            in_a_row = len(deaths) - deaths.index(max(deaths))
+            if again := in_a_row < DEATHS:
+                pause = min(LONGEST, PAUSE * 2 ** (in_a_row - 1))
+                self._resting.append((time.monotonic() + pause, trial.request))
+            self._tell(self.hooks.died, trial.request, outcome, again)
+
+    def _left(self, process: str) -> Iterator[Trial]:
+        """Yield the trials that a process that has ended had yet to end; they have no end where all is to end now."""
+        for trial_id in self.packs.pop(process, ()):
+            if not self.control.ends_now:
+                yield self._trials[trial_id]
+
+    def _end(self, trial: Trial) -> None:
+        request, outcome, now = trial.request, trial.outcome, time.monotonic()
+        if outcome.status == Status.HALTED:
+            self.control.halt(outcome.error)
+            return
+        trial.seconds += now - (trial.began or now)
+        outcome.seconds = trial.seconds
+        if outcome.model_note and outcome.model_note not in self._notes:
+            self._notes.add(outcome.model_note)
+            say(f"models of others compute {outcome.model_note}")
+        told = self._tell(self.hooks.ended, request, outcome)
+        if told and outcome.status != Status.FAILED:  # one that failed may be started again
+            del self._trials[request.trial_id]
+            Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
+
+    def look(self) -> None:
+        """Say what trials wait for that were handed out, where none of them runs on a cluster that others use too."""
+        handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]
+        if not handed_out or any(trial.began for trial in handed_out):
+            self._ran = time.monotonic()
+        waits = self.cluster.shared and time.monotonic() - self._ran > PATIENCE
+        reason = self.cluster.waits() if waits else ""
+        if reason != self._reason:
+            self._reason = reason
+            self._tell(self.hooks.waits, reason)
+
+    def _tell(self, hook: Callable[..., None], *what: Any) -> bool:
+        """Call a hook; return whether it raised nothing."""
+        try:
+            hook(*what)
+            return True
+        except Exception as error:
+            if not isinstance(error, HaltedError):
+                self.fault = self.fault or error
+            self.control.halt(str(error) or repr(error))
+            return False
+
+    def raise_fault(self) -> None:
+        """Raise what a hook has raised other than a halt."""
+        if self.fault is not None:
+            raise self.fault
