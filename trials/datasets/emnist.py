@@ -11,8 +11,8 @@ from trials.common.errors import UserError
 from trials.datasets.base import Array, Dataset, File
 from trials.datasets.images import Images, Pixels, contents, idx, on_devices
 from trials.datasets.leaf import Leaf
+from trials.heterogeneity.modifiers import LogNormalAbsolute
 from trials.heterogeneity.partitions import Labels, assign_counts
-from trials.heterogeneity.sizes import LogNormalAbsolute
 
 ARCHIVE = File("EMNIST/raw/gzip.zip", "md5 58c8d27c78d21e728a6bc7b3cc06412e")
 

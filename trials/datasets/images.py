@@ -18,8 +18,8 @@ import numpy as np
 from trials.common import randomness
 from trials.common.errors import UserError
 from trials.datasets.base import Array, Dataset, DatasetFamily, File, FileReport
+from trials.heterogeneity.modifiers import PowerLaw
 from trials.heterogeneity.partitions import Labels
-from trials.heterogeneity.sizes import PowerLaw
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.partitions import POOLED, REAL, TRAIN, counted, of_counts, shared
 from trials import datasets
 from trials.common.errors import UserError
-from trials.heterogeneity.sizes import LogNormal
+from trials.heterogeneity.modifiers import LogNormal
 
 
 def power_law(y: np.ndarray, clients: int, c: int, seed: int) -> np.ndarray:
