@@ -21,6 +21,8 @@ from trials.settings import Settings
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
+UNREACHED = "reaches nobody: "
+"""What a line of a note begins with that says which samples reach no client, or no validation."""
 
 
 class Samples:
@@ -104,6 +106,35 @@ class FederatedData:
     def sizes(self) -> Array:
         """Training samples m_k of each client, (n,)."""
         return np.diff(self.offsets)
+
+    @cached_property
+    def note(self) -> str:
+        """How samples were made of what a person has, and what of them reaches nobody."""
+        dataset, y = self.dataset, self.dataset.y
+        held, free = np.zeros((2, len(y)), bool)
+        held[self.train] = held[self.unseen_train] = True
+        free[~dataset.test] = True
+        free[self.val] = False
+        unused, lines = free & ~held, [dataset.note]
+        if y.dtype.kind in "iu" and len(lost := np.setdiff1d(y[free], y[held])):
+            left = unused & np.isin(y, lost)
+            lines.append(
+                f"{UNREACHED}no client holds the labels {', '.join(map(str, lost))}: {left.sum():,} of "
+                f"{free.sum():,} training samples are unused"
+            )
+            unused &= ~left
+        if unused.sum() > max(self.clients, free.sum() // 100):  # less is what rounding leaves
+            lines.append(
+                f"{UNREACHED}{unused.sum():,} of {free.sum():,} training samples are left over"
+            )
+        if dataset.client is not None and len(self.val):
+            owners = np.unique(dataset.client[self.train])
+            small = np.setdiff1d(owners, dataset.client[self.val])
+            if len(small):
+                lines.append(
+                    f"{UNREACHED}{len(small):,} of {len(owners):,} clients are too small to give a validation sample"
+                )
+        return "\n".join(filter(None, lines))
 
     @cached_property
     def pooled(self) -> FederatedData:

@@ -24,6 +24,7 @@ from suite.results.tables import Key, Tables, records
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
 from suite.tracking.schema.leaderboard_view import run_page
+from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
 from trials.run.scenario import Scenario
 from trials.run.trial_id import TrialId
@@ -62,7 +63,17 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
     if not any(sound):
         board = _unranked(board, tables, standing)
     cut = [f"{name} was {of.cut}." for name, of in tables.facts.items() if of.cut]
-    return replace(board, interim=standing, notes=(*cut, *board.notes, *notes))
+    return replace(board, interim=standing, notes=(*cut, *board.notes, *notes, *_unreached(finals)))
+
+
+def _unreached(finals: pd.DataFrame) -> list[str]:
+    """Say of each data set and level which samples reach nobody, by its first run."""
+    told: dict[tuple[str, str], list[str]] = {}
+    columns = ("dataset", "heterogeneity", "data_note")
+    for dataset, level, note in zip(*(finals[name] for name in columns), strict=True):
+        lines = [line for line in str(note).splitlines() if line.startswith(UNREACHED)]
+        told.setdefault((dataset, level), [f"{dataset} · {level}: {line}." for line in lines])
+    return [line for lines in told.values() for line in lines]
 
 
 SHOWN = ("status", "sweep", "dataset", "model", "heterogeneity")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.results.final_runs import spec_of
 from suite.results.table import CURVES, PLAIN
@@ -186,6 +187,8 @@ def execute(
     started = time.perf_counter()
 
     def chosen(spec: TrialSpec, data: FederatedData) -> TrialSpec:
+        if data.note:
+            say(f"{spec.dataset}, {spec.heterogeneity}: {data.note}")
         if device == "cpu":
             return spec
         return with_execution(spec, fastest(spec, data, device, memory)[0])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from suite.console import say
 from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.samplers import find_sampler
@@ -147,5 +148,8 @@ def _serves_each(spec: TrialSpec, data: Dataset, model: Model) -> None:
 
 
 def _clients(spec: TrialSpec, data: Dataset) -> int:
-    """The number of clients of a partition, which is kept for the trials."""
-    return partition_data(spec, data, keep=True).clients
+    """The number of clients of a partition, which is kept for the trials; says what of the data reaches nobody."""
+    partitioned = partition_data(spec, data, keep=True)
+    if partitioned.note:
+        say(f"{spec.dataset}, {spec.heterogeneity}: {partitioned.note}")
+    return partitioned.clients

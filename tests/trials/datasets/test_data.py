@@ -1,5 +1,6 @@
 """How data sets are split and partitioned to clients."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,9 @@ from trials.datasets.base import Dataset
 from trials.datasets.generated import SyntheticIID
 from trials.federated_data import partition
 from trials.heterogeneity import PARTITIONS
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import partition_data
 from trials.settings import Settings
 
 
@@ -174,3 +178,51 @@ def test_natural_with_another_number_of_clients():
     with pytest.raises(UserError, match="has 3 clients, not 4"):
         partition(dataset, heterogeneity.parse("natural"), Settings(clients=4))
     assert partition(dataset, heterogeneity.parse("natural"), Settings()).clients == 3
+
+
+# What reaches nobody
+
+
+@pytest.mark.parametrize(
+    ("level", "clients", "says"),
+    [
+        ("labels(2)", 4, "no client holds the labels 5, 6, 7, 8, 9: 641 of 1,294 training samples"),
+        ("labels(2)", 9, ""),
+        ("iid", 20, ""),
+        ("dirichlet(0.3)", 20, ""),
+        (
+            "gaussian(labels=10,mean=30,std=0)",
+            4,
+            r"1,1\d\d of 1,294 training samples are left over",
+        ),
+        (
+            "labels(1)+sizes(lognormal_absolute(1,0))",
+            3,
+            "labels 3, 4, 5, 6, 7, 8, 9: (?s:.*)left over",
+        ),
+    ],
+)
+def test_labels_and_samples_that_reach_nobody_are_counted(digits, level, clients, says):
+    note = partition(digits, heterogeneity.parse(level), Settings(clients=clients)).note
+    assert bool(note) == bool(says)
+    assert re.search(says, note)
+
+
+def of_owners(sizes: list[int]) -> Dataset:
+    owner = np.repeat(np.arange(len(sizes) + 1), [*sizes, 4])
+    y = np.arange(len(owner)) % 2
+    return Dataset(np.zeros((len(y), 1), np.float32), y, owner == len(sizes), 2, owner)
+
+
+def test_owners_too_small_for_validation_are_counted_and_refused_where_none_is_left():
+    natural = heterogeneity.parse("natural")
+    some, none = of_owners([30, 9, 12, 9]), of_owners([9, 9, 9])
+    note = partition(some, natural, Settings()).note
+    assert note == "reaches nobody: 2 of 4 clients are too small to give a validation sample"
+    assert partition(some, natural, Settings(val_fraction=0.0)).note == ""
+    spec = canonical("fedavg", {}, Scenario("digits", "logreg", "natural"), Settings(), 0)
+    assert partition_data(spec, some).clients == 4
+    with pytest.raises(UserError, match="none of 3 clients has 10 samples: raise it"):
+        partition_data(spec, none)
+    free = spec.model_copy(update={"settings": Settings(val_fraction=0.0)})
+    assert partition_data(free, none).clients == 3
