@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -110,10 +109,6 @@ class DatasetFamily(ABC):
             )
         return f"{text}or name the folder that holds them with --data-root or SUITE_DATA."
 
-    def download(self, root: Path) -> None:
-        """Get the files from the internet into `root`; raises an `OSError` when that cannot be."""
-        raise OSError("no automatic download")
-
     def fetch(self, root: str | None) -> Path:
         """Return the data root, once every file is there and sound; absent ones are downloaded.
 
@@ -121,29 +116,30 @@ class DatasetFamily(ABC):
         but wrong is left alone.
         """
         folder = data_root(root)
-        reports = self.files(folder)
-        self._refuse(folder, [r for r in reports if r.found is not None])
-        absent = [report.name for report in reports if report.found is None]
-        if absent:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                # Aside: what downloads and unpacks asks nobody before it writes and removes.
-                with TemporaryDirectory(dir=folder, prefix="download-") as aside:
-                    missing = [f for f in self.layout(folder) if f.find(folder) is None]
-                    for file in missing:
-                        file.download(Path(aside))
-                    if not missing:
-                        self.download(Path(aside))
-                    _move(Path(aside), folder)
-            except (OSError, RuntimeError, HTTPException) as error:
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
-                shown = ", ".join(absent[:6]) + (", ..." if len(absent) > 6 else "")
-                raise UserError(
-                    f"{type(self).__name__} is not in {folder} (absent: {shown}) and could not be "
-                    f"downloaded ({reason}).\n{self.remedy(folder)}"
-                ) from None
-            self._refuse(folder, self.files(folder))
+        absent = self._absent(folder)
+        try:
+            for file in self.layout(folder) if absent else ():
+                if file.find(folder) is None:
+                    file.download(folder)
+            absent = absent and self._absent(folder)
+            if absent:
+                raise OSError("no automatic download")
+        except (OSError, RuntimeError, HTTPException) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            shown = ", ".join(absent[:6]) + (", ..." if len(absent) > 6 else "")
+            raise UserError(
+                f"{type(self).__name__} is not in {folder} (absent: {shown}) and could not be "
+                f"downloaded ({reason}).\n{self.remedy(folder)}"
+            ) from None
         return folder
+
+    def _absent(self, folder: Path) -> list[str]:
+        """Return the names of absent files; raises `UserError` for one that is there and wrong."""
+        reports = self.files(folder)
+        for report in reports:
+            if report.found is not None and not report.sound:
+                raise self.wrong(folder, report.path, report.expected, report.found)
+        return [report.name for report in reports if report.found is None]
 
     def wrong(self, root: Path, path: Path, expected: str, found: str) -> UserError:
         """Return the error for a file with the wrong content."""
@@ -151,21 +147,6 @@ class DatasetFamily(ABC):
             f"{type(self).__name__}: {path} has the wrong content: expected {expected}, "
             f"found {found}. Nothing was loaded; remove it and get it again.\n{self.remedy(root)}"
         )
-
-    def _refuse(self, root: Path, reports: list[FileReport]) -> None:
-        for report in reports:
-            if not report.sound:
-                raise self.wrong(root, report.path, report.expected, report.found or "nothing")
-
-
-def _move(source: Path, target: Path) -> None:
-    """Move the files below one folder to below another, but for those that are there."""
-    for path in sorted(source.rglob("*")):
-        place = target / path.relative_to(source)
-        if path.is_dir():
-            place.mkdir(exist_ok=True)
-        elif not place.exists():
-            path.rename(place)
 
 
 def data_root(root: str | None) -> Path:

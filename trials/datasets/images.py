@@ -97,16 +97,10 @@ class Torchvision(DatasetFamily):
     classes: ClassVar[int] = 10
     scale: tuple[Sequence[float], Sequence[float]] = ((), ())
     """What is taken from pixels / 255, and what the rest is divided by, per channel; by default the training images' own."""
-    unpacked: ClassVar[tuple[Published, ...]] = ()
-    """The content of the published archive, which may lie in its place."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the scaled images of the files below the data root, downloaded when absent."""
         return self.pixels(root).standardised(self.classes, *self.scale)
-
-    def layout(self, root: Path) -> tuple[Published, ...]:
-        there = [any(f.find(root) for f in files) for files in (self.published, self.unpacked)]
-        return self.unpacked if there == [False, True] else self.published
 
     def pixels(self, root: str | None) -> Pixels:
         """Return the images, from files that were checked: nothing else is where torchvision looks."""
@@ -114,7 +108,7 @@ class Torchvision(DatasetFamily):
         with TemporaryDirectory() as place:
             self.unpack(folder, Path(place))
             for train in (True, False):
-                part = self.decode(place, train=train)
+                part = self.decode(place, train)
                 images = np.asarray(part.data)
                 arrays.append(images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2))
                 arrays.append(np.asarray(part.targets))
@@ -125,11 +119,16 @@ class Torchvision(DatasetFamily):
         for file in self.layout(folder):
             file.unpack(folder, place)
 
-    def decode(self, root: str, **more: Any) -> Any:
-        """Return torchvision's data set of a part."""
+    @property
+    def torchvision(self) -> Any:
+        """torchvision's class."""
         from trials.datasets.torchvision_import import torchvision
 
-        return getattr(torchvision.datasets, self.archive)(root, **more)
+        return getattr(torchvision.datasets, self.archive)
+
+    def decode(self, root: str, train: bool) -> Any:
+        """Return torchvision's training or test part."""
+        return self.torchvision(root, train=train)
 
 
 def _idx_files(archive: str, url: str, *md5: str) -> tuple[Published, ...]:
@@ -272,15 +271,6 @@ def _standardise_each_pixel(x: Array, pixels: Pixels) -> None:
     x /= (np.sqrt(square / n - mean**2) + 0.001).astype(np.float32)
 
 
-def _cifar(archive: str, folder: str, md5: str, **unpacked: str) -> Any:
-    """Return the published archive, and the files that are in it."""
-    url = f"https://www.cs.toronto.edu/~kriz/{archive}"
-    files = ((name.replace("__", "."), of) for name, of in unpacked.items())
-    return (Published(archive, md5, url),), tuple(
-        Published(f"{folder}/{name}", of) for name, of in files
-    )
-
-
 @dataclass(frozen=True)
 class CIFAR10(Torchvision):
     """CIFAR-10 (Krizhevsky 2009) through torchvision, the official python batches: 50,000 / 10,000
@@ -291,18 +281,21 @@ class CIFAR10(Torchvision):
     kind = "colour images"
     summary: ClassVar[str] = "CIFAR-10 32x32 colour through torchvision, 10 classes"
     archive: ClassVar[str] = "CIFAR10"
-    published, unpacked = _cifar(
-        "cifar-10-python.tar.gz",
-        "cifar-10-batches-py",
-        "c58f30108f718f92721af3b95e74349a",
-        data_batch_1="c99cafc152244af753f735de768cd75f",
-        data_batch_2="d4bba439e000b95fd0a9bffe97cbabec",
-        data_batch_3="54ebc095f3ab1f0389bbae665268c751",
-        data_batch_4="634d18415352ddfa80567beed471001a",
-        data_batch_5="482c414d41f54cd18b22e5b47cb7c3cb",
-        test_batch="40351d587109b95175f43aff81a1287e",
-        batches__meta="5ff9c542aee3614f3951f8cda6e48888",
+    published: ClassVar[tuple[Published, ...]] = (
+        Published(
+            "cifar-10-python.tar.gz",
+            "c58f30108f718f92721af3b95e74349a",
+            "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        ),
     )
+
+    def layout(self, root: Path) -> tuple[Published, ...]:
+        """Return the archive, or what torchvision knows to be in it where that lies in its place."""
+        known = self.torchvision
+        listed = [*known.train_list, *known.test_list, (known.meta["filename"], known.meta["md5"])]
+        batches = tuple(Published(f"{known.base_folder}/{name}", md5) for name, md5 in listed)
+        packed = self.published[0].find(root) or not any(file.find(root) for file in batches)
+        return self.published if packed else batches
 
     def remedy(self, root: Path) -> str:
         return (
@@ -318,13 +311,12 @@ class CIFAR100(CIFAR10):
     summary: ClassVar[str] = "CIFAR-100 32x32 colour through torchvision, 100 classes"
     archive: ClassVar[str] = "CIFAR100"
     classes: ClassVar[int] = 100
-    published, unpacked = _cifar(
-        "cifar-100-python.tar.gz",
-        "cifar-100-python",
-        "eb9058c3a382ffc7106e4002c42a8d85",
-        train="16019d7e3df5f24257cddd939b257f8d",
-        test="f0ef6b0ae62326f3e7ffdfab6717acfc",
-        meta="7973b15100ade9c7d40fb424638fde48",
+    published: ClassVar[tuple[Published, ...]] = (
+        Published(
+            "cifar-100-python.tar.gz",
+            "eb9058c3a382ffc7106e4002c42a8d85",
+            "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+        ),
     )
 
 
@@ -358,8 +350,8 @@ class EMNIST(Torchvision):
                 if f"emnist-{self.split}-" in name:
                     (raw / Path(name).stem).write_bytes(gzip.decompress(archive.read(name)))
 
-    def decode(self, root: str, **more: Any) -> Any:
-        return super().decode(root, split=self.split, **more)
+    def decode(self, root: str, train: bool) -> Any:
+        return self.torchvision(root, train=train, split=self.split)
 
 
 @dataclass(frozen=True)

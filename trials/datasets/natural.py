@@ -507,7 +507,7 @@ def windows(texts: Iterable[str], length: int, stride: int) -> Born:
     The last fifth of each one's samples is test, less those training ones that overlap with it. Who has
     fewer than 10 samples, or none to train on, is left out.
     """
-    parts = []
+    parts: list[tuple[Array, ...]] = []
     for text in texts:
         starts = np.arange(0, len(text) - length, stride)
         first = starts[-(len(starts) // 5)] if len(starts) >= 10 else 0

@@ -421,7 +421,7 @@ def _labels(name: str, y: Array, task: str | None) -> Array:
     meant = "; for a regression add ?task=regression (from Python task='regression')"
     if (largest := y.max()) >= len(y):
         raise UserError(
-            f"{name}: the largest label is {largest:g}, but labels count 0, 1, ... and there are {len(y)} "
+            f"{name}: the largest label is {largest}, but labels count 0, 1, ... and there are {len(y)} "
             f"samples{meant}"
         )
     if smallest := int(y.min()):
@@ -433,7 +433,7 @@ def _labels(name: str, y: Array, task: str | None) -> Array:
         raise UserError(f"{name}: all labels are 0: two labels at least")
     if 2 * (present := len(np.unique(y))) <= largest:
         raise UserError(
-            f"{name}: the largest label is {largest:g}, but only {present} labels occur: number them, as "
+            f"{name}: the largest label is {largest}, but only {present} labels occur: number them, as "
             f"numpy.unique(y, return_inverse=True)[1] does{meant}"
         )
     if task is None and present > FEW and len(y) < 2 * present:

@@ -107,13 +107,10 @@ class Published:
         name = place.name if place and self.suffix is None else Path(self.path).name
         return report(name, place or root / self.path, f"md5 {self.md5}", found, remedy)
 
-    def _fetched(self, root: Path) -> Path:
-        """Return the file that a download makes."""
-        return (root / self.path).with_name(Path(self.url).name)
-
     def command(self, root: Path) -> str:
         """Return the command that gets it."""
-        return f"curl -L --create-dirs -o {self._fetched(root)} {self.url}"
+        place = (root / self.path).with_name(Path(self.url).name)
+        return f"curl -L --create-dirs -o {place} {self.url}"
 
     def download(self, root: Path) -> None:
         """Get it; raises an `OSError` or a `RuntimeError` where that cannot be."""
@@ -121,8 +118,10 @@ class Published:
 
         if not self.url:
             raise OSError("no automatic download")
-        place = self._fetched(root)
-        torchvision.datasets.utils.download_url(self.url, str(place.parent), place.name)
+        place = (root / self.path).with_name(Path(self.url).name)
+        half = place.with_name(f"{place.name}.part")  # what is cut off is not taken for the file
+        torchvision.datasets.utils.download_url(self.url, str(half.parent), half.name)
+        half.rename(place)
 
     def unpack(self, root: Path, target: Path) -> None:
         """Lay the content of the file below `target`: a link to it where it is not packed."""
