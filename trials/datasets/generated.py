@@ -21,9 +21,7 @@ class Digits(DatasetFamily):
     """
 
     kind = "grey images"
-    summary: ClassVar[str] = (
-        "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
-    )
+    summary = "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         from sklearn.datasets import load_digits
@@ -52,7 +50,7 @@ class Synthetic(DatasetFamily):
 
     kind = "generated features"
     family = "synthetic"
-    summary: ClassVar[str] = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
+    summary = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
     alpha: float = bounded(low=0)
     beta: float = bounded(low=0)
 
@@ -75,7 +73,7 @@ class SyntheticIID(DatasetFamily):
 
     kind = "generated features"
     family = "synthetic"
-    summary: ClassVar[str] = "FedProx's Synthetic_iid: one model and one input law for all devices"
+    summary = "FedProx's Synthetic_iid: one model and one input law for all devices"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the samples of `clients` devices (default 30)."""
@@ -98,7 +96,7 @@ class FedDCSynthetic(DatasetFamily):
     """
 
     kind = "generated features"
-    summary: ClassVar[str] = (
+    summary = (
         "FedDC's synthetic: 20 devices of 200, 30 features, 5 classes; alpha=0: one solution for all, "
         "beta=0: one input law"
     )
@@ -127,7 +125,7 @@ class Sine(DatasetFamily):
     Reading: x is uniform and the noise N(0, noise), in the test set too; the paper states neither.
     """
 
-    summary: ClassVar[str] = "DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE"
+    summary = "DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE"
     task: ClassVar[Task] = REGRESSION
     noise: float = bounded(0.1, low=0)
 
@@ -150,7 +148,7 @@ class Gaussians(DatasetFamily):
     1,000 more samples are the test set. For measuring and for trying out; no paper uses it.
     """
 
-    summary: ClassVar[str] = "as many clients as asked for, their samples computed when met"
+    summary = "as many clients as asked for, their samples computed when met"
     features: int = bounded(784, low=1)
     classes: int = bounded(10, low=2)
     samples: int = bounded(10, low=1)

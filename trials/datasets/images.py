@@ -94,7 +94,7 @@ class Torchvision(DatasetFamily):
 
     kind = "grey images"
     archive: ClassVar[str]
-    classes: ClassVar[int] = 10
+    classes = 10
     scale: tuple[Sequence[float], Sequence[float]] = ((), ())
     """What is taken from pixels / 255, and what the rest is divided by, per channel; by default the training images' own."""
 
@@ -150,11 +150,11 @@ class MNIST(Torchvision):
     """
 
     family = "mnist"
-    summary: ClassVar[str] = "MNIST 28x28 through torchvision, 10 classes"
-    archive: ClassVar[str] = "MNIST"
-    mean: ClassVar[float] = 0.1307
-    deviation: ClassVar[float] = 0.3081
-    published: ClassVar[tuple[Published, ...]] = _idx_files(
+    summary = "MNIST 28x28 through torchvision, 10 classes"
+    archive = "MNIST"
+    mean = 0.1307
+    deviation = 0.3081
+    published = _idx_files(
         "MNIST",
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "6bbc9ace898e44ae57da46a324031adb",
@@ -176,11 +176,11 @@ class FashionMNIST(MNIST):
     """Fashion-MNIST (Xiao et al. 2017): the same layout, mean 0.2860, deviation 0.3530."""
 
     family = "fashion_mnist"
-    summary: ClassVar[str] = "Fashion-MNIST 28x28 through torchvision, 10 classes"
-    archive: ClassVar[str] = "FashionMNIST"
-    mean: ClassVar[float] = 0.2860
-    deviation: ClassVar[float] = 0.3530
-    published: ClassVar[tuple[Published, ...]] = _idx_files(
+    summary = "Fashion-MNIST 28x28 through torchvision, 10 classes"
+    archive = "FashionMNIST"
+    mean = 0.2860
+    deviation = 0.3530
+    published = _idx_files(
         "FashionMNIST",
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         "f4a8712d7a061bf5bd6d2ca38dc4d50a",
@@ -199,9 +199,7 @@ class MNIST01(MNIST):
     without replacement and without regard to the label.
     """
 
-    summary: ClassVar[str] = (
-        "DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
-    )
+    summary = "DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         pixels, rng = self.pixels(root), randomness.generator("binary_subset", seed)
@@ -216,9 +214,7 @@ class MNIST01(MNIST):
 class FashionMNIST01(FashionMNIST):
     """DeFed's binary subset of Fashion-MNIST (T-shirt against trousers), drawn as `MNIST01`'s."""
 
-    summary: ClassVar[str] = (
-        "DeFed's Fashion-MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
-    )
+    summary = "DeFed's Fashion-MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
 
     load = MNIST01.load
 
@@ -236,7 +232,7 @@ class MNISTPowerLaw(MNIST):
     all 70,000 images, as in the authors' code; with the flag `unit` p / 255.
     """
 
-    summary: ClassVar[str] = (
+    summary = (
         "FedProx's MNIST: 70,000 images on 1,000 devices, 2 digits each, power-law sizes (natural)"
     )
     labels: int = bounded(2, low=1, high=10)
@@ -279,9 +275,9 @@ class CIFAR10(Torchvision):
     """
 
     kind = "colour images"
-    summary: ClassVar[str] = "CIFAR-10 32x32 colour through torchvision, 10 classes"
-    archive: ClassVar[str] = "CIFAR10"
-    published: ClassVar[tuple[Published, ...]] = (
+    summary = "CIFAR-10 32x32 colour through torchvision, 10 classes"
+    archive = "CIFAR10"
+    published = (
         Published(
             "cifar-10-python.tar.gz",
             "c58f30108f718f92721af3b95e74349a",
@@ -308,10 +304,10 @@ class CIFAR10(Torchvision):
 class CIFAR100(CIFAR10):
     """CIFAR-100 (Krizhevsky 2009), fine labels: as CIFAR-10, 500 / 100 images of each of 100 classes."""
 
-    summary: ClassVar[str] = "CIFAR-100 32x32 colour through torchvision, 100 classes"
-    archive: ClassVar[str] = "CIFAR100"
-    classes: ClassVar[int] = 100
-    published: ClassVar[tuple[Published, ...]] = (
+    summary = "CIFAR-100 32x32 colour through torchvision, 100 classes"
+    archive = "CIFAR100"
+    classes = 100
+    published = (
         Published(
             "cifar-100-python.tar.gz",
             "eb9058c3a382ffc7106e4002c42a8d85",
@@ -324,8 +320,8 @@ class EMNIST(Torchvision):
     """A split of EMNIST (Cohen et al. 2017), 28x28, turned upright (the files hold transposed images)."""
 
     family = "emnist"
-    archive: ClassVar[str] = "EMNIST"
-    published: ClassVar[tuple[Published, ...]] = (
+    archive = "EMNIST"
+    published = (
         Published(
             "EMNIST/raw/gzip.zip",
             "58c8d27c78d21e728a6bc7b3cc06412e",
@@ -333,7 +329,7 @@ class EMNIST(Torchvision):
         ),
     )
     split: ClassVar[str]
-    first: ClassVar[int] = 0
+    first = 0
     """The files' lowest label."""
 
     def pixels(self, root: str | None) -> Pixels:
@@ -362,9 +358,9 @@ class EMNISTLetters(EMNIST):
     `letters` keeps the first so many: emnist_letters(10), 48,000 / 8,000, is the set of FedDC's code.
     """
 
-    summary: ClassVar[str] = "EMNIST Letters 28x28, 26 classes, or the first `letters` (FedDC: 10)"
-    split: ClassVar[str] = "letters"
-    first: ClassVar[int] = 1
+    summary = "EMNIST Letters 28x28, 26 classes, or the first `letters` (FedDC: 10)"
+    split = "letters"
+    first = 1
     letters: int = bounded(26, low=2, high=26)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
@@ -380,9 +376,9 @@ class EMNISTByClass(EMNIST):
     is FOLB's FEMNIST; it names no writers, for those see `femnist`.
     """
 
-    summary: ClassVar[str] = "EMNIST by class 28x28, 62 classes, without writers"
-    split: ClassVar[str] = "byclass"
-    classes: ClassVar[int] = 62
+    summary = "EMNIST by class 28x28, 62 classes, without writers"
+    split = "byclass"
+    classes = 62
 
 
 @dataclass(frozen=True)
@@ -398,7 +394,7 @@ class FEMNIST10(EMNISTByClass):
     two to every device that has the letter and the others in turn while they last.
     """
 
-    summary: ClassVar[str] = "FedProx's FEMNIST: 10 lower-case letters on 200 devices (natural)"
+    summary = "FedProx's FEMNIST: 10 lower-case letters on 200 devices (natural)"
     labels: int = bounded(5, low=1, high=10)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:

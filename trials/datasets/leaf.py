@@ -144,9 +144,9 @@ class FEMNIST(Leaf):
 
     kind = "grey images"
     family = "emnist"
-    summary: ClassVar[str] = "LEAF's FEMNIST 28x28 by writer (natural), 62 classes"
-    folder: ClassVar[str] = "femnist"
-    classes: ClassVar[int] = 62
+    summary = "LEAF's FEMNIST 28x28 by writer (natural), 62 classes"
+    folder = "femnist"
+    classes = 62
 
     def convert(self, x: list[list[float]], y: list[int]) -> tuple[Array, Array]:
         return np.array(x, np.float32).reshape(len(x), 1, 28, 28), np.array(y, np.int64)
@@ -171,9 +171,9 @@ class Shakespeare(Leaf):
     80 characters, by speaking role. x (N, 80) token ids; LEAF's own training and test parts.
     """
 
-    summary: ClassVar[str] = "LEAF's Shakespeare: next of 80 characters, by speaking role (natural)"
-    folder: ClassVar[str] = "shakespeare"
-    classes: ClassVar[int] = len(CHARACTERS)
+    summary = "LEAF's Shakespeare: next of 80 characters, by speaking role (natural)"
+    folder = "shakespeare"
+    classes = len(CHARACTERS)
 
     def convert(self, x: list[str], y: list[str]) -> tuple[Array, Array]:
         return character_ids(x, 80), character_ids(y, 1)[:, 0].astype(np.int64)
@@ -203,9 +203,9 @@ class Sent140(Leaf):
     """
 
     family = "sent140"
-    summary: ClassVar[str] = "LEAF's Sent140: sentiment of tweets by account (natural), token ids"
-    folder: ClassVar[str] = "sent140"
-    classes: ClassVar[int] = 2
+    summary = "LEAF's Sent140: sentiment of tweets by account (natural), token ids"
+    folder = "sent140"
+    classes = 2
     vocabulary: int = bounded(10000, low=3)
 
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
@@ -237,7 +237,7 @@ class Sent140BagOfWords(Sent140):
     training tweets occurs in a tweet; other words are left out.
     """
 
-    summary: ClassVar[str] = "LEAF's Sent140 as counts of the most frequent training words"
+    summary = "LEAF's Sent140 as counts of the most frequent training words"
     vocabulary: int = bounded(1000, low=3)
 
     def samples(self, pieces: list[Array], test: Array) -> Array:

@@ -99,12 +99,11 @@ def share_of_each(client: Array, share: int, seed: int) -> Array:
 
 @dataclass(frozen=True)
 class MNISTWriters(MNIST):
-    """MNIST by writer: the training images belong to the 539 people who wrote them (19 to 131 each),
-    and the 10,000 test images were written by 297 others. Writers are those of QMNIST (Yadav and Bottou
-    2019), whose labels are in the order of MNIST's images.
+    """The 60,000 training images of MNIST by the 539 people who wrote them (19 to 131 each), as QMNIST says (Yadav and
+    Bottou 2019); the 10,000 test images were written by 297 others.
     """
 
-    summary: ClassVar[str] = "MNIST by its 539 writers (natural), with QMNIST's labels"
+    summary = "MNIST by its 539 writers (natural), with QMNIST's labels"
     published = (
         *MNIST.published,
         Published(
@@ -125,14 +124,11 @@ class MNISTWriters(MNIST):
 @dataclass(frozen=True)
 class MNISTUSPS(MNIST):
     """MNIST and USPS (Hull 1994): the same ten digits, scanned and cut out in two ways; the client of an image is its
-    domain. `mnist_usps(each=10)` partitions each domain evenly over ten clients, drawn by `data_seed`.
-
-    USPS has 7,291 training and 2,007 test images of 16x16. They are made 28x28 (bilinear), and a value v in [-1, 1]
-    becomes the pixel (v + 1) / 2. All images are standardised by MNIST's mean and deviation, 0.1307 and 0.3081, but
-    for the flag `unit`.
+    domain, which `mnist_usps(each=10)` partitions evenly over ten, drawn by `data_seed`. USPS's 7,291 / 2,007 images of
+    16x16 are made 28x28 (bilinear), a value v in [-1, 1] the pixel (v + 1) / 2; all are standardised as MNIST.
     """
 
-    summary: ClassVar[str] = "MNIST and USPS: digits in two domains (natural by domain)"
+    summary = "MNIST and USPS: digits in two domains (natural by domain)"
     source = "cran.r-project.org/src/contrib/Archive/ElemStatLearn (its folder data; GPL-2)"
     published = (
         *MNIST.published,
@@ -169,16 +165,13 @@ def read_r_matrix(file: bytes, rows: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class HAPT(Federation):
-    """Human activities and postural transitions by person (Reyes-Ortiz et al. 2016): 12 activities of 30
-    people, by acceleration and rotation of a phone at 50 Hz.
-
-    A sample is a window of 128 rows, every 64 rows within one labelled stretch: 10,929 windows, as
-    published. x (N, 390): log(1 + |FFT|) of the window's six channels at 65 frequencies, standardised by
-    the training windows. The published split: 7,767 windows of 21 people are training, and 3,162
-    of nine others are test.
+    """Human activities and postural transitions (Reyes-Ortiz et al. 2016): 12 activities of 30 people, by a phone's
+    acceleration and rotation at 50 Hz. A sample is a window of 128 rows, every 64 rows within a labelled stretch: 10,929
+    windows, as published. x (N, 390): log(1 + |FFT|) of six channels at 65 frequencies. The published split: 7,767
+    windows of 21 people are training, and 3,162 of nine others are test.
     """
 
-    summary: ClassVar[str] = "HAPT: 12 activities of 30 people by phone sensors (natural by person)"
+    summary = "HAPT: 12 activities of 30 people by phone sensors (natural by person)"
     source = (
         "archive.ics.uci.edu/dataset/341 (CC BY 4.0), or the same rows as hapt_raw.npz with signals, label, "
         "user and recording"
@@ -230,14 +223,12 @@ class HAPT(Federation):
 
 @dataclass(frozen=True)
 class FSDD(Federation):
-    """The Free Spoken Digit Dataset by speaker (Jackson et al.): ten digits, 50 times each by six people.
-
-    x (N, 1, 13, 59): the MFCC of `speech_commands`, of the clip at twice its 8 kHz by linear interpolation,
-    cut or padded to one second; each coefficient standardised by the training clips. The published
-    split: recordings 0 to 4 of each digit and speaker are test (300), the others training (2,700).
+    """The Free Spoken Digit Dataset (Jackson et al.): ten digits, 50 times each by six people. x (N, 1, 13, 59): the
+    MFCC of `speech_commands`, of the clip at twice its 8 kHz by linear interpolation, cut or padded to one second; each
+    coefficient standardised. The published split: recordings 0 to 4 of each digit and speaker are test.
     """
 
-    summary: ClassVar[str] = "Free Spoken Digit Dataset: ten digits by six speakers (natural)"
+    summary = "Free Spoken Digit Dataset: ten digits by six speakers (natural)"
     source = "github.com/Jakobovski/free-spoken-digit-dataset (CC BY-SA 4.0)"
     published = (Published("fsdd/recordings", "4a644619e29942b8615be1879bd399e9", suffix=".wav"),)
     classes = 10
@@ -270,12 +261,11 @@ class FSDD(Federation):
 
 @dataclass(frozen=True)
 class WISDM(Federation):
-    """WISDM 1.1 by person (Kwapisz et al. 2010): six activities of 36 people by the phone's accelerometer, 5,418
-    windows of ten seconds, 43 features each, standardised by the training windows. An absent
-    value is the training mean. A fifth of each person's windows is test, drawn by `data_seed`.
+    """WISDM 1.1 (Kwapisz et al. 2010): six activities of 36 people by the phone's accelerometer, 5,418 windows of ten
+    seconds, 43 features each. A fifth of each person's windows is test.
     """
 
-    summary: ClassVar[str] = "WISDM 1.1: six activities of 36 people (natural by person)"
+    summary = "WISDM 1.1: six activities of 36 people (natural by person)"
     source = "www.cis.fordham.edu/wisdm/dataset.php (WISDM lab; no licence is stated)"
     published = (
         Published("tabular/wisdm/WISDM_ar_v1.1_transformed.arff", "36dff2e1be235ebe7e779a15c4ffe08e"),
@@ -297,15 +287,13 @@ class WISDM(Federation):
 
 @dataclass(frozen=True)
 class HeartDisease(Federation):
-    """Heart disease by hospital (Janosi et al. 1988), prepared as FLamby's Fed-Heart-Disease (Ogier du Terrail
-    et al. 2022): slope, ca and thal are dropped, then patients with an absent value, which leaves
-    303, 261, 46 and 130 of Cleveland, Hungary, Switzerland and Long Beach. Two classes: none,
-    or any disease. x (740, 13): eight values, and cp and restecg as indicators without their
-    first; standardised by the training patients. A third of each hospital is test, drawn by
-    `data_seed` (FLamby's share; its own draw is another).
+    """Heart disease by hospital (Janosi et al. 1988), prepared as FLamby's Fed-Heart-Disease (Ogier du Terrail et al.
+    2022): slope, ca and thal are dropped, then patients with an absent value, which leaves 303, 261, 46 and 130. Two
+    classes: none, or any disease. x (740, 13): eight values, and cp and restecg as indicators without their first. A third
+    of each hospital is test (FLamby's share; its own draw is another).
     """
 
-    summary: ClassVar[str] = "heart disease of 740 patients by four hospitals (natural)"
+    summary = "heart disease of 740 patients by four hospitals (natural)"
     source = "archive.ics.uci.edu/dataset/45 (CC BY 4.0)"
     published = tuple(
         Published(f"tabular/fed_heart_disease/processed.{hospital}.data", "")
@@ -341,13 +329,12 @@ class HeartDisease(Federation):
 
 @dataclass(frozen=True)
 class Adult(Federation):
-    """Adult by occupation (Becker and Kohavi 1996): does a person earn over 50,000 dollars? 15 clients are the
-    14 occupations of the training part and `?`. x: numbers standardised by the training persons, then
-    an indicator of each category (`?` is one). fnlwgt, a weight of the census, is left out. The published split,
-    32,561 and 16,281.
+    """Adult by occupation (Becker and Kohavi 1996): does a person earn over 50,000 dollars? 15 clients are the 14
+    occupations and `?`. x: numbers standardised, then an indicator of each category (`?` is one). fnlwgt, a weight of the
+    census, is left out. The published split, 32,561 and 16,281.
     """
 
-    summary: ClassVar[str] = "Adult: income above 50,000 dollars, by occupation (natural)"
+    summary = "Adult: income above 50,000 dollars, by occupation (natural)"
     source = "archive.ics.uci.edu/dataset/2 (CC BY 4.0)"
     published = (
         Published("tabular/adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
@@ -376,15 +363,13 @@ class Adult(Federation):
 
 @dataclass(frozen=True)
 class News20(Federation):
-    """20 newsgroups by author (Lang 1995; the version by date): to which of 20 groups does a mail belong? Clients are
-    the authors, by the address in `From:`, of at least `mails` training mails: 389 of 5, who wrote 3,743. The
-    published test part is whole: 7,532 mails.
-
-    x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails' subjects and
-    bodies, scaled to length 1. Other headers are left out, since they tell the group.
+    """20 newsgroups by author (Lang 1995; the version by date): to which group does a mail belong? Clients are the
+    addresses in `From:` of at least `mails` training mails: 389 of 5, who wrote 3,743. The test part is whole: 7,532.
+    x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails' subjects and bodies, scaled
+    to length 1. Other headers are left out, since they tell the group.
     """
 
-    summary: ClassVar[str] = "20 newsgroups by author (natural), words of subject and body"
+    summary = "20 newsgroups by author (natural), words of subject and body"
     source = "qwone.com/~jason/20Newsgroups, 20news-bydate.tar.gz (public posts)"
     published = (Published("news20/20news-bydate", "62f83d4c1486934501a945e839043e35", suffix=""),)
     classes = 20
@@ -434,21 +419,15 @@ def mail(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class ShakespeareText(Federation):
-    """The roles of 36 plays (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of LEAF's 80
-    characters; a client is a role of a play. It reads Project Gutenberg's text, as LEAF's own program
-    does: 1,130 roles with 4,226,206 samples at `stride` 1. LEAF's site says 1,129 and 4,226,158.
-
-    `shakespeare_text(stride)` keeps each stride-th sample of a role. The last fifth of each role's samples is test, as
-    LEAF's `--tf 0.8`; training samples that overlap with it are left out, and so are roles with fewer
-    than 10 samples or none to train on: at stride 1 1,015 roles are left.
-    `shakespeare` reads the files that LEAF's program writes.
+    """The roles of 36 plays (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of LEAF's 80. It
+    reads Project Gutenberg's text, as LEAF's own program does: 1,130 roles with 4,226,206 samples (LEAF's site says 1,129
+    and 4,226,158); `shakespeare` reads what that program writes. `stride` keeps each so-many-th sample of a role; the last
+    fifth is test, as LEAF's `--tf 0.8`. After that 1,015 roles have something to train on at stride 1.
     """
 
     kind = "text"
     family = "shakespeare"
-    summary: ClassVar[str] = (
-        "Shakespeare's plays as LEAF reads them: next of 80 characters, by role (natural)"
-    )
+    summary = "Shakespeare's plays as LEAF reads them: next of 80 characters, by role (natural)"
     source = (
         "www.gutenberg.org/files/100/old/1994-01-100.zip (Project Gutenberg's etext 100 of 1994: for personal "
         "use, not commercial)"
@@ -464,13 +443,6 @@ class ShakespeareText(Federation):
         return windows(roles(lines).values(), 80, self.stride)
 
 
-LAST_LINE = 124196
-"""Where the plays end."""
-AUTHOR = "by William Shakespeare"
-"""Below the title of each work; the sonnets are the first one."""
-SPEAKER = re.compile(r"([a-zA-Z][a-zA-Z ]*)\. (.*)")
-
-
 def roles(lines: Sequence[str]) -> dict[str, str]:
     """Return what each role of each play says, by LEAF's rules: names without regard to case; a role has more than two
     lines; spaces and line ends in a row are one space.
@@ -478,14 +450,16 @@ def roles(lines: Sequence[str]) -> dict[str, str]:
     A speech begins with a line `  Name. Text`, and goes on with lines that are indented by four. In The Comedy of
     Errors nothing is indented: there all lines go on, until a stage direction (`<`) or an act.
     """
-    works = [number for number, line in enumerate(lines) if AUTHOR in line][1:]
+    author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
+    works = [number for number, line in enumerate(lines) if author in line][1:]  # but the sonnets
     spoken: dict[str, list[str]] = defaultdict(list)
-    for start, end in zip(works, [*works[1:], LAST_LINE + 1], strict=True):
+    for start, end in zip(works, [*works[1:], last_line + 1], strict=True):
         title = next(filter(None, (lines[start - up].strip() for up in range(2, 8))))
         flat, name = title == "THE COMEDY OF ERRORS", ""
         play: dict[str, list[str]] = defaultdict(list)
         for line in lines[start + 1 : end]:
-            begun = SPEAKER.match(line if flat else line[2:]) if flat or line[:2] == "  " else None
+            begun = re.match(speaker, line if flat else line[2:])
+            begun = begun if flat or line[:2] == "  " else None
             if begun:
                 name = "" if flat and begun[1].upper().startswith("ACT ") else begun[1].upper()
                 if name:

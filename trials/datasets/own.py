@@ -91,9 +91,7 @@ class Npz(Own):
     client_train (an integer per training sample). Values are used as they are, as float32.
     """
 
-    summary: ClassVar[str] = (
-        "your own data: arrays x_train, y_train, x_test, y_test [, client_train]"
-    )
+    summary = "your own data: arrays x_train, y_train, x_test, y_test [, client_train]"
     scheme: ClassVar[str] = "npz"
 
     def read(self, path: Path) -> dict[str, Array]:
@@ -115,9 +113,7 @@ class Npz(Own):
 class Csv(Own):
     """A table of comma-separated values with a line of names; `?`, NA and nothing are absent values."""
 
-    summary: ClassVar[str] = (
-        "your own table: csv:PATH?target=COLUMN [&client=COLUMN &test=COLUMN_OR_SHARE &task=regression]"
-    )
+    summary = "your own table: csv:PATH?target=COLUMN [&client=COLUMN &test=COLUMN_OR_SHARE &task=regression]"
     scheme: ClassVar[str] = "csv"
 
     def read(self, path: Path) -> Any:
@@ -147,7 +143,7 @@ class Csv(Own):
 class Parquet(Own):
     """A table as a Parquet file."""
 
-    summary: ClassVar[str] = "your own table as a Parquet file, written as csv:PATH is"
+    summary = "your own table as a Parquet file, written as csv:PATH is"
     scheme: ClassVar[str] = "parquet"
 
     def read(self, path: Path) -> Any:
@@ -165,7 +161,7 @@ class Function(Own):
     name: `path/to/file.py:Class(3)`.
     """
 
-    summary: ClassVar[str] = (
+    summary = (
         "your own data: a function without arguments that returns the arrays of npz, a Dataset, a table, or two of "
         "torch (train, test); or a class of data sets, with its arguments"
     )

@@ -102,10 +102,8 @@ class SpeechCommands(DatasetFamily):
     root is read-only, until the clips' names or sizes change.
     """
 
-    summary: ClassVar[str] = (
-        "Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words`"
-    )
-    folder: ClassVar[str] = "speech_commands_v0.01"
+    summary = "Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words`"
+    folder = "speech_commands_v0.01"
     clips: ClassVar[dict[str, int]] = dict(zip(WORDS.split(), map(int, CLIPS.split()), strict=True))
     """Words in the order of their labels, and how many clips each has."""
     lists: ClassVar[dict[str, int]] = {"validation_list.txt": 6798, "testing_list.txt": 6835}

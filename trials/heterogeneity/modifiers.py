@@ -27,10 +27,10 @@ from trials.heterogeneity.partitions import (
 class Modifier:
     """What an entry of `MODIFIERS` is; by default a hook changes nothing. Clients are `ids` (k,)."""
 
-    summary: ClassVar[str] = ""
-    changes_work: ClassVar[bool] = False
+    summary = ""
+    changes_work = False
     """Whether devices do different amounts of work, which an algorithm may refuse as `system`."""
-    timed: ClassVar[bool] = False
+    timed = False
     """Whether it says how fast devices are, so that runs record their simulated time."""
     deadline: float = math.inf
     """Simulated seconds at which a round ends: a client does the local steps that fit in, and at least one."""
@@ -177,7 +177,7 @@ LAWS: dict[str, type[Law]] = {
 class Sizes(Modifier):
     """Clients' sizes follow a law of `LAWS`."""
 
-    summary: ClassVar[str] = (
+    summary = (
         "sizes by lognormal(sigma), after iid or dirichlet; by powerlaw or lognormal_absolute, after "
         "labels"
     )
@@ -216,8 +216,8 @@ class System(Modifier):
     FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs. Both are drawn from the same uniform numbers.
     """
 
-    summary: ClassVar[str] = "a device manages LOW..HIGH local steps (or epochs), anew each round"
-    changes_work: ClassVar[bool] = True
+    summary = "a device manages LOW..HIGH local steps (or epochs), anew each round"
+    changes_work = True
     steps: Range | None = bounded(None, low=1, below=2**31, kw_only=True)
     epochs: Range | None = bounded(None, low=1, below=2**31, kw_only=True)
 
@@ -244,8 +244,8 @@ class Speed(Modifier):
     otherwise.
     """
 
-    summary: ClassVar[str] = "a local step of device k takes LogNormal(0, sigma) simulated seconds"
-    timed: ClassVar[bool] = True
+    summary = "a local step of device k takes LogNormal(0, sigma) simulated seconds"
+    timed = True
     sigma: float = bounded(low=0, high=10)
 
     def step_seconds(self, ids: Array, seed: int) -> Array:
@@ -262,7 +262,7 @@ class Dropout(Modifier):
     answering does.
     """
 
-    summary: ClassVar[str] = "a selected device does not answer with probability rate"
+    summary = "a selected device does not answer with probability rate"
     rate: float = bounded(low=0, below=1)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
@@ -282,10 +282,8 @@ class Delay(Modifier):
     the one that it names. Every selected device returns an update there, hence at least one step.
     """
 
-    summary: ClassVar[str] = (
-        "communication takes Exponential(mean); steps must fit into the deadline"
-    )
-    changes_work: ClassVar[bool] = True
+    summary = "communication takes Exponential(mean); steps must fit into the deadline"
+    changes_work = True
     mean: float = bounded(low=0, kw_only=True)
     deadline: float = bounded(low=1, kw_only=True)
 

@@ -31,10 +31,10 @@ class Partition(ABC):
     (`trials.heterogeneity.modifiers.TakesSizes`), and can then be followed by `+sizes(lognormal(sigma))`.
     """
 
-    summary: ClassVar[str] = ""
-    own_sizes: ClassVar[str] = ""
+    summary = ""
+    own_sizes = ""
     """Where the clients' sizes come from, for the message that refuses other ones."""
-    overlap: ClassVar[bool] = False
+    overlap = False
     """Whether clients may share samples."""
 
     @abstractmethod
@@ -52,8 +52,8 @@ class Partition(ABC):
 class IID(Partition):
     """Shuffle, cut into equal parts (sizes differ by at most one)."""
 
-    summary: ClassVar[str] = "a random equal share each"
-    own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
+    summary = "a random equal share each"
+    own_sizes = "equal, or lognormal(sigma)"
 
     def skew(self, labels: int) -> float:
         return 0.0
@@ -77,8 +77,8 @@ class Dirichlet(Partition):
     whose whole prior is used up (its mass underflows) takes from the labels left in proportion.
     """
 
-    summary: ClassVar[str] = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
-    own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
+    summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
+    own_sizes = "equal, or lognormal(sigma)"
     a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
@@ -130,8 +130,8 @@ class DirichletByClass(Partition):
     is shared equally, the limit.
     """
 
-    summary: ClassVar[str] = "each label is shared by proportions drawn from Dirichlet(a)"
-    own_sizes: ClassVar[str] = "what the proportions give"
+    summary = "each label is shared by proportions drawn from Dirichlet(a)"
+    own_sizes = "what the proportions give"
     a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
@@ -162,8 +162,8 @@ class Labels(Partition):
     The label pattern is that of FedProx's MNIST and FOLB Fig. 6; `+sizes(powerlaw)` gives their sizes as well.
     """
 
-    summary: ClassVar[str] = "each client holds exactly c labels"
-    own_sizes: ClassVar[str] = "equal shares of each label, or powerlaw"
+    summary = "each client holds exactly c labels"
+    own_sizes = "equal shares of each label, or powerlaw"
     c: int = bounded(low=1)
 
     def skew(self, labels: int) -> float:
@@ -210,8 +210,8 @@ class Shards(Partition):
     labels. Within a label the order is random.
     """
 
-    summary: ClassVar[str] = "s shards of the samples sorted by label; strict: at most s labels"
-    own_sizes: ClassVar[str] = "those of the shards"
+    summary = "s shards of the samples sorted by label; strict: at most s labels"
+    own_sizes = "those of the shards"
     s: int = bounded(low=1)
     strict: bool = field(default=False, kw_only=True)
 
@@ -252,8 +252,8 @@ class Shards(Partition):
 class Natural(Partition):
     """Each sample stays with the client it was born on."""
 
-    summary: ClassVar[str] = "samples stay with the client they were born on"
-    own_sizes: ClassVar[str] = "those that clients were born with"
+    summary = "samples stay with the client they were born on"
+    own_sizes = "those that clients were born with"
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
@@ -276,8 +276,8 @@ class GaussianSizes(Partition):
     therefore share some; with replacement where the device's labels have fewer than m_k samples.
     """
 
-    own_sizes: ClassVar[str] = "Gaussian"
-    overlap: ClassVar[bool] = True
+    own_sizes = "Gaussian"
+    overlap = True
     level: ClassVar[str]
     """Its name, for messages."""
     mean: float
@@ -315,10 +315,8 @@ class Gaussian(GaussianSizes):
     other reading of it is labels=1..7.
     """
 
-    summary: ClassVar[str] = (
-        "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
-    )
-    level: ClassVar[str] = "gaussian"
+    summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
+    level = "gaussian"
     labels: int | Range = bounded(7, low=1, kw_only=True)
     mean: float = bounded(600.0, above=0, kw_only=True)
     std: float = bounded(10.0, low=0, kw_only=True)
@@ -349,10 +347,10 @@ class Groups(GaussianSizes):
     Reading: the paper does not say how many devices a group has; half of them by default.
     """
 
-    summary: ClassVar[str] = (
+    summary = (
         "SAFL Fig. 4: two groups of devices, each with labels of its own; devices share samples"
     )
-    level: ClassVar[str] = "groups"
+    level = "groups"
     first: LabelSet = LabelSet({1, 2, 5, 7, 9})
     second: LabelSet = LabelSet({2})
     share: float = bounded(0.5, above=0, below=1, kw_only=True)
