@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trials.common.errors import UserError
-from trials.datasets.published import Array, FileReport, Published, user_cache
+from trials.datasets.published import Array, FileReport, PublishedFile, user_cache
 from trials.scoring.metrics import CLASSIFICATION, Task
 
 
@@ -75,7 +75,7 @@ class DatasetFamily(ABC):
     """Data sets of one kind resemble each other: what was tuned on one is tried on another. "": no others."""
     family: ClassVar[str] = ""
     """Data sets of one family are variants of the same samples or of one generator; its name if none."""
-    published: ClassVar[tuple[Published, ...]] = ()
+    published: ClassVar[tuple[PublishedFile, ...]] = ()
     """The files it is made of, where their checksums are published."""
     source: ClassVar[str] = ""
     """Where a person gets the files, and under which licence."""
@@ -87,7 +87,7 @@ class DatasetFamily(ABC):
         Raises `UserError` when a file is absent, with the remedy, or has the wrong content.
         """
 
-    def layout(self, root: Path) -> tuple[Published, ...]:
+    def layout(self, root: Path) -> tuple[PublishedFile, ...]:
         """Return the published files that are wanted below `root`."""
         return self.published
 

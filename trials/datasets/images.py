@@ -18,7 +18,7 @@ from trials.common import randomness
 from trials.common.errors import UserError
 from trials.common.names import bounded
 from trials.datasets.base import Dataset, DatasetFamily
-from trials.datasets.published import Array, Published
+from trials.datasets.published import Array, PublishedFile
 from trials.heterogeneity.modifiers import LogNormalAbsolute, PowerLaw
 from trials.heterogeneity.partitions import Labels, assign_counts
 
@@ -131,11 +131,11 @@ class Torchvision(DatasetFamily):
         return self.torchvision(root, train=train)
 
 
-def _idx_files(archive: str, url: str, *md5: str) -> tuple[Published, ...]:
+def _idx_files(archive: str, url: str, *md5: str) -> tuple[PublishedFile, ...]:
     """Return the four files of a set in MNIST's format; checksums are those of the unpacked ones."""
     names = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in KINDS]
     return tuple(
-        Published(f"{archive}/raw/{name}", of, f"{url}{name}.gz")
+        PublishedFile(f"{archive}/raw/{name}", of, f"{url}{name}.gz")
         for name, of in zip(names, md5, strict=True)
     )
 
@@ -278,18 +278,18 @@ class CIFAR10(Torchvision):
     summary = "CIFAR-10 32x32 colour through torchvision, 10 classes"
     archive = "CIFAR10"
     published = (
-        Published(
+        PublishedFile(
             "cifar-10-python.tar.gz",
             "c58f30108f718f92721af3b95e74349a",
             "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
         ),
     )
 
-    def layout(self, root: Path) -> tuple[Published, ...]:
+    def layout(self, root: Path) -> tuple[PublishedFile, ...]:
         """Return the archive, or what torchvision knows to be in it where that lies in its place."""
         known = self.torchvision
         listed = [*known.train_list, *known.test_list, (known.meta["filename"], known.meta["md5"])]
-        batches = tuple(Published(f"{known.base_folder}/{name}", md5) for name, md5 in listed)
+        batches = tuple(PublishedFile(f"{known.base_folder}/{name}", md5) for name, md5 in listed)
         packed = self.published[0].find(root) or not any(file.find(root) for file in batches)
         return self.published if packed else batches
 
@@ -308,7 +308,7 @@ class CIFAR100(CIFAR10):
     archive = "CIFAR100"
     classes = 100
     published = (
-        Published(
+        PublishedFile(
             "cifar-100-python.tar.gz",
             "eb9058c3a382ffc7106e4002c42a8d85",
             "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
@@ -322,7 +322,7 @@ class EMNIST(Torchvision):
     family = "emnist"
     archive = "EMNIST"
     published = (
-        Published(
+        PublishedFile(
             "EMNIST/raw/gzip.zip",
             "58c8d27c78d21e728a6bc7b3cc06412e",
             "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",

@@ -28,7 +28,7 @@ from trials.datasets.published import (
     Array,
     Arrays,
     FileReport,
-    Published,
+    PublishedFile,
     cached,
     report,
 )
@@ -50,7 +50,7 @@ class Born(NamedTuple):
     test: Array | None = None
 
 
-class Federation(DatasetFamily):
+class NaturalData(DatasetFamily):
     """Samples with owners, in published files."""
 
     classes: ClassVar[int]
@@ -106,7 +106,7 @@ class MNISTWriters(MNIST):
     summary = "MNIST by its 539 writers (natural), with QMNIST's labels"
     published = (
         *MNIST.published,
-        Published(
+        PublishedFile(
             "QMNIST/raw/qmnist-train-labels-idx2-int",
             "1d43300e7f41ddcbf7fd006cbe865af9",
             "https://raw.githubusercontent.com/facebookresearch/qmnist/master/qmnist-train-labels-idx2-int.gz",
@@ -132,8 +132,8 @@ class MNISTUSPS(MNIST):
     source = "cran.r-project.org/src/contrib/Archive/ElemStatLearn (its folder data; GPL-2)"
     published = (
         *MNIST.published,
-        Published("usps/zip.train.RData", "3e37e46fa4937e76cf4c92db29460640"),
-        Published("usps/zip.test.RData", "213610705fb453b9dfe916a02f6c7be6"),
+        PublishedFile("usps/zip.train.RData", "3e37e46fa4937e76cf4c92db29460640"),
+        PublishedFile("usps/zip.test.RData", "213610705fb453b9dfe916a02f6c7be6"),
     )
     each: int = bounded(1, low=1, high=1000, kw_only=True)
 
@@ -164,7 +164,7 @@ def read_r_matrix(file: bytes, rows: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class HAPT(Federation):
+class HAPT(NaturalData):
     """Human activities and postural transitions (Reyes-Ortiz et al. 2016): 12 activities of 30 people, by a phone's
     acceleration and rotation at 50 Hz. A sample is a window of 128 rows, every 64 rows within a labelled stretch: 10,929
     windows, as published. x (N, 390): log(1 + |FFT|) of six channels at 65 frequencies. The published split: 7,767
@@ -176,7 +176,7 @@ class HAPT(Federation):
         "archive.ics.uci.edu/dataset/341 (CC BY 4.0), or the same rows as hapt_raw.npz with signals, label, "
         "user and recording"
     )
-    published = (Published("hapt/RawData", ""),)
+    published = (PublishedFile("hapt/RawData", ""),)
     classes = 12
     features = True
     counts = "1122772 rows, 815614 of them labelled, of 30 people"
@@ -222,7 +222,7 @@ class HAPT(Federation):
 
 
 @dataclass(frozen=True)
-class FSDD(Federation):
+class FSDD(NaturalData):
     """The Free Spoken Digit Dataset (Jackson et al.): ten digits, 50 times each by six people. x (N, 1, 13, 59): the
     MFCC of `speech_commands`, of the clip at twice its 8 kHz by linear interpolation, cut or padded to one second; each
     coefficient standardised. The published split: recordings 0 to 4 of each digit and speaker are test.
@@ -230,7 +230,9 @@ class FSDD(Federation):
 
     summary = "Free Spoken Digit Dataset: ten digits by six speakers (natural)"
     source = "github.com/Jakobovski/free-spoken-digit-dataset (CC BY-SA 4.0)"
-    published = (Published("fsdd/recordings", "4a644619e29942b8615be1879bd399e9", suffix=".wav"),)
+    published = (
+        PublishedFile("fsdd/recordings", "4a644619e29942b8615be1879bd399e9", suffix=".wav"),
+    )
     classes = 10
 
     def born(self, folder: Path) -> Born:
@@ -260,7 +262,7 @@ class FSDD(Federation):
 
 
 @dataclass(frozen=True)
-class WISDM(Federation):
+class WISDM(NaturalData):
     """WISDM 1.1 (Kwapisz et al. 2010): six activities of 36 people by the phone's accelerometer, 5,418 windows of ten
     seconds, 43 features each. A fifth of each person's windows is test.
     """
@@ -268,7 +270,7 @@ class WISDM(Federation):
     summary = "WISDM 1.1: six activities of 36 people (natural by person)"
     source = "www.cis.fordham.edu/wisdm/dataset.php (WISDM lab; no licence is stated)"
     published = (
-        Published("tabular/wisdm/WISDM_ar_v1.1_transformed.arff", "36dff2e1be235ebe7e779a15c4ffe08e"),
+        PublishedFile("tabular/wisdm/WISDM_ar_v1.1_transformed.arff", "36dff2e1be235ebe7e779a15c4ffe08e"),
     )  # fmt: skip
     classes = 6
     share = 5
@@ -286,7 +288,7 @@ class WISDM(Federation):
 
 
 @dataclass(frozen=True)
-class HeartDisease(Federation):
+class HeartDisease(NaturalData):
     """Heart disease by hospital (Janosi et al. 1988), prepared as FLamby's Fed-Heart-Disease (Ogier du Terrail et al.
     2022): slope, ca and thal are dropped, then patients with an absent value, which leaves 303, 261, 46 and 130. Two
     classes: none, or any disease. x (740, 13): eight values, and cp and restecg as indicators without their first. A third
@@ -296,7 +298,7 @@ class HeartDisease(Federation):
     summary = "heart disease of 740 patients by four hospitals (natural)"
     source = "archive.ics.uci.edu/dataset/45 (CC BY 4.0)"
     published = tuple(
-        Published(f"tabular/fed_heart_disease/processed.{hospital}.data", "")
+        PublishedFile(f"tabular/fed_heart_disease/processed.{hospital}.data", "")
         for hospital in ("cleveland", "hungarian", "switzerland", "va")
     )
     classes = 2
@@ -328,7 +330,7 @@ class HeartDisease(Federation):
 
 
 @dataclass(frozen=True)
-class Adult(Federation):
+class Adult(NaturalData):
     """Adult by occupation (Becker and Kohavi 1996): does a person earn over 50,000 dollars? 15 clients are the 14
     occupations and `?`. x: numbers standardised, then an indicator of each category (`?` is one). fnlwgt, a weight of the
     census, is left out. The published split, 32,561 and 16,281.
@@ -337,8 +339,8 @@ class Adult(Federation):
     summary = "Adult: income above 50,000 dollars, by occupation (natural)"
     source = "archive.ics.uci.edu/dataset/2 (CC BY 4.0)"
     published = (
-        Published("tabular/adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
-        Published("tabular/adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
+        PublishedFile("tabular/adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
+        PublishedFile("tabular/adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
     )
     classes = 2
     columns: ClassVar[str] = (
@@ -362,7 +364,7 @@ class Adult(Federation):
 
 
 @dataclass(frozen=True)
-class News20(Federation):
+class News20(NaturalData):
     """20 newsgroups by author (Lang 1995; the version by date): to which group does a mail belong? Clients are the
     addresses in `From:` of at least `mails` training mails: 389 of 5, who wrote 3,743. The test part is whole: 7,532.
     x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails' subjects and bodies, scaled
@@ -371,7 +373,9 @@ class News20(Federation):
 
     summary = "20 newsgroups by author (natural), words of subject and body"
     source = "qwone.com/~jason/20Newsgroups, 20news-bydate.tar.gz (public posts)"
-    published = (Published("news20/20news-bydate", "62f83d4c1486934501a945e839043e35", suffix=""),)
+    published = (
+        PublishedFile("news20/20news-bydate", "62f83d4c1486934501a945e839043e35", suffix=""),
+    )
     classes = 20
     mails: int = bounded(5, low=1)
     vocabulary: int = bounded(2000, low=1)
@@ -418,7 +422,7 @@ def mail(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class ShakespeareText(Federation):
+class ShakespeareText(NaturalData):
     """The roles of 36 plays (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of LEAF's 80. It
     reads Project Gutenberg's text, as LEAF's own program does: 1,130 roles with 4,226,206 samples (LEAF's site says 1,129
     and 4,226,158); `shakespeare` reads what that program writes. `stride` keeps each so-many-th sample of a role; the last
@@ -433,7 +437,7 @@ class ShakespeareText(Federation):
         "use, not commercial)"
     )
     published = (
-        Published("leaf_shakespeare/t8.shakespeare.txt", "d2028225a89d8b0b3093dddb720da91f"),
+        PublishedFile("leaf_shakespeare/t8.shakespeare.txt", "d2028225a89d8b0b3093dddb720da91f"),
     )
     classes = len(CHARACTERS)
     stride: int = bounded(1, low=1)

@@ -1,4 +1,4 @@
-"""Published files and what they must be, and arrays that are dear to make, kept in files."""
+"""PublishedFile files and what they must be, and arrays that are dear to make, kept in files."""
 
 import gzip
 import hashlib
@@ -47,7 +47,7 @@ def report(name: str, place: Path, expected: str, found: str | None, remedy: str
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedFile:
     """A published file, or a folder of files that end in `suffix`, known by its content however it is packed.
 
     `path` below the data root is a file, as it is or with .gz behind its name, or a folder, or a tar archive of it.

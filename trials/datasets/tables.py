@@ -102,7 +102,7 @@ class Options:
         }
 
 
-class Decision(NamedTuple):
+class ColumnDecision(NamedTuple):
     """What was made of columns: their names, the value that decided, what was done and the option that changes it."""
 
     column: str
@@ -111,12 +111,12 @@ class Decision(NamedTuple):
     option: str
 
 
-def told(decisions: Iterable[Decision]) -> str:
+def told(decisions: Iterable[ColumnDecision]) -> str:
     """Return decisions as one table, those alike in a row."""
-    alike: dict[tuple[str, str], list[Decision]] = {}
+    alike: dict[tuple[str, str], list[ColumnDecision]] = {}
     for decision in decisions:
         alike.setdefault((decision.done, decision.option), []).append(decision)
-    rows = [Decision("column", "value", "what was done", "option")]
+    rows = [ColumnDecision("column", "value", "what was done", "option")]
     for group in alike.values():
         columns = ", ".join(decision.column for decision in group[:6])
         more = f", ... ({len(group)} columns)" if len(group) > 6 else ""
@@ -141,7 +141,9 @@ def encoded(name: str, table: pd.DataFrame, options: Options, seed: int) -> Data
                     f"{name}: {key}: column {column!r} has no value in {count} of {len(table)} rows: fill them in, or "
                     "leave these rows out by &rows=drop"
                 )
-            decisions.append(Decision(column, "absent", f"{count} rows left out", "rows=drop"))
+            decisions.append(
+                ColumnDecision(column, "absent", f"{count} rows left out", "rows=drop")
+            )
     table = table[~absent.any(axis=1)]
     if not len(table):
         raise UserError(f"{name} has no rows")
@@ -191,7 +193,9 @@ def _either(column: object) -> str:
     return f"leave it out by &drop={spelled}, or take it as it is by &keep={spelled}"
 
 
-def _target(name: str, column: pd.Series[Any], options: Options) -> tuple[Array, int, Decision]:
+def _target(
+    name: str, column: pd.Series[Any], options: Options
+) -> tuple[Array, int, ColumnDecision]:
     """Return labels and how many there are, or numbers and 1."""
     where, numbers = f"{name}: target: column {column.name!r}", _numbers(column)
     if options.task == "regression":
@@ -204,7 +208,7 @@ def _target(name: str, column: pd.Series[Any], options: Options) -> tuple[Array,
         return (
             numbers,
             1,
-            Decision(str(column.name), f"{numbers[0]:g}", done, "task=classification"),
+            ColumnDecision(str(column.name), f"{numbers[0]:g}", done, "task=classification"),
         )
     if numbers is not None and (broken := numbers[numbers % 1 != 0]).size:
         raise UserError(
@@ -222,7 +226,7 @@ def _target(name: str, column: pd.Series[Any], options: Options) -> tuple[Array,
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     done = f"{len(labels)} labels: {', '.join(map(str, labels[:4]))}{', ...' * (len(labels) > 4)}"
-    return y, len(labels), Decision(str(column.name), str(values[0]), done, "task=regression")
+    return y, len(labels), ColumnDecision(str(column.name), str(values[0]), done, "task=regression")
 
 
 def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
@@ -250,7 +254,7 @@ def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Ar
 
 def _features(
     name: str, table: pd.DataFrame, test: Array, options: Options
-) -> tuple[Array, list[Decision]]:
+) -> tuple[Array, list[ColumnDecision]]:
     """Return x (N, features), numbers before indicators, and how it was made."""
     decisions, numbers, words = [], {}, {}
     for column, values in table.items():
@@ -260,7 +264,7 @@ def _features(
             absent, shown = int(np.isnan(found).sum()), found[~np.isnan(found)][0]
             done = "number, standardised by training rows"
             done += f"; {absent} absent ones are their mean" if absent else ""
-            decisions.append(Decision(title, f"{shown:.6g}", done, "drop=COLUMN"))
+            decisions.append(ColumnDecision(title, f"{shown:.6g}", done, "drop=COLUMN"))
         else:
             text = words[title] = _as_words(name, values, options)
             levels = len(np.unique(text[~test]))
@@ -270,7 +274,7 @@ def _features(
                     f"{_either(title) if levels <= MOST else f'leave it out by &drop={title}'}"
                 )
             done = f"words: {levels} indicators"
-            decisions.append(Decision(title, repr(str(text[0])), done, "drop=COLUMN"))
+            decisions.append(ColumnDecision(title, repr(str(text[0])), done, "drop=COLUMN"))
     parts = [scaled(np.column_stack([*numbers.values()]), test)] if numbers else []
     parts += [indicators(pd.DataFrame(words), test)] if words else []
     return np.concatenate(parts, 1), decisions

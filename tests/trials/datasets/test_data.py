@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import assume, given
-from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from tests.support.simulations import holdings, well_split
@@ -95,19 +94,6 @@ def test_natural_keeps_owners(sizes, val_fraction):
         assert len(ids) == sizes[k] - int(sizes[k] * val_fraction)
 
 
-@given(problems(), st.sampled_from(["iid", "dirichlet(0.5)", "labels(1)"]))
-@profile(max_examples=20)
-def test_the_same_seed_deals_the_same(problem, level):
-    dataset, common = problem
-    try:
-        a, b = (partition(dataset, heterogeneity.parse(level), common) for _ in range(2))
-    except UserError:
-        assume(False)
-    for name in ("train", "offsets", "val", "test"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert a.fingerprint == b.fingerprint
-
-
 def test_what_seeds_and_the_fingerprint_tell_apart(digits):
     def partitioned(level="iid", **given):
         return partition(digits, heterogeneity.parse(level), Settings(**given))
@@ -156,21 +142,6 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
         parts = PARTITIONS["dirichlet"](a).assign(y, 10, None, np.random.default_rng(seed))
         assert [len(part) for part in parts] == [30] * 10
         assert len(np.unique(np.concatenate(parts))) == 300
-
-
-@pytest.mark.parametrize(
-    ("level", "given", "says"),
-    [
-        ("iid", {"clients": 5000}, "cannot be partitioned to 5000 clients"),
-        ("dirichlet(0.3)", {"clients": 5000}, "cannot be partitioned to 5000 clients"),
-        ("labels(2)", {"clients": 5000}, "use fewer clients"),
-        ("labels(11)", {}, "only 10 labels"),
-        ("natural", {}, "does not say which client"),
-    ],
-)
-def test_what_cannot_be_had_is_said(digits, level, given, says):
-    with pytest.raises(UserError, match=says):
-        partition(digits, heterogeneity.parse(level), Settings(**given))
 
 
 def test_natural_with_another_number_of_clients():

@@ -27,7 +27,7 @@ from trials.datasets.images import (
     FashionMNIST,
     Pixels,
 )
-from trials.datasets.published import Published
+from trials.datasets.published import PublishedFile
 from trials.datasets.torchvision_import import torchvision as tv
 from trials.federated_data import partition
 from trials.settings import Settings
@@ -40,9 +40,9 @@ def test_places_and_checksums_are_torchvisions():
         assert {file.url for file in cls.published} <= urls
     for cls in (CIFAR10, CIFAR100):
         known = getattr(tv.datasets, cls.archive)
-        assert cls.published == (Published(known.filename, known.tgz_md5, known.url),)
+        assert cls.published == (PublishedFile(known.filename, known.tgz_md5, known.url),)
     known = tv.datasets.EMNIST
-    assert EMNIST.published == (Published("EMNIST/raw/gzip.zip", known.md5, known.url),)
+    assert EMNIST.published == (PublishedFile("EMNIST/raw/gzip.zip", known.md5, known.url),)
 
 
 # Scaling
@@ -169,7 +169,8 @@ def test_a_further_data_set_of_torchvision_is_a_few_lines(tmp_path, monkeypatch)
         archive = "KMNIST"
         mean, deviation = 0.1918, 0.3483
         published = tuple(
-            Published(f"KMNIST/raw/{Path(file.path).name}", file.md5) for file in MNIST.published
+            PublishedFile(f"KMNIST/raw/{Path(file.path).name}", file.md5)
+            for file in MNIST.published
         )
 
     arrays = image_set(5, 30, 10)
@@ -275,7 +276,7 @@ def cifar(root: Path, monkeypatch, cls: type, key: str, n: int) -> tuple[np.ndar
     monkeypatch.setattr(known, "meta", {**known.meta, "md5": md5})
     tar = cls.published[0].path
     md5 = write(root / "tar" / tar, (root / "made.tar.gz").read_bytes())
-    monkeypatch.setattr(cls, "published", (Published(tar, md5, "http://x/y"),))
+    monkeypatch.setattr(cls, "published", (PublishedFile(tar, md5, "http://x/y"),))
     offline(monkeypatch)
     return np.concatenate(images), np.concatenate(labels)
 
@@ -327,7 +328,9 @@ def emnist(root: Path, monkeypatch, split: str, n: int, labels: np.ndarray) -> l
             content = gzip.compress(idx_bytes(array), mtime=0)
             archive.writestr(f"gzip/emnist-{split}-{name}-ubyte.gz", content)
     md5 = hashlib.md5(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(EMNIST, "published", (Published("EMNIST/raw/gzip.zip", md5, "http://x"),))
+    monkeypatch.setattr(
+        EMNIST, "published", (PublishedFile("EMNIST/raw/gzip.zip", md5, "http://x"),)
+    )
     return arrays
 
 

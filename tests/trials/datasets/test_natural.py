@@ -32,7 +32,7 @@ from trials.datasets.natural import (
     share_of_each,
     windows,
 )
-from trials.datasets.published import Published
+from trials.datasets.published import PublishedFile
 
 WRONG = b"1,3\n"
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
@@ -145,7 +145,7 @@ def md5_of(content: bytes) -> str:
 
 
 def test_a_published_file_is_known_by_its_content_plain_or_packed(tmp_path: Path):
-    file = Published("a/b.data", md5_of(b"1,2\n"))
+    file = PublishedFile("a/b.data", md5_of(b"1,2\n"))
     assert file.report(tmp_path, "get it").found is None
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.data.gz").write_bytes(gzip.compress(b"1,2\n"))
@@ -161,7 +161,7 @@ def test_a_published_file_is_known_by_its_content_plain_or_packed(tmp_path: Path
 
 
 def test_a_published_folder_and_its_archive_are_the_same(tmp_path: Path):
-    tree = Published("d", md5_of(b"d/a/2.txt\0x" + b"d/b.txt\0yz"), suffix=".txt")
+    tree = PublishedFile("d", md5_of(b"d/a/2.txt\0x" + b"d/b.txt\0yz"), suffix=".txt")
     (tmp_path / "d" / "a").mkdir(parents=True)
     (tmp_path / "d" / "a" / "2.txt").write_bytes(b"x")
     (tmp_path / "d" / "b.txt").write_bytes(b"yz")
