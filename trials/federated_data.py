@@ -107,34 +107,37 @@ class FederatedData:
         """Training samples m_k of each client, (n,)."""
         return np.diff(self.offsets)
 
-    @cached_property
+    @property
     def note(self) -> str:
         """How samples were made of what a person has, and what of them reaches nobody."""
-        dataset, y = self.dataset, self.dataset.y
+        return "\n".join(filter(None, (self.dataset.note, self.unreached)))
+
+    @cached_property
+    def unreached(self) -> str:
+        """What reaches no client, or no validation, in lines that begin with `UNREACHED`; "" where all does."""
+        dataset, y, lines = self.dataset, self.dataset.y, []
         held, free = np.zeros((2, len(y)), bool)
         held[self.train] = held[self.unseen_train] = True
         free[~dataset.test] = True
         free[self.val] = False
-        unused, lines = free & ~held, [dataset.note]
+        unused, total = free & ~held, f"{free.sum():,} training samples"
         if y.dtype.kind in "iu" and len(lost := np.setdiff1d(y[free], y[held])):
             left = unused & np.isin(y, lost)
+            labels = ", ".join(map(str, lost))
             lines.append(
-                f"{UNREACHED}no client holds the labels {', '.join(map(str, lost))}: {left.sum():,} of "
-                f"{free.sum():,} training samples are unused"
+                f"no client holds the labels {labels}: {left.sum():,} of {total} are unused"
             )
             unused &= ~left
         if unused.sum() > max(self.clients, free.sum() // 100):  # less is what rounding leaves
-            lines.append(
-                f"{UNREACHED}{unused.sum():,} of {free.sum():,} training samples are left over"
-            )
+            lines.append(f"{unused.sum():,} of {total} are left over")
         if dataset.client is not None and len(self.val):
             owners = np.unique(dataset.client[self.train])
-            small = np.setdiff1d(owners, dataset.client[self.val])
-            if len(small):
+            small = f"{len(np.setdiff1d(owners, dataset.client[self.val])):,}"
+            if small != "0":
                 lines.append(
-                    f"{UNREACHED}{len(small):,} of {len(owners):,} clients are too small to give a validation sample"
+                    f"{small} of {len(owners):,} clients are too small to give a validation sample"
                 )
-        return "\n".join(filter(None, lines))
+        return "\n".join(f"{UNREACHED}{line}" for line in lines)
 
     @cached_property
     def pooled(self) -> FederatedData:

@@ -123,7 +123,7 @@ def load_data(
         seeds = (0, entry.settings.partition_seed + part.partition, part.split)
         spec = entry.spec(entry.space.default(), *seeds)
         key = spec.dataset_key
-        data = once("datasets", key, entry.scenario.dataset, partial(load_dataset, spec, root))
+        data = once("datasets", key, entry.scenario.dataset, partial(_loaded, spec, root))
         if data is None:
             continue
         model = once("models", key, entry.scenario.model, partial(fit_model, spec, data))
@@ -142,6 +142,14 @@ def load_data(
     return {key: data for (name, key, _), data in found.items() if name == "datasets"}
 
 
+def _loaded(spec: TrialSpec, root: str | None) -> Dataset:
+    """The data set of a spec; says how the columns of a table were taken."""
+    dataset = load_dataset(spec, root)
+    if dataset.note:
+        say(f"{spec.dataset}: {dataset.note}")
+    return dataset
+
+
 def _serves_each(spec: TrialSpec, data: Dataset, model: Model) -> None:
     """Raise `UserError` where clients cannot be tested one by one."""
     refuse_personal(partition_data(spec, data), model)
@@ -150,6 +158,6 @@ def _serves_each(spec: TrialSpec, data: Dataset, model: Model) -> None:
 def _clients(spec: TrialSpec, data: Dataset) -> int:
     """The number of clients of a partition, which is kept for the trials; says what of the data reaches nobody."""
     partitioned = partition_data(spec, data, keep=True)
-    if partitioned.note:
-        say(f"{spec.dataset}, {spec.heterogeneity}: {partitioned.note}")
+    if partitioned.unreached:
+        say(f"{spec.dataset}, {spec.heterogeneity}: {partitioned.unreached}")
     return partitioned.clients

@@ -177,7 +177,7 @@ def _named_columns(name: str, table: pd.DataFrame, options: Options) -> dict[str
     for key, column in [*special.items(), *listed]:
         if column not in table:
             raise UserError(f"{name}: {key}: {unknown('column', column, [*table])}")
-    if twice := [column for column in table if list(table).count(column) > 1]:
+    if (twice := table.columns[table.columns.duplicated()]).size:
         raise UserError(f"{name} has two columns {twice[0]!r}")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
