@@ -11,39 +11,8 @@ from trials.common import names
 from trials.common.errors import UserError, unknown
 from trials.common.plugins import named
 from trials.common.registry import Registry
+from trials.datasets import generated, images, leaf, natural
 from trials.datasets.base import Dataset, DatasetFamily, data_root
-from trials.datasets.generated import (
-    Digits,
-    FedDCSynthetic,
-    Gaussians,
-    Sine,
-    Synthetic,
-    SyntheticIID,
-)
-from trials.datasets.images import (
-    CIFAR10,
-    CIFAR100,
-    FEMNIST10,
-    MNIST,
-    MNIST01,
-    EMNISTByClass,
-    EMNISTLetters,
-    FashionMNIST,
-    FashionMNIST01,
-    MNISTPowerLaw,
-)
-from trials.datasets.leaf import FEMNIST, Sent140, Sent140BagOfWords, Shakespeare
-from trials.datasets.natural import (
-    FSDD,
-    HAPT,
-    MNISTUSPS,
-    WISDM,
-    Adult,
-    HeartDisease,
-    MNISTWriters,
-    News20,
-    ShakespeareText,
-)
 from trials.datasets.own import Csv, Function, Given, Npz, Own, Parquet
 from trials.datasets.published import FileReport
 from trials.datasets.speech import SpeechCommands
@@ -60,36 +29,36 @@ __all__ = [
 ]
 
 _OWN: dict[str, type[DatasetFamily]] = {
-    "digits": Digits,
-    "synthetic": Synthetic,
-    "synthetic_iid": SyntheticIID,
-    "feddc_synthetic": FedDCSynthetic,
-    "sine": Sine,
-    "gaussians": Gaussians,
-    "mnist": MNIST,
-    "fashion_mnist": FashionMNIST,
-    "mnist_powerlaw": MNISTPowerLaw,
-    "mnist01": MNIST01,
-    "fashion_mnist01": FashionMNIST01,
-    "emnist_letters": EMNISTLetters,
-    "emnist_byclass": EMNISTByClass,
-    "femnist": FEMNIST,
-    "femnist10": FEMNIST10,
-    "cifar10": CIFAR10,
-    "cifar100": CIFAR100,
+    "digits": generated.Digits,
+    "synthetic": generated.Synthetic,
+    "synthetic_iid": generated.SyntheticIID,
+    "feddc_synthetic": generated.FedDCSynthetic,
+    "sine": generated.Sine,
+    "gaussians": generated.Gaussians,
+    "mnist": images.MNIST,
+    "fashion_mnist": images.FashionMNIST,
+    "mnist_powerlaw": images.MNISTPowerLaw,
+    "mnist01": images.MNIST01,
+    "fashion_mnist01": images.FashionMNIST01,
+    "emnist_letters": images.EMNISTLetters,
+    "emnist_byclass": images.EMNISTByClass,
+    "femnist": leaf.FEMNIST,
+    "femnist10": images.FEMNIST10,
+    "cifar10": images.CIFAR10,
+    "cifar100": images.CIFAR100,
     "speech_commands": SpeechCommands,
-    "shakespeare": Shakespeare,
-    "sent140": Sent140,
-    "sent140_bow": Sent140BagOfWords,
-    "mnist_writers": MNISTWriters,
-    "hapt": HAPT,
-    "fsdd": FSDD,
-    "wisdm": WISDM,
-    "heart_disease": HeartDisease,
-    "adult": Adult,
-    "news20": News20,
-    "shakespeare_text": ShakespeareText,
-    "mnist_usps": MNISTUSPS,
+    "shakespeare": leaf.Shakespeare,
+    "sent140": leaf.Sent140,
+    "sent140_bow": leaf.Sent140BagOfWords,
+    "mnist_writers": natural.MNISTWriters,
+    "hapt": natural.HAPT,
+    "fsdd": natural.FSDD,
+    "wisdm": natural.WISDM,
+    "heart_disease": natural.HeartDisease,
+    "adult": natural.Adult,
+    "news20": natural.News20,
+    "shakespeare_text": natural.ShakespeareText,
+    "mnist_usps": natural.MNISTUSPS,
 }
 DATASETS: Registry[DatasetFamily] = Registry(
     "dataset",

@@ -76,13 +76,14 @@ class Own(DatasetFamily):
 
     def files(self, root: Path) -> list[FileReport]:
         """Report the data, which are sound when they load."""
-        expected, remedy = "data that load", ""
-        found = expected
+        fault, expected = "", "data that load"
         try:
             self.load(0, None, str(root))
         except UserError as error:
-            found, remedy = str(error), f"mend {self.name}, or name other data"
-        return [FileReport(self.name, Path(self.path), expected, found, not remedy, remedy)]
+            fault = str(error)
+        remedy = f"mend {self.name}, or name other data" if fault else ""
+        place = Path(self.path)
+        return [FileReport(self.name, place, expected, fault or expected, not fault, remedy)]
 
 
 @dataclass(frozen=True)
@@ -171,11 +172,11 @@ class Function(Own):
     def at(cls, text: str, head: str = "") -> "Function":
         """Return the function as a person writes it; a file's path is made absolute. No code runs."""
         named, _, query = text.partition("?")
-        bare, given = names.split(named)
+        bare, arguments = names.split(named)
         place, _, function = bare.rpartition(":")
         if place.endswith(".py"):
             place = str(resolved(place, "data set"))
-        path = f"{place}:{function}" + ("" if given is None else f"({given.strip()})")
+        path = f"{place}:{function}" + ("" if arguments is None else f"({arguments.strip()})")
         return cls(path, Options.read(f"data set {path}", query))
 
     @property
@@ -184,35 +185,34 @@ class Function(Own):
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return its data set. Raises `UserError` saying what is wrong with the code or its data."""
-        what, found = f"data set {self.path}", self._found()
-        if isinstance(found, DatasetFamily):
-            found = partial(found.load, seed, clients, root)
-        content = plugins.tried(what, found)
-        dataset: Dataset = plugins.tried(
-            what, partial(dataset_of, what, content, self.options, seed)
-        )
+        what, code = f"data set {self.path}", self._code()
+        if isinstance(code, DatasetFamily):
+            code = partial(code.load, seed, clients, root)
+        content = plugins.tried(what, code)
+        taken = partial(dataset_of, what, content, self.options, seed)
+        dataset: Dataset = plugins.tried(what, taken)
         return dataset
 
     def files(self, root: Path) -> list[FileReport]:
         """Report a class's own files; else the data, which are sound when they load."""
-        found = self._found()
-        return found.files(root) if isinstance(found, DatasetFamily) else super().files(root)
+        code = self._code()
+        return code.files(root) if isinstance(code, DatasetFamily) else super().files(root)
 
     def fetch(self, root: str | None) -> Path:
         """Return the data root, as a class's own `fetch`."""
-        found = self._found()
-        return found.fetch(root) if isinstance(found, DatasetFamily) else super().fetch(root)
+        code = self._code()
+        return code.fetch(root) if isinstance(code, DatasetFamily) else super().fetch(root)
 
-    def _found(self) -> Any:
+    def _code(self) -> Any:
         """Return what the name stands for: a function, or a data set with its arguments."""
-        bare, given = names.split(self.path)
-        found = plugins.function(bare, "data set")
-        if isinstance(found, type) and issubclass(found, DatasetFamily):
-            make = partial(names.make, "dataset", self.path, found, given)
+        bare, arguments = names.split(self.path)
+        code = plugins.function(bare, "data set")
+        if isinstance(code, type) and issubclass(code, DatasetFamily):
+            make = partial(names.make, "dataset", self.path, code, arguments)
             return plugins.tried(f"data set {self.path}", make)
-        if given is not None:
+        if arguments is not None:
             raise UserError(f"data set {self.path}: a function takes no arguments")
-        return found
+        return code
 
 
 @dataclass(frozen=True)
@@ -247,15 +247,17 @@ def given(data: Any, columns: Mapping[str, Any]) -> str:
     table's are for, as `Options`. Raises `UserError` where they do not fit.
     """
     asked = {key: value for key, value in columns.items() if value is not None}
+    if isinstance(data, Dataset) and data.task.metric == REGRESSION.metric:
+        asked |= {"task": "regression"}
     options = Options(**asked)
-    made = dataset_of("data", data, options, 0)
-    digest = hashlib.sha256(repr(sorted(asked.items())).encode())
-    x = np.frombuffer(made.x.key.encode(), np.uint8) if isinstance(made.x, OnDemand) else made.x
-    for array in (x, made.y, made.test, made.client):
+    dataset = dataset_of("data", data, options, 0)
+    digest, x = hashlib.sha256(repr(sorted(asked.items())).encode()), dataset.x
+    x = np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x
+    for array in (x, dataset.y, dataset.test, dataset.client):
         digest.update(b"" if array is None else np.ascontiguousarray(array).data)
     # Only what a table becomes depends on the seed, which draws its test rows.
     load = partial(dataset_of, "data", data, options)
-    _given[key := digest.hexdigest()[:16]] = load if made.note else lambda seed: made
+    _given[key := digest.hexdigest()[:16]] = load if dataset.note else lambda seed: dataset
     return f"{Given.scheme}:{key}"
 
 
@@ -277,10 +279,9 @@ def dataset_of(name: str, content: Any, options: Options, seed: int) -> Dataset:
         marked = [table.assign(**{PART: part}) for part, table in zip(PARTS, tables, strict=True)]
         both = pd.concat(marked, ignore_index=True)
         return encoded(name, both, Options(**{**vars(options), "test": PART}), seed)
-    if columns := set(vars(options)) - {"task"} - set(_unset(options)):
-        raise UserError(
-            f"{name}: {', '.join(sorted(columns))}: only a table has columns, and it is {_kind(content)}"
-        )
+    for key, value in vars(options).items():
+        if key != "task" and value != getattr(NONE, key):
+            raise UserError(f"{name}: {key}: only a table has columns, and it is {_kind(content)}")
     regression = options.task == "regression"
     if isinstance(content, Dataset):
         if (content.task.metric == REGRESSION.metric) != regression:
@@ -297,10 +298,6 @@ def dataset_of(name: str, content: Any, options: Options, seed: int) -> Dataset:
             f"two torch Datasets (train, test), or one table or two with target=, not {_kind(content)}"
         )
     return from_arrays(name, content, options.task)
-
-
-def _unset(options: Options) -> Iterator[str]:
-    return (key for key, value in vars(options).items() if value == getattr(NONE, key))
 
 
 def _table(data: Any) -> Any:
@@ -473,28 +470,28 @@ def _checked(name: str, key: str, value: Any, regression: bool) -> Array:
     return array
 
 
-def broken_rules(made: Dataset) -> Iterator[str]:
+def broken_rules(dataset: Dataset) -> Iterator[str]:
     """Yield what a data set breaks of what `Dataset` promises."""
-    if not isinstance(made.classes, int) or made.classes < 1:
-        yield f"classes is {made.classes!r}, but must be a whole number"
+    x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
+    classes: object = dataset.classes
+    if not isinstance(classes, int) or classes < 1:
+        yield f"classes is {classes!r}, but must be a whole number"
         return
-    for key in ("y", "test", "x", "client"):
-        value = getattr(made, key)
+    for key, value in {"y": y, "test": test, "x": x, "client": client}.items():
         if not isinstance(value, np.ndarray | OnDemand) and (key != "client" or value is not None):
             yield f"{key} must be an array, not {type(value).__name__}"
             return
-    n, x, y, test = len(made.y), made.x, made.y, made.test
+    n = len(y)
     if not isinstance(x, OnDemand):
         shaped = x.dtype == np.float32 and x.ndim > 1 and len(x) == n
         if not (shaped and np.isfinite(x).all()):
             yield "x must be finite float32 of shape (samples, ...)"
-    if made.task.metric == REGRESSION.metric:
+    if dataset.task.metric == REGRESSION.metric:
         if y.dtype != np.float32 or y.ndim != 1:
             yield "y must be float32 of shape (samples,)"
-    elif y.ndim != 1 or y.dtype != np.int64 or not n or y.min() < 0 or y.max() >= made.classes:
+    elif y.ndim != 1 or y.dtype != np.int64 or not n or y.min() < 0 or y.max() >= classes:
         yield "y must be int64 of shape (samples,), 0 <= y < classes"
     if test.dtype != bool or test.shape != (n,) or not 0 < int(test.sum()) < n:
         yield "test must be bool of shape (samples,), neither all nor none"
-    client = made.client
     if client is not None and (client.shape != (n,) or client.dtype.kind not in "iu"):
         yield "client must be None or whole numbers of shape (samples,)"

@@ -81,24 +81,22 @@ class Options:
     @property
     def text(self) -> str:
         """The canonical spelling of what is not the default, with its question mark."""
-        given = []
+        pairs = []
         for field in fields(self):
             value = getattr(self, field.name)
             if value != field.default:
-                given += [(field.name, v) for v in (value if isinstance(value, tuple) else [value])]
-        spelled = (f"{key}={quote(str(value), safe=' /:.;')}" for key, value in given)
-        return f"?{'&'.join(spelled)}" if given else ""
+                pairs += [(field.name, v) for v in (value if isinstance(value, tuple) else [value])]
+        spelled = (f"{key}={quote(str(value), safe=' /:.;')}" for key, value in pairs)
+        return f"?{'&'.join(spelled)}" if pairs else ""
 
     @property
     def reading(self) -> dict[str, Any]:
         """What pandas is told of a csv file."""
-        seps = {"tab": "\t", None: ","}
-        absent = ["?", *self.absent]
         return {
-            "sep": seps.get(self.sep, self.sep),
+            "sep": "\t" if self.sep == "tab" else self.sep or ",",
             "decimal": self.decimal or ".",
             "thousands": self.thousands,
-            "na_values": absent,
+            "na_values": ["?", *self.absent],
         }
 
 
@@ -259,9 +257,9 @@ def _features(
     decisions, numbers, words = [], {}, {}
     for column, values in table.items():
         title = str(column)
-        if (found := _numbers(values)) is not None:
-            numbers[title] = _checked_numbers(name, title, found, test, title in options.keep)
-            absent, shown = int(np.isnan(found).sum()), found[~np.isnan(found)][0]
+        if (x := _numbers(values)) is not None:
+            numbers[title] = _checked_numbers(name, title, x, test, title in options.keep)
+            absent, shown = int(np.isnan(x).sum()), x[~np.isnan(x)][0]
             done = "number, standardised by training rows"
             done += f"; {absent} absent ones are their mean" if absent else ""
             decisions.append(ColumnDecision(title, f"{shown:.6g}", done, "drop=COLUMN"))
@@ -285,8 +283,8 @@ def indicators(table: pd.DataFrame, test: Array) -> Array:
     from sklearn.preprocessing import OneHotEncoder
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
-    found: Array = encoder.fit(table[~test]).transform(table)
-    return found
+    encoded_words: Array = encoder.fit(table[~test]).transform(table)
+    return encoded_words
 
 
 def _numbers(column: pd.Series[Any]) -> Array | None:
@@ -337,10 +335,10 @@ def _as_words(name: str, column: pd.Series[Any], options: Options) -> Array:
     """Return the words (N,) of a column, "" where one is absent; raises `UserError` for those that may be meant as
     something else, unless the column is to be kept as it is.
     """
-    title, found = str(column.name), _numbers(column)
+    title, numbers = str(column.name), _numbers(column)
     categorical = isinstance(column.dtype, pd.CategoricalDtype)
-    if found is not None:  # a client by its number
-        return found.astype(str)
+    if numbers is not None:  # a client by its number
+        return numbers.astype(str)
     for value in column.dropna():
         if not (categorical or isinstance(value, str)):
             raise UserError(

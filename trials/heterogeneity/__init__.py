@@ -13,33 +13,23 @@ import numpy as np
 from trials.common import names, plugins
 from trials.common.errors import UserError
 from trials.common.registry import Registry
-from trials.heterogeneity.modifiers import LAWS, Delay, Dropout, Modifier, Sizes, Speed, System
-from trials.heterogeneity.partitions import (
-    IID,
-    Array,
-    Dirichlet,
-    DirichletByClass,
-    Gaussian,
-    Groups,
-    Labels,
-    Natural,
-    Partition,
-    Shards,
-)
+from trials.heterogeneity import modifiers, partitions
+from trials.heterogeneity.modifiers import LAWS, Modifier
+from trials.heterogeneity.partitions import Array, Partition
 
 PARTITIONS: Registry[Partition] = Registry(
     "heterogeneity",
     "suite.partitions",
     Partition,  # type: ignore[type-abstract]
     {
-        "iid": IID,
-        "dirichlet": Dirichlet,
-        "dirichlet_by_class": DirichletByClass,
-        "labels": Labels,
-        "shards": Shards,
-        "gaussian": Gaussian,
-        "groups": Groups,
-        "natural": Natural,
+        "iid": partitions.IID,
+        "dirichlet": partitions.Dirichlet,
+        "dirichlet_by_class": partitions.DirichletByClass,
+        "labels": partitions.Labels,
+        "shards": partitions.Shards,
+        "gaussian": partitions.Gaussian,
+        "groups": partitions.Groups,
+        "natural": partitions.Natural,
     },
     needs=("assign",),
 )
@@ -47,7 +37,13 @@ MODIFIERS: Registry[Modifier] = Registry(
     "heterogeneity modifier",
     "suite.modifiers",
     Modifier,
-    {"sizes": Sizes, "system": System, "speed": Speed, "dropout": Dropout, "delay": Delay},
+    {
+        "sizes": modifiers.Sizes,
+        "system": modifiers.System,
+        "speed": modifiers.Speed,
+        "dropout": modifiers.Dropout,
+        "delay": modifiers.Delay,
+    },
 )
 """In the order in which they are spelled and applied; those from elsewhere follow by their names."""
 
@@ -147,11 +143,11 @@ def parse(text: str) -> Heterogeneity:
 
 def grammar() -> str:
     """Return one line: how a level is written."""
-    bases, modifiers, laws = (
+    bases, added, laws = (
         [names.usage(name, cls) for name, cls in registry.items()]
         for registry in (PARTITIONS.known(), MODIFIERS.known(), LAWS)
     )
     return (
-        f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in modifiers)}; "
+        f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in added)}; "
         f"law: {' | '.join(laws)}"
     )
