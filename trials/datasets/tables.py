@@ -174,7 +174,9 @@ def _named_columns(name: str, table: pd.DataFrame, options: Options) -> dict[str
     listed += [("keep", column) for column in options.keep]
     for key, column in [*special.items(), *listed]:
         if column not in table:
-            raise UserError(f"{name}: {key}: {unknown('column', column, [*table])}")
+            raise UserError(f"{name}: {key}: {unknown('column', column, map(str, table))}")
+    if table.columns.nlevels > 1:
+        raise UserError(f"{name}: its columns have names in {table.columns.nlevels} levels: one")
     if (twice := table.columns[table.columns.duplicated()]).size:
         raise UserError(f"{name} has two columns {twice[0]!r}")
     for column in map(str, table):
@@ -195,19 +197,17 @@ def _target(
     name: str, column: pd.Series[Any], options: Options
 ) -> tuple[Array, int, ColumnDecision]:
     """Return labels and how many there are, or numbers and 1."""
-    where, numbers = f"{name}: target: column {column.name!r}", _numbers(column)
+    title, numbers = str(column.name), _numbers(column)
+    where = f"{name}: target: column {title!r}"
     if options.task == "regression":
         if numbers is None or not np.isfinite(numbers).all():
-            odd = next(v for v in column if not isinstance(v, int | float) or not np.isfinite(v))
+            wrong = (v for v in column if not isinstance(v, int | float) or not np.isfinite(v))
+            odd = next(wrong, column.dtype)
             raise UserError(
                 f"{where} must hold finite numbers for task=regression, but holds {odd!r}"
             )
-        done = f"numbers to predict, standardised: mean {numbers.mean():.6g}"
-        return (
-            numbers,
-            1,
-            ColumnDecision(str(column.name), f"{numbers[0]:g}", done, "task=classification"),
-        )
+        decision = ColumnDecision(title, f"{numbers[0]:g}", "", "task=classification")
+        return numbers, 1, decision
     if numbers is not None and (broken := numbers[numbers % 1 != 0]).size:
         raise UserError(
             f"{where} holds {broken[0]:g}, which is no label: for a regression add &task=regression"
@@ -224,7 +224,7 @@ def _target(
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     done = f"{len(labels)} labels: {', '.join(map(str, labels[:4]))}{', ...' * (len(labels) > 4)}"
-    return y, len(labels), ColumnDecision(str(column.name), str(values[0]), done, "task=regression")
+    return y, len(labels), ColumnDecision(title, str(values[0]), done, "task=regression")
 
 
 def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
