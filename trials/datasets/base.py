@@ -116,7 +116,7 @@ class DatasetFamily(ABC):
         but wrong is left alone.
         """
         folder = data_root(root)
-        absent = self._absent(folder)
+        absent = self._absent(folder)  # before anything is downloaded, what is there must be sound
         try:
             for file in self.layout(folder) if absent else ():
                 if file.find(folder) is None:

@@ -106,6 +106,7 @@ class Torchvision(DatasetFamily):
         """Return the images, from files that were checked: nothing else is where torchvision looks."""
         folder, arrays = self.fetch(root), []
         with TemporaryDirectory() as place:
+            # torchvision unpickles what it finds, so nothing lies there but what was checked.
             self.unpack(folder, Path(place))
             for train in (True, False):
                 part = self.decode(place, train)

@@ -131,6 +131,7 @@ class Csv(Own):
             raise UserError(
                 f"{self.where}: its columns are separated by {other!r}: add &sep={spelled}"
             )
+        # pandas would take the first value of such rows for a name of the row, and shift the others.
         if len(lines) > 1 and len(lines[1]) > len(lines[0]):
             raise UserError(
                 f"{self.where}: its first line names {len(lines[0])} columns, and the next has {len(lines[1])} values"
@@ -357,7 +358,7 @@ def pair_arrays(name: str, pair: Any) -> dict[str, Array]:
 
 def _array(value: Any) -> Array:
     """Return an array of anything, tensors of any precision, device and gradient among it."""
-    if hasattr(value, "detach"):
+    if hasattr(value, "detach"):  # NumPy knows neither bfloat16 nor gradients
         value = value.detach().cpu()
         value = value.float() if value.is_floating_point() else value
     return np.asarray(value)

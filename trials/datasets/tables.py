@@ -131,6 +131,7 @@ def encoded(name: str, table: pd.DataFrame, options: Options, seed: int) -> Data
     """
     table = table.rename(columns=str)
     special = _named_columns(name, table, options)
+    # Features may be absent; what a row is for may not.
     absent, decisions = table[list(special.values())].isna(), []
     for key, column in special.items():
         if count := int(absent[column].sum()):
@@ -214,6 +215,7 @@ def _target(
         )
     values = _as_words(name, column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
+    # Ten digits are labels; seventy ages, or a name in nearly each row, may be something else.
     most = len(y) // 2 if numbers is None else FEW
     if len(labels) > most and options.task is None and len(labels) > 2:
         kind = "values" if numbers is None else "whole numbers"
@@ -349,6 +351,7 @@ def _as_words(name: str, column: pd.Series[Any], options: Options) -> Array:
     words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(str)
     if title in options.keep or categorical:
         return words
+    # Fixed-width exports pad words, and people write them in two ways: each would be a value of its own.
     alike: dict[str, str] = {}
     for word in present:
         plain = " ".join(word.split()).casefold().rstrip(".")
@@ -357,6 +360,7 @@ def _as_words(name: str, column: pd.Series[Any], options: Options) -> Array:
                 f"{name}: column {title!r} holds {alike[plain]!r} and {word!r}, which differ by blanks, case or a dot "
                 f"alone: write them alike, or take them as they are by &keep={quote(title, safe=' ')}"
             )
+    # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
     numeric = [word for word in present if NUMBER_LIKE.fullmatch(word.strip())]
     if len(numeric) * 10 > len(present):
         other = next((word for word in present if word not in numeric), None)

@@ -188,6 +188,7 @@ class Sizes(Modifier):
         object.__setattr__(self, "law", names.spell(names.split(self.law)[0], law))
 
     def applied(self, partition: Partition) -> Partition:
+        # The field holds the text, so that it is spelled as it is read.
         law = names.parse("law of sizes", self.law, LAWS)
         if not isinstance(partition, law.on):
             raise UserError(
