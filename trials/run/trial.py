@@ -47,9 +47,13 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
     else:
         data = partition(dataset, level, spec.settings)
     if (share := spec.settings.val_fraction) and not len(data.val):
+        least = math.ceil(1 / share)
+        short = f"there are not {least} training samples"
+        if dataset.client is not None:
+            short = f"none of {data.clients} clients has {least} samples"
         raise UserError(
-            f"val_fraction={share:g}: nothing is left to validate on, since none of {data.clients} clients has "
-            f"{math.ceil(1 / share)} samples: raise it (0.5 at most), or let a run go without by val_fraction=0"
+            f"val_fraction={share:g}: nothing is left to validate on, since {short}: raise it (0.5 at most), or let a "
+            "run go without by val_fraction=0"
         )
     if keep:
         dataset.partitions[spec.data_key] = data.ids
