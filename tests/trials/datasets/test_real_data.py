@@ -133,22 +133,3 @@ def test_fedproxs_own_synthetic_files_look_like_draws_of_the_generator(beta):
     assert min(held["num_samples"]) >= 5  # a tenth of 50
     assert least_likely(devices, name) > 0.05
     assert least_likely(devices, "synthetic(3,3)") <= 0.05
-
-
-def test_fedavg_learns_the_next_character_by_speaking_role():
-    """LEAF's text, each 40th sample, the LSTM of FedProx's code, 10 roles in each of 20 rounds: a fraction of a pass over
-    the data, with momentum to make up for it.
-
-    The most frequent character, the blank, is a sixth. McMahan et al. 2017 and LEAF train to about 54 %
-    (published, many passes); a sixth of the way there takes the text before the character.
-    """
-    if any(report.found is None for report in datasets.prepare("shakespeare_text", None)):
-        pytest.skip("set SUITE_DATA to a folder that holds leaf_shakespeare/t8.shakespeare.txt")
-    common = {"rounds": 20, "participation": 0.012, "eval_every": 20, "val_fraction": 0.0}
-    local = {"batch_size": 10, "momentum": 0.9, "clip_norm": 5.0}
-    scenario = Scenario("shakespeare_text(40)", "char_lstm", "natural")
-    done, data = run(canonical("fedavg", {"lr": 0.5}, scenario, Settings(**common, **local), 0))
-    blank = np.bincount(data.dataset.y[data.test]).max() / len(data.test)
-    assert blank == pytest.approx(0.17, abs=0.02)
-    assert done.history[0]["test_accuracy"] < blank
-    assert done.history[-1]["test_accuracy"] > blank + (0.54 - blank) / 6
