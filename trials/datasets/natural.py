@@ -190,6 +190,7 @@ class HAPT(NaturalData):
     def born(self, folder: Path) -> Born:
         signals, label, user, recording = self.recordings(folder / "hapt")
         where = np.stack([label, user, recording])
+        # A window must not reach across a change of activity, person or recording.
         ends = np.flatnonzero((where[:, 1:] != where[:, :-1]).any(0)) + 1
         starts: list[int] = []
         for first, last in zip([0, *ends], [*ends, len(label)], strict=True):
@@ -400,6 +401,7 @@ class News20(NaturalData):
         test = np.array(tests)
         count = Counter(a for a, t in zip(authors, tests, strict=True) if a and not t)
         kept = np.flatnonzero(test | np.array([count[a] >= self.mails for a in authors]))
+        # Words of test mails would tell a model what it is tested on.
         rank = frequent((texts[i] for i in kept if not test[i]), self.vocabulary)
         counts = np.zeros((len(kept), self.vocabulary), np.uint16)
         for row, i in zip(counts, kept, strict=True):

@@ -315,7 +315,7 @@ def _kind(data: Any) -> str:
 
 
 def _is_pair(data: object) -> bool:
-    """Whether something is a training part and a test part of samples."""
+    """Return whether something is a training part and a test part of samples."""
     return (
         isinstance(data, tuple | list)
         and len(data) == len(PARTS)
@@ -425,6 +425,7 @@ def _labels(name: str, y: Array, task: str | None) -> Array:
         )
     if not largest:
         raise UserError(f"{name}: all labels are 0: two labels at least")
+    # A model has an output for each label up to the largest.
     if 2 * (present := len(np.unique(y))) <= largest:
         raise UserError(
             f"{name}: the largest label is {largest}, but only {present} labels occur: number them, as "

@@ -96,6 +96,7 @@ class PublishedFile:
         """Report whether it is there and sound."""
         place, found = self.find(root), None
         if place is not None:
+            # Of the content: packing it again, or with another program, changes nothing that is loaded.
             digest = hashlib.md5(usedforsecurity=False)
             try:
                 for name, content in self.members(root):

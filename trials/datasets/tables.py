@@ -242,6 +242,7 @@ def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Ar
     else:
         if not 0 < options.test < 1:
             raise UserError(f"{name}: test is {options.test:g}, but must be a column, or in (0, 1)")
+        # A share of each group, so that small clients and rare labels are tested too.
         order = randomness.generator("table_test", seed).permutation(len(table))
         test = np.zeros(len(table), bool)
         for each in np.unique(group):
@@ -310,6 +311,7 @@ def _checked_numbers(name: str, column: str, x: Array, test: Array, keep: bool) 
             f"{name}: column {column!r} has no value in the training rows: leave it out by "
             f"&drop={quote(column, safe=' ')}"
         )
+    # Where rows are sorted by label, as files often are, their number tells it.
     present = x[~np.isnan(x)]
     levels, steps = np.unique(present), np.sign(np.diff(present))
     whole = bool((present % 1 == 0).all())
