@@ -3,7 +3,7 @@
     suite run --dataset examples/own_dataset.py:Moons --heterogeneity natural
     suite sweep quickstart --datasets "examples/own_dataset.py:Moons(20,noise=0.3)" --name moons
 
-Data in files need no code: they are `npz:PATH` or `folder:PATH`. An installed package offers a data set under a short
+Data in files need no code: they are `npz:PATH` or `csv:PATH`. An installed package offers a data set under a short
 name with an entry point in its pyproject.toml:
 
     [project.entry-points."suite.datasets"]

@@ -14,7 +14,7 @@ from trials.common import names
 from trials.common.errors import unknown
 from trials.common.registry import Registry
 from trials.datasets import DATASETS, PATHS
-from trials.datasets.own.function import Function
+from trials.datasets.own import Function
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 from trials.models import MODELS
 

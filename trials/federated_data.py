@@ -21,6 +21,8 @@ from trials.settings import Settings
 
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
+UNREACHED = "reaches nobody: "
+"""What a line of a note begins with that says which samples reach no client, or no validation."""
 
 
 class Samples:
@@ -104,6 +106,38 @@ class FederatedData:
     def sizes(self) -> Array:
         """Training samples m_k of each client, (n,)."""
         return np.diff(self.offsets)
+
+    @property
+    def note(self) -> str:
+        """How samples were made of what a person has, and what of them reaches nobody."""
+        return "\n".join(filter(None, (self.dataset.note, self.unreached)))
+
+    @cached_property
+    def unreached(self) -> str:
+        """What reaches no client, or no validation, in lines that begin with `UNREACHED`; "" where all does."""
+        dataset, y, lines = self.dataset, self.dataset.y, []
+        held, free = np.zeros((2, len(y)), bool)
+        held[self.train] = held[self.unseen_train] = True
+        free[~dataset.test] = True
+        free[self.val] = False
+        unused, total = free & ~held, f"{free.sum():,} training samples"
+        if y.dtype.kind in "iu" and len(lost := np.setdiff1d(y[free], y[held])):
+            left = unused & np.isin(y, lost)
+            labels = ", ".join(map(str, lost))
+            lines.append(
+                f"no client holds the labels {labels}: {left.sum():,} of {total} are unused"
+            )
+            unused &= ~left
+        if unused.sum() > max(self.clients, free.sum() // 100):  # less is what rounding leaves
+            lines.append(f"{unused.sum():,} of {total} are left over")
+        if dataset.client is not None and len(self.val):
+            owners = np.unique(dataset.client[self.train])
+            small = f"{len(np.setdiff1d(owners, dataset.client[self.val])):,}"
+            if small != "0":
+                lines.append(
+                    f"{small} of {len(owners):,} clients are too small to give a validation sample"
+                )
+        return "\n".join(f"{UNREACHED}{line}" for line in lines)
 
     @cached_property
     def pooled(self) -> FederatedData:

@@ -75,12 +75,8 @@ class Star:
 class ErdosRenyi:
     """Each pair with probability p, drawn from the seed, again until the graph is connected."""
 
-    p: float
+    p: float = names.bounded(above=0, high=1)
     draws: ClassVar[int] = 100
-
-    def __post_init__(self) -> None:
-        if not 0 < self.p <= 1:
-            raise UserError(f"topology erdos_renyi(p): 0 < p <= 1 must hold, got {self.p:g}")
 
     def matrix(self, n: int, seed: int) -> Array:
         """A random graph's mixing matrix (n, n); raises `UserError` when no draw was connected."""
@@ -156,8 +152,8 @@ def metropolis(graph: nx.Graph) -> Array:
 
 
 def checked(mixing: Array, n: int, where: str) -> Array:
-    """The matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic and connected;
-    raises `UserError` saying what it is not.
+    """Return the matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic, connected and mixes:
+    DeFed needs lambda < 1, lambda the largest absolute eigenvalue but for the first. Raises `UserError` saying what it is not.
     """
     if mixing.shape != (n, n):
         raise UserError(f"{where} must be {n} x {n} for {n} clients, but is {mixing.shape}")
@@ -178,4 +174,10 @@ def checked(mixing: Array, n: int, where: str) -> Array:
         raise UserError(f"{where} must be doubly stochastic, but row {row} sums to {sums[row]:g}")
     if not nx.is_connected(nx.from_numpy_array(mixing)):
         raise UserError(f"{where} must be connected, but some clients never hear of the others")
+    # A connected graph may still only pass models to and fro: the swap of two clients has the eigenvalue -1.
+    if np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
+        raise UserError(
+            f"{where} must mix, but its clients only swap models: lambda is 1, and DeFed needs lambda < 1. Let a "
+            "client keep a part of its own model (a positive diagonal)"
+        )
     return mixing

@@ -24,7 +24,7 @@ NAMED = {
     "output": "a path",
     "run_id": "the id of a run in MLflow",
     "algorithm": "a name that `suite list algorithms` shows, FILE.py:Class or, to run, a tuned configuration",
-    "dataset": "a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or module:function",
+    "dataset": "a name that `suite list datasets` shows, such as npz:PATH, csv:PATH or module:function",
     "model": "a name that `suite list models` shows, FILE.py:function, or a function that makes a torch.nn.Module",
     "heterogeneity": "a level as `suite list heterogeneity` shows them",
 }

@@ -11,7 +11,7 @@ from suite.runs.request import Request
 from suite.studies.study import Study
 from suite.tracking import usual
 from trials.common.errors import UserError
-from trials.datasets.own.samples import given as given_name
+from trials.datasets.own import given as given_name
 from trials.models.own import located
 from trials.settings import Settings
 

@@ -75,8 +75,6 @@ def run(
     done = single.execute(spec, data_root, device, _shown(recording), budget)
     if note := done.result.model_note:
         say(f"{spec.model} computes {note}")
-    if note := done.result.data_note:
-        say(f"{spec.dataset}: {note}")
     if save is not None:
         done.save(save)
     run_id, fault = _recorded(recording, done, save)

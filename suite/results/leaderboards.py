@@ -19,6 +19,7 @@ from suite.results.tables import Tables, each, records, within
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
 from suite.tracking.schema.leaderboard_view import run_page
+from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
 from trials.scoring.metrics import TASKS, direction
 
@@ -59,7 +60,17 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
             searched={name: searched(facts) for name, facts in tables.facts.items()},
         )
     cut = [f"{name} was {facts.cut}." for name, facts in tables.facts.items() if facts.cut]
-    return replace(board, interim=standing, notes=(*cut, *board.notes, *notes))
+    return replace(board, interim=standing, notes=(*cut, *board.notes, *notes, *_unreached(finals)))
+
+
+def _unreached(finals: pd.DataFrame) -> list[str]:
+    """Say of each data set and level which samples reach nobody, by its first run."""
+    told: dict[tuple[str, str], list[str]] = {}
+    columns = ("dataset", "heterogeneity", "data_note")
+    for dataset, level, note in zip(*(finals[name] for name in columns), strict=True):
+        lines = [line for line in str(note).splitlines() if line.startswith(UNREACHED)]
+        told.setdefault((dataset, level), [f"{dataset} · {level}: {line}." for line in lines])
+    return [line for lines in told.values() for line in lines]
 
 
 def without_row(tables: Tables, query: Query) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.frames import frame
+from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.results.final_runs import spec_of
 from suite.results.table import CURVES, PLAIN
@@ -184,7 +185,11 @@ def execute(
 ) -> Finished:
     """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
     started = time.perf_counter()
-    simulation, _ = trial.run(spec, data_root, device, on_evaluation, memory, halved)
+
+    def tell(note: str) -> None:
+        say(f"{spec.dataset}, {spec.heterogeneity}: {note}")
+
+    simulation, _ = trial.run(spec, data_root, device, on_evaluation, memory, halved, tell)
     return Finished(spec, simulation, time.perf_counter() - started)
 
 

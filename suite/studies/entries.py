@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from suite.console import say
 from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.samplers import find_sampler
@@ -13,9 +14,10 @@ from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
+from trials.federated_data import FederatedData
 from trials.run.evaluation import refuse_personal
 from trials.run.scenario import Scenario
-from trials.run.spec import refuse
+from trials.run.spec import TrialSpec, refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
 
 
@@ -81,11 +83,11 @@ def load_data(
         seeds = (0, entry.settings.partition_seed + partition, split)
         spec = entry.spec(entry.space.default(), *seeds)
         key, (name, model_name, level) = spec.dataset_key, entry.scenario
-        data = once("datasets", key, name, partial(load_dataset, spec, root))
+        data = once("datasets", key, name, partial(_loaded, spec, root))
         if data is None:
             continue
         model = once("models", key, model_name, partial(fit_model, spec, data))
-        partitioned = partial(partition_data, spec, data, keep=True)
+        partitioned = partial(_partitioned, spec, data)
         clients = once("heterogeneity", spec.data_key, level, partitioned)
         if model is None or clients is None:
             continue
@@ -98,3 +100,19 @@ def load_data(
             faults.attempt("algorithms", entry.label, check)
     faults.check()
     return {key: data for (name, key, _), data in results.items() if name == "datasets"}
+
+
+def _loaded(spec: TrialSpec, root: str | None) -> Dataset:
+    """Return the data set of a spec; say how the columns of a table were taken."""
+    dataset = load_dataset(spec, root)
+    if dataset.note:
+        say(f"{spec.dataset}: {dataset.note}")
+    return dataset
+
+
+def _partitioned(spec: TrialSpec, data: Dataset) -> FederatedData:
+    """Return a partition, which is kept for the trials; say what of the data reaches nobody."""
+    partitioned = partition_data(spec, data, keep=True)
+    if partitioned.unreached:
+        say(f"{spec.dataset}, {spec.heterogeneity}: {partitioned.unreached}")
+    return partitioned

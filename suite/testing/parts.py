@@ -9,7 +9,7 @@ from suite.testing.wrong import WrongError
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset, OnDemand
-from trials.datasets.own.function import broken_rules
+from trials.datasets.own import broken_rules
 
 LABELS, SAMPLES = 10, 2000
 """Of the labels that a level is checked on."""

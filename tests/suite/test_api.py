@@ -103,7 +103,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     f"{MINE}configuration, not the class Mine: put the": lambda: suite.run(Mine),
     f"{MINE}configuration, not an object of the class Mine": lambda: suite.trainable(Mine()),
     f"{MINE}configuration, not the class Mine": lambda: suite.sweep("smoke", algorithms=Mine),
-    "dataset: must be a name that `suite list datasets` shows, such as npz:PATH, folder:PATH or "
+    "dataset: must be a name that `suite list datasets` shows, such as npz:PATH, csv:PATH or "
     "module:function, not an object of the class dict": lambda: suite.run(dataset={"x": 1}),
     "dataset: must be a name": lambda: suite.sweep({**CONTENT, "datasets": [{}]}, name="mine"),
     "model: must be a name that `suite list models`": lambda: suite.run(model=Mine()),

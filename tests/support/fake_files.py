@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.datasets.base import File
+from trials.datasets.published import PublishedFile
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
@@ -19,10 +19,10 @@ def idx_bytes(array: np.ndarray) -> bytes:
 
 
 def write(path: Path, data: bytes) -> str:
-    """Write a file; its `md5 HEX`."""
+    """Write a file; its md5."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    return f"md5 {hashlib.md5(data).hexdigest()}"
+    return hashlib.md5(data).hexdigest()
 
 
 def image_set(
@@ -37,15 +37,14 @@ def image_set(
     return arrays
 
 
-def mnist_files(root: Path, cls: type, arrays: list[np.ndarray]) -> tuple[tuple[File, ...], ...]:
-    """The four files, gzipped, below `root`; both layouts, with their true checksums."""
-    gzipped, plain = [], []
-    for name, array in zip(cls.parts, arrays, strict=True):
+def mnist_files(root: Path, cls: type, arrays: list[np.ndarray]) -> tuple[PublishedFile, ...]:
+    """The four files, gzipped, below `root`, with the checksums of their content."""
+    files = []
+    for published, array in zip(cls.published, arrays, strict=True):
         data = idx_bytes(array)
-        path = f"{cls.archive}/raw/{name}"
-        gzipped.append(File(f"{path}.gz", write(root / f"{path}.gz", gzip.compress(data, mtime=0))))
-        plain.append(File(path, f"md5 {hashlib.md5(data).hexdigest()}"))
-    return tuple(gzipped), tuple(plain)
+        write(root / f"{published.path}.gz", gzip.compress(data, mtime=0))
+        files.append(PublishedFile(published.path, hashlib.md5(data).hexdigest(), published.url))
+    return tuple(files)
 
 
 def cifar_batch(seed: int, n: int, key: str, classes: int) -> tuple[bytes, np.ndarray, np.ndarray]:

@@ -9,8 +9,9 @@ canonical one, and `parse(spell(x)) == x`.
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial
+from math import inf, isfinite
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -44,6 +45,46 @@ _hints = cache(get_type_hints)
 
 class LabelSet(frozenset[int]):
     """One label or more, 0, 1, ..., written `{1,2,5}`."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a number may be that is an argument of a name; of a range LOW..HIGH, what both ends may be."""
+
+    low: float = -inf
+    high: float = inf
+    above: float = -inf
+    below: float = inf
+
+    def hold(self, value: float | Range) -> bool:
+        """Return whether a finite number, or both ends of a range that does not go down, are inside."""
+        ends = value if isinstance(value, tuple) else (value,)
+        inside = (isfinite(end) and self.low <= end <= self.high for end in ends)
+        return all(inside) and self.above < ends[0] <= ends[-1] < self.below
+
+    def __str__(self) -> str:
+        said = {
+            "at least": self.low,
+            "above": self.above,
+            "at most": self.high,
+            "below": self.below,
+        }
+        rules = [f"{words} {bound:g}" for words, bound in said.items() if isfinite(bound)]
+        return " and ".join(rules) or "finite"
+
+
+def bounded(
+    default: Any = MISSING,
+    low: float = -inf,
+    high: float = inf,
+    *,
+    above: float = -inf,
+    below: float = inf,
+    kw_only: bool = False,
+) -> Any:
+    """Return the field of an argument that is a finite number in [low, high] and in (above, below), or a range of such."""
+    bounds = Bounds(low, high, above, below)
+    return field(default=default, kw_only=kw_only, metadata={"bounds": bounds})
 
 
 def split_top(text: str, separator: str) -> list[str]:
@@ -101,6 +142,11 @@ def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
     if twice or not required <= set(given) <= wanted:
         raise UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
     values = {k: _convert(kind, text, k, v, hints[k]) for k, v in given.items()}
+    for f in fields(cls):
+        bounds, value = f.metadata.get("bounds"), values.get(f.name)
+        if bounds is not None and value is not None and not bounds.hold(value):
+            rule = f"LOW..HIGH, LOW <= HIGH, {bounds}" if isinstance(value, tuple) else bounds
+            raise UserError(f"{kind} {text!r}: {f.name} is {_show(value)}, but must be {rule}")
     return cls(**values, **dict.fromkeys(raised, True))
 
 

@@ -22,7 +22,7 @@ from trials.common.errors import UserError, unknown
 from trials.common.files import plain, resolved
 
 _PREFIX = "suite_"
-_NAME = re.compile(r"((?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)\s*(?:\(.*\))?", re.DOTALL)
+_NAME = re.compile(r"((?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)\s*(?:\(.*\))?(?:\?.*)?", re.DOTALL)
 _ran: dict[str, bytes] = {}
 """What each file held when it ran in this process, by the module's name."""
 _settled: set[str] = set()

@@ -10,29 +10,11 @@ from trials.common.errors import UserError, unknown
 from trials.common.files import look
 from trials.common.plugins import named
 from trials.common.registry import Registry
-from trials.datasets.base import Dataset, DatasetFamily, FileReport, data_root
-from trials.datasets.cifar import CIFAR10, CIFAR100
-from trials.datasets.emnist import FEMNIST, FEMNIST10, EMNISTByClass, EMNISTLetters
-from trials.datasets.generated import (
-    Digits,
-    FedDCSynthetic,
-    Gaussians,
-    Sine,
-    Synthetic,
-    SyntheticIID,
-)
-from trials.datasets.images import MNIST, MNIST01, FashionMNIST, FashionMNIST01, MNISTPowerLaw
-from trials.datasets.natural.domains import MNISTUSPS
-from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
-from trials.datasets.natural.plays import ShakespeareText
-from trials.datasets.natural.records import Adult, HeartDisease, News20
-from trials.datasets.own.files import Folder, Npz, Own
-from trials.datasets.own.function import Function
-from trials.datasets.own.samples import Given
-from trials.datasets.own.speeches import Speeches
-from trials.datasets.own.tables import Csv, Parquet
+from trials.datasets import generated, images, leaf, natural
+from trials.datasets.base import Dataset, DatasetFamily, data_root
+from trials.datasets.own import Csv, Function, Given, Npz, Own, Parquet
+from trials.datasets.published import FileReport
 from trials.datasets.speech import SpeechCommands
-from trials.datasets.text import Sent140, Sent140BagOfWords, Shakespeare
 
 __all__ = [
     "DATASETS",
@@ -46,36 +28,36 @@ __all__ = [
 ]
 
 _OWN: dict[str, type[DatasetFamily]] = {
-    "digits": Digits,
-    "synthetic": Synthetic,
-    "synthetic_iid": SyntheticIID,
-    "feddc_synthetic": FedDCSynthetic,
-    "sine": Sine,
-    "gaussians": Gaussians,
-    "mnist": MNIST,
-    "fashion_mnist": FashionMNIST,
-    "mnist_powerlaw": MNISTPowerLaw,
-    "mnist01": MNIST01,
-    "fashion_mnist01": FashionMNIST01,
-    "emnist_letters": EMNISTLetters,
-    "emnist_byclass": EMNISTByClass,
-    "femnist": FEMNIST,
-    "femnist10": FEMNIST10,
-    "cifar10": CIFAR10,
-    "cifar100": CIFAR100,
+    "digits": generated.Digits,
+    "synthetic": generated.Synthetic,
+    "synthetic_iid": generated.SyntheticIID,
+    "feddc_synthetic": generated.FedDCSynthetic,
+    "sine": generated.Sine,
+    "gaussians": generated.Gaussians,
+    "mnist": images.MNIST,
+    "fashion_mnist": images.FashionMNIST,
+    "mnist_powerlaw": images.MNISTPowerLaw,
+    "mnist01": images.MNIST01,
+    "fashion_mnist01": images.FashionMNIST01,
+    "emnist_letters": images.EMNISTLetters,
+    "emnist_byclass": images.EMNISTByClass,
+    "femnist": leaf.FEMNIST,
+    "femnist10": images.FEMNIST10,
+    "cifar10": images.CIFAR10,
+    "cifar100": images.CIFAR100,
     "speech_commands": SpeechCommands,
-    "shakespeare": Shakespeare,
-    "sent140": Sent140,
-    "sent140_bow": Sent140BagOfWords,
-    "mnist_writers": MNISTWriters,
-    "hapt": HAPT,
-    "fsdd": FSDD,
-    "wisdm": WISDM,
-    "heart_disease": HeartDisease,
-    "adult": Adult,
-    "news20": News20,
-    "shakespeare_text": ShakespeareText,
-    "mnist_usps": MNISTUSPS,
+    "shakespeare": leaf.Shakespeare,
+    "sent140": leaf.Sent140,
+    "sent140_bow": leaf.Sent140BagOfWords,
+    "mnist_writers": natural.MNISTWriters,
+    "hapt": natural.HAPT,
+    "fsdd": natural.FSDD,
+    "wisdm": natural.WISDM,
+    "heart_disease": natural.HeartDisease,
+    "adult": natural.Adult,
+    "news20": natural.News20,
+    "shakespeare_text": natural.ShakespeareText,
+    "mnist_usps": natural.MNISTUSPS,
 }
 DATASETS: Registry[DatasetFamily] = Registry(
     "dataset",
@@ -84,20 +66,14 @@ DATASETS: Registry[DatasetFamily] = Registry(
     _OWN,
     needs=("load",),
 )
-PATHS: dict[str, type[Own]] = {
-    "npz": Npz,
-    "folder": Folder,
-    "csv": Csv,
-    "parquet": Parquet,
-    "speeches": Speeches,
-}
+PATHS: dict[str, type[Own]] = {"npz": Npz, "csv": Csv, "parquet": Parquet}
 """Data sets named by a path, `npz:PATH`. A function or a class elsewhere is named `module:function` or
 `FILE.py:Class(ARGUMENTS)`.
 """
 
 
 def parse(text: str) -> DatasetFamily:
-    """The data set a name stands for; raises `UserError` on an unknown name or a bad argument."""
+    """Return the data set a name stands for; raises `UserError` on an unknown name or a bad argument."""
     head, colon, path = text.partition(":")
     scheme = head.split("(")[0].strip()
     if colon and scheme in PATHS:
@@ -118,31 +94,31 @@ def _refuse_bare_path(text: str) -> None:
     """Raise `UserError` for a path without what stands before the colon, and say how it is written."""
     bare, question, columns = text.partition("?")
     path, there = look(bare, "dataset")
-    if path.suffix == ".npz":
-        hint = f"Did you mean 'npz:{text}'?"
-    elif there == "folder":
-        hint = f"Did you mean 'folder:{text}'?"
-    elif path.suffix in (".csv", ".parquet"):
-        columns = columns if question else "target=COLUMN"
-        hint = f"Did you mean '{path.suffix[1:]}:{bare}?{columns}'?"
-    elif path.suffix in (".tsv", ".npy", ".pt", ".pkl"):
-        hint = (
-            "Its arrays as an .npz file are npz:PATH, and a function that returns them is "
-            "FILE.py:function (docs/data.md)."
-        )
-    else:
-        return
-    raise UserError(f"unknown dataset {text!r}. {hint}")
+    columns = columns if question else "target=COLUMN" + "&sep=tab" * (path.suffix == ".tsv")
+    function = "a function that returns them is FILE.py:function (docs/data.md)."
+    hints = {
+        ".npz": f"Did you mean 'npz:{text}'?",
+        ".csv": f"Did you mean 'csv:{bare}?{columns}'?",
+        ".tsv": f"Did you mean 'csv:{bare}?{columns}'?",
+        ".parquet": f"Did you mean 'parquet:{bare}?{columns}'?",
+    }
+    arrays = dict.fromkeys(
+        (".npy", ".pt", ".pkl"), f"Its arrays as an .npz file are npz:PATH, and {function}"
+    )
+    if there == "folder":
+        raise UserError(f"unknown dataset {text!r}. Of images in folders, {function}")
+    if hint := (hints | arrays).get(path.suffix):
+        raise UserError(f"unknown dataset {text!r}. {hint}")
 
 
 def canonical(text: str) -> str:
-    """The canonical spelling of a data set's name."""
+    """Return the canonical spelling of a data set's name."""
     dataset = parse(text)
     return dataset.name if isinstance(dataset, Own) else names.spell(names.split(text)[0], dataset)
 
 
 def family(text: str) -> str:
-    """The family that a data set belongs to, by its name alone: variants of one generator or of the same samples
+    """Return the family that a data set belongs to, by its name alone: variants of one generator or of the same samples
     are no independent answers to which method is better. What is not of this project is a family of its own.
     """
     head = text.split("(")[0].strip()
@@ -150,7 +126,7 @@ def family(text: str) -> str:
 
 
 def prepare(text: str, root: str | None) -> list[FileReport]:
-    """The files that a data set needs below the data root, and whether each is there and sound.
+    """Report the files that a data set needs below the data root, and whether each is there and sound.
 
     Nothing is downloaded and nothing is written; a generated data set needs none. `fetch(root)` of
     what `parse` returns downloads absent files where that can be done.

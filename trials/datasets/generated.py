@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from trials.common import randomness
-from trials.common.errors import UserError
-from trials.datasets.base import Array, Dataset, DatasetFamily, OnDemand, stratified_fifth
+from trials.common.names import bounded
+from trials.datasets.base import Dataset, DatasetFamily, OnDemand
+from trials.datasets.published import Array
 from trials.scoring.metrics import REGRESSION, Task
 
 
@@ -20,20 +21,17 @@ class Digits(DatasetFamily):
     """
 
     kind = "grey images"
-    summary: ClassVar[str] = (
-        "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
-    )
+    summary = "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         from sklearn.datasets import load_digits
+        from sklearn.model_selection import train_test_split
 
         x, y = load_digits(return_X_y=True)
-        return Dataset(
-            (x / 16).reshape(-1, 1, 8, 8).astype(np.float32),
-            y.astype(np.int64),
-            stratified_fifth(y, seed),
-            10,
-        )
+        ids = np.arange(len(y))
+        _, held_out = train_test_split(ids, test_size=0.2, stratify=y, random_state=seed)
+        x = (x / 16).reshape(-1, 1, 8, 8).astype(np.float32)
+        return Dataset(x, y.astype(np.int64), np.isin(ids, held_out), 10)
 
 
 @dataclass(frozen=True)
@@ -52,15 +50,12 @@ class Synthetic(DatasetFamily):
 
     kind = "generated features"
     family = "synthetic"
-    summary: ClassVar[str] = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
-    alpha: float
-    beta: float
-
-    def __post_init__(self) -> None:
-        _deviations("synthetic", self.alpha, self.beta)
+    summary = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
+    alpha: float = bounded(low=0)
+    beta: float = bounded(low=0)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """The samples of `clients` devices (default 30)."""
+        """Return the samples of `clients` devices (default 30)."""
 
         def device(rng: np.random.Generator) -> tuple[Array, Array, Array]:
             u, b_k = rng.normal(0, self.alpha), rng.normal(0, self.beta)
@@ -78,10 +73,10 @@ class SyntheticIID(DatasetFamily):
 
     kind = "generated features"
     family = "synthetic"
-    summary: ClassVar[str] = "FedProx's Synthetic_iid: one model and one input law for all devices"
+    summary = "FedProx's Synthetic_iid: one model and one input law for all devices"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """The samples of `clients` devices (default 30)."""
+        """Return the samples of `clients` devices (default 30)."""
         rng = randomness.generator("synthetic_iid", seed)
         w, b = rng.normal(0, 1, (60, 10)), rng.normal(0, 1, 10)
         sizes = _fedprox_sizes(seed, clients or 30)
@@ -101,18 +96,15 @@ class FedDCSynthetic(DatasetFamily):
     """
 
     kind = "generated features"
-    summary: ClassVar[str] = (
+    summary = (
         "FedDC's synthetic: 20 devices of 200, 30 features, 5 classes; alpha=0: one solution for all, "
         "beta=0: one input law"
     )
-    alpha: float
-    beta: float
-
-    def __post_init__(self) -> None:
-        _deviations("feddc_synthetic", self.alpha, self.beta)
+    alpha: float = bounded(low=0)
+    beta: float = bounded(low=0)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """The samples of `clients` devices (default 20)."""
+        """Return the samples of `clients` devices (default 20)."""
         rng = randomness.generator("feddc_synthetic_common", seed)
         common = rng.normal(0, 1, (30, 5)), rng.normal(0, 1, 5)
 
@@ -133,13 +125,9 @@ class Sine(DatasetFamily):
     Reading: x is uniform and the noise N(0, noise), in the test set too; the paper states neither.
     """
 
-    summary: ClassVar[str] = "DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE"
+    summary = "DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE"
     task: ClassVar[Task] = REGRESSION
-    noise: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.noise < np.inf:
-            raise UserError(f"sine: noise >= 0 must hold, got {self.noise:g}")
+    noise: float = bounded(0.1, low=0)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         rng = randomness.generator("sine", seed)
@@ -160,15 +148,10 @@ class Gaussians(DatasetFamily):
     1,000 more samples are the test set. For measuring and for trying out; no paper uses it.
     """
 
-    summary: ClassVar[str] = "as many clients as asked for, their samples computed when met"
-    features: int = 784
-    classes: int = 10
-    samples: int = 10
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 1 + (name == "classes"):
-                raise UserError(f"gaussians: {name} >= {1 + (name == 'classes')} must hold")
+    summary = "as many clients as asked for, their samples computed when met"
+    features: int = bounded(784, low=1)
+    classes: int = bounded(10, low=2)
+    samples: int = bounded(10, low=1)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         n = (clients or 20) * self.samples
@@ -195,11 +178,6 @@ class _Noisy(OnDemand):
         return self.means[self.y[ids]] + noise.astype(np.float32)
 
 
-def _deviations(name: str, alpha: float, beta: float) -> None:
-    if not (0 <= alpha < np.inf and 0 <= beta < np.inf):
-        raise UserError(f"{name}: alpha >= 0 and beta >= 0 must hold, got {alpha:g}, {beta:g}")
-
-
 def _fedprox_sizes(seed: int, devices: int) -> Array:
     rng = randomness.generator("synthetic_sizes", seed)
     return rng.lognormal(4, 2, devices).astype(int) + 50
@@ -211,7 +189,7 @@ def _devices(
     sizes: Array,
     device: Callable[[np.random.Generator], tuple[Array, Array, Array]],
 ) -> Dataset:
-    """Devices of these sizes; `device` draws (v, W, b) of one from its own generator."""
+    """Return devices of these sizes; `device` draws (v, W, b) of one from its own generator."""
     parts = []
     for k, size in enumerate(sizes):
         rng = randomness.generator(stream, seed, k)

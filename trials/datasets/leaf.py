@@ -1,8 +1,11 @@
 """LEAF's json files (Caldas et al. 2018): who has which samples, in a training and a test part."""
 
 import json
+import re
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,14 +13,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trials.common import names
-from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, data_root, joined, md5
-from trials.datasets.cache import Arrays, cached, packed
+from trials.common.names import bounded
+from trials.datasets.base import Dataset, DatasetFamily, data_root, joined
+from trials.datasets.published import Array, Arrays, FileReport, cached, md5, packed
 
 FORMAT = "1"
 """The version of what is kept, to be changed with what `convert` and `samples` make of a file."""
 EXPECTED = "LEAF json whose users, num_samples and user_data agree"
 MALFORMED = (ValueError, TypeError, AttributeError)
 """What reading a file raises that is json, but not of this form, or is cut off."""
+CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+"""LEAF's 80 characters; a token is a place in this string."""
+WORDS = 25
+"""Tokens of a tweet, as in LEAF."""
 
 
 class Leaf(DatasetFamily):
@@ -30,36 +38,33 @@ class Leaf(DatasetFamily):
     are read-only, with the files' checksums, and read from there while these are the same.
     """
 
+    kind = "text"
     folder: ClassVar[str]
     classes: ClassVar[int]
 
     @abstractmethod
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
-        """One user's samples as arrays (n, ...) and labels (n,); raises `ValueError` saying what is
+        """Return one user's samples as arrays (n, ...) and labels (n,); raises `ValueError` saying what is
         wrong with them.
         """
 
+    def samples(self, pieces: list[Array], test: Array) -> Array:
+        """Return x (N, ...) of what `convert` made of each user, in pieces; `test` (N,) says which are test."""
+        return joined(pieces)
+
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        folder = self._complete(root)
-        place = folder / self.folder
+        folder = data_root(root)
+        # Where both parts are there, what is in them is checked as it is read.
+        if {path.parent.name for path in self._paths(folder)} != {"train", "test"}:
+            folder = self.fetch(root)
         sums = [f"{path.parent.name}/{path.name} {md5(path)}" for path in self._paths(folder)]
         key = f"{FORMAT} {sha256(chr(10).join(sums).encode()).hexdigest()}"
         name = names.spell(f"parsed-{type(self).__name__.lower()}", self)
-        found = cached(place, f"{name}.npz", key, lambda: self._arrays(folder))
-        x = found["x"].astype(np.float32, copy=False)
-        return Dataset(x, found["y"], found["test"], self.classes, found["client"])
-
-    def samples(self, pieces: list[Array], test: Array) -> Array:
-        """x (N, ...) of what `convert` made of each user, in pieces; `test` (N,) says which are test."""
-        return joined(pieces)
+        kept = cached(folder / self.folder, f"{name}.npz", key, lambda: self._arrays(folder))
+        x = kept["x"].astype(np.float32, copy=False)
+        return Dataset(x, kept["y"], kept["test"], self.classes, kept["client"])
 
     def _arrays(self, folder: Path) -> Arrays:
-        pieces, y, test, client = self._read(folder)
-        x = packed(self.samples(pieces, test))
-        return {"x": x, "y": y, "test": test, "client": client}
-
-    def _read(self, folder: Path) -> tuple[list[Array], Array, Array, Array]:
-        """The samples of one user and part after the other, in pieces; labels, test and owner (N,)."""
         index: dict[str, int] = {}
         pieces, labels, tests, owners = [], [], [], []
         for path in self._paths(folder):
@@ -72,28 +77,24 @@ class Leaf(DatasetFamily):
             except MALFORMED as error:
                 raise self.wrong(folder, path, EXPECTED, str(error)) from None
         y, test, client = (np.concatenate(column) for column in (labels, tests, owners))
-        return pieces, y, test, client
+        return {"x": packed(self.samples(pieces, test)), "y": y, "test": test, "client": client}
 
     def files(self, root: Path) -> list[FileReport]:
-        """A report of each file, which is read to the end."""
-        reports = []
+        """Report each file, which is read to the end."""
+        reports, remedy = [], self.remedy(root)
         for part in ("train", "test"):
-            place = root / self.folder / part
-            if not list(place.glob("*.json")):
+            if not list((root / self.folder / part).glob("*.json")):
                 name = f"{self.folder}/{part}/*.json"
-                remedy = self.remedy(root)
+                place = root / self.folder / part
                 reports.append(FileReport(name, place, EXPECTED, None, False, remedy))
         for path in self._paths(root):
-            fault = None
+            name = f"{self.folder}/{path.parent.name}/{path.name}"
             try:
                 for _ in self._users(path):
                     pass
+                reports.append(FileReport(name, path, EXPECTED, md5(path), True, ""))
             except MALFORMED as error:
-                fault = str(error)
-            remedy = self.remedy(root) if fault else ""
-            name = f"{self.folder}/{path.parent.name}/{path.name}"
-            found = fault or md5(path)
-            reports.append(FileReport(name, path, EXPECTED, found, fault is None, remedy))
+                reports.append(FileReport(name, path, EXPECTED, str(error), False, remedy))
         return reports
 
     def remedy(self, root: Path) -> str:
@@ -105,26 +106,16 @@ class Leaf(DatasetFamily):
         )
 
     def _paths(self, root: Path) -> list[Path]:
-        return [
-            path
-            for part in ("train", "test")
-            for path in sorted((root / self.folder / part).glob("*.json"))
-        ]
-
-    def _complete(self, root: str | None) -> Path:
-        """The data root; both parts must be there. What is in them is checked as it is read."""
-        folder = data_root(root)
-        parts = {path.parent.name for path in self._paths(folder)}
-        return folder if parts == {"train", "test"} else self.fetch(root)
+        parts = (root / self.folder / part for part in ("train", "test"))
+        return [path for part in parts for path in sorted(part.glob("*.json"))]
 
     def _users(self, path: Path) -> Iterator[tuple[str, Array, Array]]:
-        """User, samples and labels; raises `ValueError` saying what is wrong with the file."""
+        """Yield user, samples and labels; raises `ValueError` saying what is wrong with the file."""
         content = json.loads(path.read_bytes())
-        if not isinstance(content, dict) or not {"users", "num_samples", "user_data"} <= set(
-            content
-        ):
+        wanted = ("users", "num_samples", "user_data")
+        if not isinstance(content, dict) or not set(wanted) <= set(content):
             raise ValueError("no users, num_samples and user_data in it")
-        users, announced, data = content["users"], content["num_samples"], content["user_data"]
+        users, announced, data = (content[key] for key in wanted)
         if len(users) != len(announced):
             raise ValueError(f"{len(users)} users, but {len(announced)} num_samples")
         for user, number in zip(users, announced, strict=True):
@@ -143,3 +134,118 @@ class Leaf(DatasetFamily):
                     f"0..{self.classes - 1}"
                 )
             yield user, samples, labels
+
+
+@dataclass(frozen=True)
+class FEMNIST(Leaf):
+    """FEMNIST of LEAF (Caldas et al. 2018): characters of 62 classes by writer, 28x28, pixels as LEAF
+    writes them, in [0, 1] with a white background of 1. LEAF's own training and test parts.
+    """
+
+    kind = "grey images"
+    family = "emnist"
+    summary = "LEAF's FEMNIST 28x28 by writer (natural), 62 classes"
+    folder = "femnist"
+    classes = 62
+
+    def convert(self, x: list[list[float]], y: list[int]) -> tuple[Array, Array]:
+        return np.array(x, np.float32).reshape(len(x), 1, 28, 28), np.array(y, np.int64)
+
+
+def character_ids(texts: list[str], length: int) -> Array:
+    """Return (n, length) uint8 places in `CHARACTERS`; raises `ValueError` on another length or character."""
+    if any(len(text) != length for text in texts):
+        raise ValueError(f"a text of other than {length} characters")
+    codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+    table = np.full(128, 255, np.uint8)
+    table[[ord(char) for char in CHARACTERS]] = np.arange(len(CHARACTERS))
+    ids = np.where(codes < 128, table[codes % 128], 255).astype(np.uint8)
+    if ids.max() == 255:
+        raise ValueError(f"the character {chr(codes[ids == 255][0])!r}, which LEAF does not have")
+    return ids.reshape(len(texts), length)
+
+
+@dataclass(frozen=True)
+class Shakespeare(Leaf):
+    """LEAF's Shakespeare (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of
+    80 characters, by speaking role. x (N, 80) token ids; LEAF's own training and test parts.
+    """
+
+    summary = "LEAF's Shakespeare: next of 80 characters, by speaking role (natural)"
+    folder = "shakespeare"
+    classes = len(CHARACTERS)
+
+    def convert(self, x: list[str], y: list[str]) -> tuple[Array, Array]:
+        return character_ids(x, 80), character_ids(y, 1)[:, 0].astype(np.int64)
+
+
+def words(text: str) -> list[str]:
+    """Return lower-case words, and the marks . , ! ? ; as words of their own."""
+    return re.findall(r"[\w']+|[.,!?;]", text.lower())
+
+
+def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
+    """Return the most frequent words and their rank from 0; equally frequent ones in alphabetical order."""
+    counts = Counter(word for text in texts for word in text)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return {word: rank for rank, word in enumerate(ranked[:number])}
+
+
+@dataclass(frozen=True)
+class Sent140(Leaf):
+    """LEAF's Sent140 (Go et al. 2009, Caldas et al. 2018): is a tweet positive? By account; LEAF's
+    own training and test parts. x (N, 25) token ids: 0 pads at the end, 1 is any other word, and
+    2, 3, ... are the most frequent words of the training tweets, `vocabulary` ids in all.
+
+    Reading: the papers use 300-dimensional GloVe vectors, which are not at hand, so tokens come from
+    the training text alone and a model learns its embedding. Labels 0 and 2 (neutral) are not
+    positive, 1 and 4 are, as in LEAF's and FedProx's files.
+    """
+
+    family = "sent140"
+    summary = "LEAF's Sent140: sentiment of tweets by account (natural), token ids"
+    folder = "sent140"
+    classes = 2
+    vocabulary: int = bounded(10000, low=3)
+
+    def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
+        """Return texts and sentiments as numbers: the text is a sample's fifth entry (LEAF's csv row), or the sample itself."""
+        positive = {"0": 0, "2": 0, "1": 1, "4": 1}
+        if not {str(label) for label in y} <= set(positive):
+            raise ValueError(f"labels {sorted({str(label) for label in y})} of 0, 1, 2, 4")
+        texts = np.empty(len(x), object)
+        for i, row in enumerate(x):
+            text = row if isinstance(row, str) else row[4] if len(row) > 4 else None
+            if not isinstance(text, str):
+                raise ValueError(f"a sample without a text: {row!r}")
+            texts[i] = words(text)
+        return texts, np.array([positive[str(label)] for label in y], np.int64)
+
+    def samples(self, pieces: list[Array], test: Array) -> Array:
+        texts = np.concatenate(pieces)
+        rank = frequent(texts[~test], self.vocabulary - 2)
+        x = np.zeros((len(texts), WORDS), np.float32)
+        for row, text in zip(x, texts, strict=True):
+            ids = [rank.get(word, -1) + 2 for word in text[:WORDS]]
+            row[: len(ids)] = ids
+        return x
+
+
+@dataclass(frozen=True)
+class Sent140BagOfWords(Sent140):
+    """Sent140 for linear models: x (N, vocabulary), how often each of the most frequent words of the
+    training tweets occurs in a tweet; other words are left out.
+    """
+
+    summary = "LEAF's Sent140 as counts of the most frequent training words"
+    vocabulary: int = bounded(1000, low=3)
+
+    def samples(self, pieces: list[Array], test: Array) -> Array:
+        texts = np.concatenate(pieces)
+        rank = frequent(texts[~test], self.vocabulary)
+        x = np.zeros((len(texts), self.vocabulary), np.float32)
+        for row, text in zip(x, texts, strict=True):
+            for word in text:
+                if word in rank:
+                    row[rank[word]] += 1
+        return x

@@ -3,17 +3,18 @@
 import hashlib
 import math
 import wave
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from trials.common.errors import UserError
+from trials.common.names import bounded
 from trials.common.tensors import Tensor, torch
-from trials.datasets.base import Array, Dataset, DatasetFamily, FileReport, report
-from trials.datasets.cache import Arrays, cached
+from trials.datasets.base import Dataset, DatasetFamily
+from trials.datasets.published import Array, FileReport, cached, report
 
 RATE = 16000
 WINDOW = 1024
@@ -28,7 +29,7 @@ CLIPS = """2377 2375 2375 2359 2353 2367 2367 2357 2380 2372 1713 1731 1733 1746
 
 
 def mel_banks() -> Tensor:
-    """(513, 80): triangular filters, evenly spaced on the mel scale 2595 log10(1 + f / 700) from 0 to
+    """Return (513, 80): triangular filters, evenly spaced on the mel scale 2595 log10(1 + f / 700) from 0 to
     8,000 Hz, each 1 at its centre and 0 at its neighbours'.
     """
     top = 2595 * math.log10(1 + RATE / 2 / 700)
@@ -39,7 +40,7 @@ def mel_banks() -> Tensor:
 
 
 def mfcc(clips: Tensor) -> Tensor:
-    """(n, 16000) clips in [-1, 1] -> (n, 13, 59) mel-frequency cepstral coefficients, float64.
+    """Return the mel-frequency cepstral coefficients (n, 13, 59), float64, of clips (n, 16000) in [-1, 1].
 
     Frames of 1,024 samples (64 ms) every 256 (75 % overlap), without padding, under a periodic Hann
     window; power spectrum; 80 mel filter banks; logarithm (floor 1e-10); the first 13 of the
@@ -56,8 +57,17 @@ def mfcc(clips: Tensor) -> Tensor:
     return (energy @ dct.T).transpose(-1, -2)
 
 
+def mfccs(clips: Iterable[Array], count: int) -> Array:
+    """Return (count, 13, 59) float32 of so many clips (16000,), which are read in batches."""
+    x, clips = np.empty((count, COEFFICIENTS, FRAMES), np.float32), iter(clips)
+    for start in range(0, count, 256):
+        batch = torch.from_numpy(np.stack(list(islice(clips, 256))))
+        x[start : start + len(batch)] = mfcc(batch).numpy()
+    return x
+
+
 def read_wav(path: Path) -> Array:
-    """One second of 16-bit mono at 16 kHz in [-1, 1], (16000,) float32: longer clips are cut, shorter
+    """Return one second of 16-bit mono at 16 kHz in [-1, 1], (16000,) float32: longer clips are cut, shorter
     ones padded with silence. Raises `ValueError` for another format or a file that is cut off.
     """
     try:
@@ -92,30 +102,29 @@ class SpeechCommands(DatasetFamily):
     root is read-only, until the clips' names or sizes change.
     """
 
-    summary: ClassVar[str] = (
-        "Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words`"
-    )
-    folder: ClassVar[str] = "speech_commands_v0.01"
+    summary = "Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words`"
+    folder = "speech_commands_v0.01"
     clips: ClassVar[dict[str, int]] = dict(zip(WORDS.split(), map(int, CLIPS.split()), strict=True))
     """Words in the order of their labels, and how many clips each has."""
     lists: ClassVar[dict[str, int]] = {"validation_list.txt": 6798, "testing_list.txt": 6835}
     """The official lists and how many clips they name."""
-    words: int = 30
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.words <= 30:
-            raise UserError(f"speech_commands(words): 2 <= words <= 30 must hold, got {self.words}")
+    words: int = bounded(30, low=2, high=30)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         place = self.fetch(root) / self.folder
         paths = [path for word in self.clips for path in sorted((place / word).glob("*.wav"))]
-        x = self._features(place, paths)
-        kept = np.array([list(self.clips).index(path.parent.name) for path in paths])
-        x, y = x[kept < self.words], kept[kept < self.words]
-        names = [path for path, label in zip(paths, kept, strict=True) if label < self.words]
+        listing = "\n".join(f"{p.parent.name}/{p.name} {p.stat().st_size}" for p in paths)
+        key = hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest()
+        name = f"{self.folder}-mfcc.npz"
+        read = self._read(place.parent, paths)
+        x = cached(place.parent, name, key, lambda: {"x": mfccs(read, len(paths))})["x"]
+        label = np.array([list(self.clips).index(path.parent.name) for path in paths])
+        kept = np.flatnonzero(label < self.words)
+        x, y = x[kept], label[kept]
         listed = set((place / "testing_list.txt").read_text().split())
-        test = np.array([f"{path.parent.name}/{path.name}" in listed for path in names])
-        _, client = np.unique([path.name.split("_")[0] for path in names], return_inverse=True)
+        test = np.array([f"{paths[i].parent.name}/{paths[i].name}" in listed for i in kept])
+        speakers = [paths[i].name.split("_")[0] for i in kept]
+        client = np.unique(speakers, return_inverse=True)[1]
         count = FRAMES * int((~test).sum())
         mean = x.sum((0, 2), where=~test[:, None, None], dtype=float) / count
         x -= mean[:, None].astype(np.float32)
@@ -123,11 +132,28 @@ class SpeechCommands(DatasetFamily):
         x /= np.sqrt(square / count)[:, None].astype(np.float32)
         return Dataset(x[:, None], y.astype(np.int64), test, self.words, client)
 
+    def _read(self, root: Path, paths: list[Path]) -> Iterator[Array]:
+        for path in paths:
+            try:
+                yield read_wav(path)
+            except ValueError as error:
+                expected = "a whole wav file, 16-bit mono at 16000 Hz"
+                raise self.wrong(root, path, expected, str(error)) from None
+
     def files(self, root: Path) -> list[FileReport]:
-        """A report of the folder: the clips of each word are counted, and the lists' entries."""
-        place = root / self.folder
-        wanted = {**self.lists, **self.clips}
-        return [self._report(root, place / name, number) for name, number in wanted.items()]
+        """Report the lists by their entries, and the folder of each word by its clips."""
+        reports, place, remedy = [], root / self.folder, self.remedy(root)
+        for name, number in self.lists.items():
+            path, found = place / name, None
+            if path.is_file():
+                found = f"{len(path.read_text().split())} names"
+            reports.append(report(name, path, f"{number} names", found, remedy))
+        for word, number in self.clips.items():
+            path, found = place / word, None
+            if path.is_dir():
+                found = f"{len(list(path.glob('*.wav')))} clips"
+            reports.append(report(word, path, f"{number} clips", found, remedy))
+        return reports
 
     def remedy(self, root: Path) -> str:
         place = root / self.folder
@@ -137,41 +163,3 @@ class SpeechCommands(DatasetFamily):
             f"into {place}:\nmkdir -p {place} && curl -L {url} | tar xz -C {place}\n"
             f"or name the folder that holds {self.folder} with --data-root or SUITE_DATA."
         )
-
-    def _report(self, root: Path, path: Path, number: int) -> FileReport:
-        found = None
-        if path.suffix == ".txt":
-            expected = f"{number} names"
-            if path.is_file():
-                found = f"{len(path.read_text().split())} names"
-        else:
-            expected = f"{number} clips"
-            if path.is_dir():
-                found = f"{len(list(path.glob('*.wav')))} clips"
-        return report(path.name, path, expected, found, self.remedy(root))
-
-    def _features(self, place: Path, paths: list[Path]) -> Array:
-        """(clips, 13, 59) float32, from the cache or computed and put there."""
-        listing = "\n".join(f"{p.parent.name}/{p.name} {p.stat().st_size}" for p in paths)
-        key = hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest()
-
-        def compute() -> Arrays:
-            x = np.empty((len(paths), COEFFICIENTS, FRAMES), np.float32)
-            for start, clips in self._batches(place.parent, paths):
-                x[start : start + len(clips)] = mfcc(torch.from_numpy(clips)).numpy()
-            return {"x": x}
-
-        return cached(place.parent, f"{self.folder}-mfcc.npz", key, compute)["x"]
-
-    def _batches(
-        self, root: Path, paths: list[Path], size: int = 256
-    ) -> Iterator[tuple[int, Array]]:
-        for start in range(0, len(paths), size):
-            clips = []
-            for path in paths[start : start + size]:
-                try:
-                    clips.append(read_wav(path))
-                except ValueError as error:
-                    expected = "a whole wav file, 16-bit mono at 16000 Hz"
-                    raise self.wrong(root, path, expected, str(error)) from None
-            yield start, np.stack(clips)

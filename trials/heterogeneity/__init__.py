@@ -13,33 +13,23 @@ import numpy as np
 from trials.common import names, plugins
 from trials.common.errors import UserError
 from trials.common.registry import Registry
-from trials.heterogeneity.gaussian import Gaussian, Groups
-from trials.heterogeneity.modifiers import Delay, Dropout, Modifier, Sizes, Speed, System
-from trials.heterogeneity.partitions import (
-    IID,
-    Array,
-    Dirichlet,
-    DirichletByClass,
-    Labels,
-    Natural,
-    Partition,
-    Shards,
-)
-from trials.heterogeneity.sizes import LAWS
+from trials.heterogeneity import modifiers, partitions
+from trials.heterogeneity.modifiers import LAWS, Modifier
+from trials.heterogeneity.partitions import Array, Partition
 
 PARTITIONS: Registry[Partition] = Registry(
     "heterogeneity",
     "suite.partitions",
     Partition,  # type: ignore[type-abstract]
     {
-        "iid": IID,
-        "dirichlet": Dirichlet,
-        "dirichlet_by_class": DirichletByClass,
-        "labels": Labels,
-        "shards": Shards,
-        "gaussian": Gaussian,
-        "groups": Groups,
-        "natural": Natural,
+        "iid": partitions.IID,
+        "dirichlet": partitions.Dirichlet,
+        "dirichlet_by_class": partitions.DirichletByClass,
+        "labels": partitions.Labels,
+        "shards": partitions.Shards,
+        "gaussian": partitions.Gaussian,
+        "groups": partitions.Groups,
+        "natural": partitions.Natural,
     },
     needs=("assign",),
 )
@@ -47,7 +37,13 @@ MODIFIERS: Registry[Modifier] = Registry(
     "heterogeneity modifier",
     "suite.modifiers",
     Modifier,
-    {"sizes": Sizes, "system": System, "speed": Speed, "dropout": Dropout, "delay": Delay},
+    {
+        "sizes": modifiers.Sizes,
+        "system": modifiers.System,
+        "speed": modifiers.Speed,
+        "dropout": modifiers.Dropout,
+        "delay": modifiers.Delay,
+    },
 )
 """In the order in which they are spelled and applied; those from elsewhere follow by their names."""
 
@@ -63,20 +59,25 @@ class Heterogeneity:
     partition: Partition
     modifiers: tuple[Modifier, ...] = ()
 
-    def unseen(self, clients: int, rng: np.random.Generator) -> Array:
-        """Those of the partition's `clients` that take no part in training, ascending."""
-        found = [modifier.unseen(clients, rng) for modifier in self.modifiers]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
-
     @property
     def changes_work(self) -> bool:
         """Whether devices do different amounts of local work."""
         return any(modifier.changes_work for modifier in self.modifiers)
 
+    @property
+    def timed(self) -> bool:
+        """Whether it says how fast devices are."""
+        return any(modifier.timed for modifier in self.modifiers)
+
+    def unseen(self, clients: int, rng: np.random.Generator) -> Array:
+        """Return those of the partition's `clients` that take no part in training, ascending."""
+        apart = [modifier.unseen(clients, rng) for modifier in self.modifiers]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *apart]))
+
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Local minibatch steps (k,) of clients `ids` (k,) in a round, where the study asks for
+        """Return local minibatch steps (k,) of clients `ids` (k,) in a round, where the study asks for
         `asked` (k,) and `per_epoch` (k,) make one pass over the client's data.
         """
         for modifier in self.modifiers:
@@ -87,11 +88,6 @@ class Heterogeneity:
         # Each step takes as long as `seconds` counts it, whatever else the level says of the device.
         fit = np.floor((deadline - self._waiting(ids, seed)) / self._pace(ids, seed))
         return np.clip(fit, 1, asked).astype(np.int64)
-
-    @property
-    def timed(self) -> bool:
-        """Whether it says how fast devices are."""
-        return any(modifier.timed for modifier in self.modifiers)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
         """Return the simulated seconds (k,) of clients `ids` (k,) for local `steps` (k,) and all else of a round."""
@@ -108,7 +104,7 @@ class Heterogeneity:
         return np.sum(np.broadcast_arrays(np.zeros(len(ids)), *terms), axis=0)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
-        """Those of the selected clients `ids` that answer in a round, at least one."""
+        """Return those of the selected clients `ids` that answer in a round, at least one."""
         for modifier in self.modifiers:
             ids = modifier.answering(ids, round_index, seed)
         return ids
@@ -146,12 +142,12 @@ def parse(text: str) -> Heterogeneity:
 
 
 def grammar() -> str:
-    """One line: how a level is written."""
-    bases, modifiers, laws = (
+    """Return one line: how a level is written."""
+    bases, added, laws = (
         [names.usage(name, cls) for name, cls in registry.items()]
         for registry in (PARTITIONS.known(), MODIFIERS.known(), LAWS)
     )
     return (
-        f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in modifiers)}; "
+        f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in added)}; "
         f"law: {' | '.join(laws)}"
     )

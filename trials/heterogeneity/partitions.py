@@ -2,14 +2,15 @@
 
 A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index
 array a client, none empty, or a `UserError` that says why it cannot. No sample is partitioned twice, except
-by those of `gaussian.py`, whose devices may share samples.
+by `gaussian` and `groups`, whose devices may share samples.
 """
 
-import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
+from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,31 +18,31 @@ import numpy.typing as npt
 
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
+from trials.common.names import LabelSet, Range, bounded
 
 special = Lazy("scipy.special")
 
 Array = npt.NDArray[Any]
+Rng = np.random.Generator
 
 
 class Partition(ABC):
-    """What an entry of `PARTITIONS` is. One that can give clients any sizes has a method `deal_to`
-    as well, and can then be followed by `+sizes(lognormal(sigma))`.
+    """What an entry of `PARTITIONS` is. One that can give clients any sizes has a method `assign_sizes` as well
+    (`trials.heterogeneity.modifiers.TakesSizes`), and can then be followed by `+sizes(lognormal(sigma))`.
     """
 
-    summary: ClassVar[str] = ""
-    own_sizes: ClassVar[str] = ""
+    summary = ""
+    own_sizes = ""
     """Where the clients' sizes come from, for the message that refuses other ones."""
-    overlap: ClassVar[bool] = False
+    overlap = False
     """Whether clients may share samples."""
 
     @abstractmethod
-    def assign(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
-        """Indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
+        """Return indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
 
     def skew(self, labels: int) -> float | None:
-        """The expected total variation between a client's label shares and even ones, of data with so many
+        """Return the expected total variation between a client's label shares and even ones, of data with so many
         `labels`, for the distance between levels; None where it depends on the data.
         """
         return None
@@ -51,20 +52,18 @@ class Partition(ABC):
 class IID(Partition):
     """Shuffle, cut into equal parts (sizes differ by at most one)."""
 
-    summary: ClassVar[str] = "a random equal share each"
-    own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
+    summary = "a random equal share each"
+    own_sizes = "equal, or lognormal(sigma)"
 
     def skew(self, labels: int) -> float:
         return 0.0
 
-    def assign(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
         return self.assign_sizes(y, equal(len(y), clients), rng)
 
-    def assign_sizes(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
-        """Exactly these sizes (n,)."""
+    def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
+        """Return exactly these sizes (n,)."""
         return np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1])
 
 
@@ -78,39 +77,34 @@ class Dirichlet(Partition):
     whose whole prior is used up (its mass underflows) takes from the labels left in proportion.
     """
 
-    summary: ClassVar[str] = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
-    own_sizes: ClassVar[str] = "equal, or lognormal(sigma)"
-    a: float
-
-    def __post_init__(self) -> None:
-        _concentration("dirichlet(a)", self.a)
+    summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
+    own_sizes = "equal, or lognormal(sigma)"
+    a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
         return dirichlet_skew(self.a, labels)
 
-    def assign(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
         return self.assign_sizes(y, np.full(clients, len(y) // clients), rng)
 
-    def assign_sizes(self, y: Array, sizes: Array, rng: np.random.Generator) -> list[Array]:
-        """Exactly these sizes (n,), sum at most N."""
+    def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
+        """Return exactly these sizes (n,), sum at most N."""
         stock = stocks("dirichlet(a)", y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
         room, free = list(range(len(sizes))), sizes.tolist()
         partitioned: list[list[int]] = [[] for _ in free]
         # q_k restricted to the labels left, cumulated; it changes only when a label is used up.
-        known: list[list[float] | None] = [None] * len(free)
+        cumulated: list[list[float] | None] = [None] * len(free)
         for pick, coin in rng.random((sum(free), 2)).tolist():
             slot = int(pick * len(room))
             k = room[slot]
-            shares = known[k]
+            shares = cumulated[k]
             if shares is None:
                 mass = np.cumsum(prior[k] * (np.array(stock) > 0))
                 if mass[-1] > 0:
-                    shares = known[k] = (mass / mass[-1]).tolist()
+                    shares = cumulated[k] = (mass / mass[-1]).tolist()
                 else:
                     total = sum(stock)
                     shares = [below / total for below in accumulate(stock)]
@@ -118,7 +112,7 @@ class Dirichlet(Partition):
             partitioned[k].append(left[label].pop())
             stock[label] -= 1
             if stock[label] == 0:
-                known = [None] * len(free)
+                cumulated = [None] * len(free)
             if len(partitioned[k]) == free[k]:
                 room[slot] = room[-1]
                 room.pop()
@@ -136,19 +130,14 @@ class DirichletByClass(Partition):
     is shared equally, the limit.
     """
 
-    summary: ClassVar[str] = "each label is shared by proportions drawn from Dirichlet(a)"
-    own_sizes: ClassVar[str] = "what the proportions give"
-    a: float
-
-    def __post_init__(self) -> None:
-        _concentration("dirichlet_by_class(a)", self.a)
+    summary = "each label is shared by proportions drawn from Dirichlet(a)"
+    own_sizes = "what the proportions give"
+    a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
         return dirichlet_skew(self.a, labels)
 
-    def assign(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
         stock = stocks("dirichlet_by_class(a)", y)
         p = rng.dirichlet(np.full(clients, self.a), len(stock))
@@ -173,20 +162,14 @@ class Labels(Partition):
     The label pattern is that of FedProx's MNIST and FOLB Fig. 6; `+sizes(powerlaw)` gives their sizes as well.
     """
 
-    summary: ClassVar[str] = "each client holds exactly c labels"
-    own_sizes: ClassVar[str] = "equal shares of each label, or powerlaw"
-    c: int
-
-    def __post_init__(self) -> None:
-        if self.c < 1:
-            raise UserError(f"heterogeneity labels(c): c >= 1 must hold, got {self.c}")
+    summary = "each client holds exactly c labels"
+    own_sizes = "equal shares of each label, or powerlaw"
+    c: int = bounded(low=1)
 
     def skew(self, labels: int) -> float:
         return held_skew(self.c, labels)
 
-    def assign(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock = stocks("labels(c)", y)
         holds = self.held(stock, clients, 1)
         share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
@@ -194,25 +177,24 @@ class Labels(Partition):
         return assign_counts(y, holds * (share + (place < more)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Who holds which label, (n, C) bool, so that every holder can get `least` of the `stock` (C,)
+        """Return who holds which label, (n, C) bool, so that every holder can get `least` of the `stock` (C,)
         of samples.
         """
+        level = f"heterogeneity labels({self.c})"
         if self.c > len(stock):
-            raise UserError(
-                f"heterogeneity labels({self.c}): the data have only {len(stock)} labels"
-            )
+            raise UserError(f"{level}: the data have only {len(stock)} labels")
         labels = np.arange(len(stock))
         holds = (labels - np.arange(clients)[:, None]) % len(stock) < self.c
-        for label in np.flatnonzero(holds.any(0) & (stock == 0))[:1]:
+        holders = holds.sum(0)
+        for label in np.flatnonzero((holders > 0) & (stock == 0))[:1]:
             raise UserError(
-                f"heterogeneity labels({self.c}): no training sample has label {label}, which "
-                f"{holds[:, label].sum()} of {clients} clients would hold"
+                f"{level}: no training sample has label {label}, which {holders[label]} of {clients} clients "
+                "would hold"
             )
-        for label in np.flatnonzero(stock < least * holds.sum(0))[:1]:
+        for label in np.flatnonzero(stock < least * holders)[:1]:
             raise UserError(
-                f"heterogeneity labels({self.c}): label {label} has {stock[label]} training samples "
-                f"for {holds[:, label].sum()} of {clients} clients, and each needs {least}; use "
-                "fewer clients"
+                f"{level}: label {label} has {stock[label]} training samples for {holders[label]} of {clients} "
+                f"clients, and each needs {least}; use fewer clients"
             )
         return holds
 
@@ -228,21 +210,15 @@ class Shards(Partition):
     labels. Within a label the order is random.
     """
 
-    summary: ClassVar[str] = "s shards of the samples sorted by label; strict: at most s labels"
-    own_sizes: ClassVar[str] = "those of the shards"
-    s: int
+    summary = "s shards of the samples sorted by label; strict: at most s labels"
+    own_sizes = "those of the shards"
+    s: int = bounded(low=1)
     strict: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.s < 1:
-            raise UserError(f"heterogeneity shards(s): s >= 1 must hold, got {self.s}")
 
     def skew(self, labels: int) -> float:
         return held_skew(self.s, labels)
 
-    def assign(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock, shards = stocks("shards(s)", y), self.s * clients
         if len(y) < shards:
             raise UserError(
@@ -257,7 +233,7 @@ class Shards(Partition):
         return by_client(np.repeat(holder, sizes), order, clients)
 
     def _within_labels(self, stock: Array, clients: int) -> Array:
-        """Shard sizes (s n,), label after label: the next shard goes to the label whose shards are
+        """Return shard sizes (s n,), label after label: the next shard goes to the label whose shards are
         the largest.
         """
         stock, shards = stock[stock > 0], self.s * clients
@@ -276,12 +252,10 @@ class Shards(Partition):
 class Natural(Partition):
     """Each sample stays with the client it was born on."""
 
-    summary: ClassVar[str] = "samples stay with the client they were born on"
-    own_sizes: ClassVar[str] = "those that clients were born with"
+    summary = "samples stay with the client they were born on"
+    own_sizes = "those that clients were born with"
 
-    def assign(
-        self, y: Array, clients: int, owner: Array | None, rng: np.random.Generator
-    ) -> list[Array]:
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
             raise UserError(
                 "heterogeneity natural: this data set does not say which client a sample belongs to"
@@ -295,13 +269,115 @@ class Natural(Partition):
         return by_client(k, np.arange(len(owner)), clients)
 
 
+class GaussianSizes(Partition):
+    """m_k = max(floor(N(mean, std^2)), 1) samples of device k's labels (SAFL).
+
+    Samples are drawn without replacement within a device and independently across devices, which
+    therefore share some; with replacement where the device's labels have fewer than m_k samples.
+    """
+
+    own_sizes = "Gaussian"
+    overlap = True
+    level: ClassVar[str]
+    """Its name, for messages."""
+    mean: float
+    std: float
+
+    @abstractmethod
+    def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
+        """Return the labels of one device after the other, each drawn when it is asked for; raises `UserError` where
+        the labels `present` in the data do not do.
+        """
+
+    def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
+        present = np.flatnonzero(stocks(self.level, y))
+        held = self.held(clients, present, rng)
+        sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
+        if sizes.max() > len(y):
+            raise UserError(
+                f"heterogeneity {self.level}(mean={self.mean:g}, std={self.std:g}): client "
+                f"{sizes.argmax()} would hold {sizes.max():.0f} samples, but there are {len(y)}"
+            )
+        of_label = {label: np.flatnonzero(y == label) for label in present}
+        partitioned = []
+        for labels, m in zip(held, sizes.astype(int), strict=True):
+            pool = np.concatenate([of_label[label] for label in labels])
+            partitioned.append(pool[rng.choice(len(pool), m, replace=len(pool) < m)])
+        return partitioned
+
+
+@dataclass(frozen=True)
+class Gaussian(GaussianSizes):
+    """SAFL section V: Gaussian sizes, and `labels` random labels a device: a number for all, or
+    LOW..HIGH for a uniform one each.
+
+    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device. The
+    other reading of it is labels=1..7.
+    """
+
+    summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
+    level = "gaussian"
+    labels: int | Range = bounded(7, low=1, kw_only=True)
+    mean: float = bounded(600.0, above=0, kw_only=True)
+    std: float = bounded(10.0, low=0, kw_only=True)
+
+    @property
+    def _range(self) -> Range:
+        return self.labels if isinstance(self.labels, tuple) else (self.labels, self.labels)
+
+    def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
+        low, high = self._range
+        if high > len(present):
+            raise UserError(
+                f"heterogeneity gaussian(labels={high}): the data have only {len(present)} labels"
+            )
+        numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))
+        return (rng.choice(present, number, replace=False) for number in numbers)
+
+    def skew(self, labels: int) -> float:
+        low, high = self._range
+        return fmean(held_skew(held, labels) for held in range(low, high + 1))
+
+
+@dataclass(frozen=True)
+class Groups(GaussianSizes):
+    """SAFL Fig. 4: two groups of devices with Gaussian sizes. The first `share` of the devices holds
+    the labels `first`, the others `second`, at least one device each.
+
+    Reading: the paper does not say how many devices a group has; half of them by default.
+    """
+
+    summary = (
+        "SAFL Fig. 4: two groups of devices, each with labels of its own; devices share samples"
+    )
+    level = "groups"
+    first: LabelSet = LabelSet({1, 2, 5, 7, 9})
+    second: LabelSet = LabelSet({2})
+    share: float = bounded(0.5, above=0, below=1, kw_only=True)
+    mean: float = bounded(600.0, above=0, kw_only=True)
+    std: float = bounded(10.0, low=0, kw_only=True)
+
+    def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
+        if clients < 2:
+            raise UserError("heterogeneity groups: two groups need two clients at least")
+        for label in sorted((self.first | self.second) - set(present.tolist()))[:1]:
+            raise UserError(f"heterogeneity groups: no training sample has label {label}")
+        leading = min(max(round(self.share * clients), 1), clients - 1)
+        groups = [np.array(sorted(labels)) for labels in (self.first, self.second)]
+        return (groups[k >= leading] for k in range(clients))
+
+    def skew(self, labels: int) -> float:
+        first, second = (held_skew(len(held), labels) for held in (self.first, self.second))
+        return self.share * first + (1 - self.share) * second
+
+
 def held_skew(held: int, labels: int) -> float:
-    """The skew of a client that holds `held` of the labels alike: 1 - held / labels, at least 0."""
+    """Return the skew of a client that holds `held` of the labels alike: 1 - held / labels, at least 0."""
     return max(0.0, 1 - held / labels)
 
 
 def dirichlet_skew(a: float, labels: int) -> float:
-    """(C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a, which is
+    """Return (C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a, which is
     I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the regularised incomplete beta function.
     """
     a = min(max(a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
@@ -316,12 +392,12 @@ def enough(samples: int, clients: int) -> None:
 
 
 def equal(samples: int, parts: int) -> Array:
-    """Sizes (parts,) that differ by at most one, the larger ones first."""
+    """Return sizes (parts,) that differ by at most one, the larger ones first."""
     return samples // parts + (np.arange(parts) < samples % parts)
 
 
 def stocks(level: str, y: Array) -> Array:
-    """Samples of each label 0, 1, ..., (C,). Raises `UserError` when targets are no labels."""
+    """Count the samples of each label 0, 1, ..., (C,). Raises `UserError` when targets are no labels."""
     if y.dtype.kind not in "iu":
         raise UserError(
             f"heterogeneity {level} needs labels, but the targets of this data set are real "
@@ -330,8 +406,8 @@ def stocks(level: str, y: Array) -> Array:
     return np.bincount(y)
 
 
-def assign_counts(y: Array, counts: Array, rng: np.random.Generator) -> list[Array]:
-    """Random samples so that client k gets `counts[k, l]` of label l, `counts` (n, C)."""
+def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
+    """Return random samples so that client k gets `counts[k, l]` of label l, `counts` (n, C)."""
     holder, ids = [], []
     for label, wanted in enumerate(counts.T):
         pool = rng.permutation(np.flatnonzero(y == label))
@@ -341,11 +417,6 @@ def assign_counts(y: Array, counts: Array, rng: np.random.Generator) -> list[Arr
 
 
 def by_client(holder: Array, ids: Array, clients: int) -> list[Array]:
-    """The `ids` (N,) of each client, in their order, where `holder` (N,) says whose they are."""
+    """Return the `ids` (N,) of each client, in their order, where `holder` (N,) says whose they are."""
     ends = np.cumsum(np.bincount(holder, minlength=clients))
     return np.split(ids[np.argsort(holder, kind="stable")], ends[:-1])
-
-
-def _concentration(level: str, a: float) -> None:
-    if not 0 < a < math.inf:
-        raise UserError(f"heterogeneity {level}: 0 < a < inf must hold, got {a:g}")

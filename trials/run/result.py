@@ -14,7 +14,8 @@ class TrialResult:
     `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it
     reported. `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from
     which `round` on another `chunk`, since memory did not hold it, `device` on what; `model_note` is how a
-    module of others was computed, and why, `data_note` how samples were made of a table.
+    module of others was computed, and why, `data_note` how samples were made of a table, and what of them reaches
+    nobody.
     """
 
     status: Status = Status.FAILED

@@ -179,5 +179,5 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
         halved=fed.halved,
         device=name_of(fed.device),
         model_note=fed.model.architecture.note,
-        data_note=fed.data.dataset.note,
+        data_note=fed.data.note,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from trials import datasets, heterogeneity, models
@@ -35,8 +36,8 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
     """The data set partitioned to clients as the spec says: as it is kept with the data set, or else computed,
-    and from then on kept where `keep` says so. Raises `UserError` where it cannot be partitioned, or where a
-    round is more than memory holds.
+    and from then on kept where `keep` says so. Raises `UserError` where it cannot be partitioned, where no sample is
+    left to validate on, or where a round is more than memory holds.
     """
     level, known = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if (
@@ -45,6 +46,15 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
         data = FederatedData(dataset, *(ids.copy() for ids in known))
     else:
         data = partition(dataset, level, spec.settings)
+    if (share := spec.settings.val_fraction) and not len(data.val):
+        least = math.ceil(1 / share)
+        short = f"there are not {least} training samples"
+        if dataset.client is not None:
+            short = f"none of {data.clients} clients has {least} samples"
+        raise UserError(
+            f"val_fraction={share:g}: nothing is left to validate on, since {short}: raise it (0.5 at most), or let a "
+            "run go without by val_fraction=0"
+        )
     if keep:
         dataset.partitions[spec.data_key] = data.ids
     name, steps, needed = planned(data, spec.settings, level)
@@ -108,13 +118,17 @@ def run(
     on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
     memory: float | None = None,
     halved: dict[str, int] | None = None,
+    tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
-    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated.
+    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated, and `tell` is told what of
+    the data has to be known.
 
     Raises `UserError` before that for a device that cannot be used, and when its memory does not do.
     """
     usable(device)
     data = partition_data(spec, load_dataset(spec, root))
+    if data.note:
+        tell(data.note)
     try:
         simulation = simulate(spec, data, device, memory=memory)
         simulation.fed.halved = halved

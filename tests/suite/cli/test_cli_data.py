@@ -1,5 +1,6 @@
 """`suite data`: what it says of who holds what, its pictures, and the state of data files."""
 
+import gzip
 import hashlib
 import json
 import re
@@ -136,29 +137,26 @@ def test_sizes_that_differ_much_are_shown_on_a_logarithmic_axis() -> None:
 
 # Files
 
-TRUNCATED = b"\x1f\x8b truncated"
+OTHER = b"\0\0\x08\x01\0\0\0\1x"
 FILES = [
-    f"{part}-{kind}-ubyte.gz"
-    for part in ("train", "t10k")
-    for kind in ("images-idx3", "labels-idx1")
+    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
 ]
 
 
 def damaged(folder: Path) -> str:
-    """A data root whose MNIST is one truncated file; what is said of it, and what would mend it."""
+    """A data root whose MNIST is one file of another content; what is said of it, and what would mend it."""
     raw = folder / "root" / "MNIST" / "raw"
     raw.mkdir(parents=True)
-    (raw / FILES[0]).write_bytes(TRUNCATED)
+    (raw / f"{FILES[0]}.gz").write_bytes(gzip.compress(OTHER))
     fetch = "".join(
-        f"curl -L --create-dirs -o root/MNIST/raw/{name} https://ossci-datasets.s3.amazonaws.com/mnist/{name}\n"
+        f"curl -L --create-dirs -o root/MNIST/raw/{name}.gz https://ossci-datasets.s3.amazonaws.com/mnist/{name}.gz\n"
         for name in FILES
     )
     return (
-        f"MNIST: root/MNIST/raw/{FILES[0]} has the wrong content: expected md5 "
-        f"f68b3c2dcbeaaa9fbdd348bbdeb94873, found md5 {hashlib.md5(TRUNCATED).hexdigest()}. Nothing was "
-        f"loaded; remove it and get it again.\nWhere there is a network:\n{fetch}or name the folder below "
-        f"which MNIST/raw/{FILES[0]} or MNIST/raw/{FILES[0].removesuffix('.gz')} lies with --data-root or "
-        "SUITE_DATA."
+        f"MNIST: root/MNIST/raw/{FILES[0]}.gz has the wrong content: expected md5 "
+        f"6bbc9ace898e44ae57da46a324031adb, found md5 {hashlib.md5(OTHER).hexdigest()}. Nothing was "
+        f"loaded; remove it and get it again.\nWhere there is a network:\n{fetch}or name the folder that holds "
+        "them with --data-root or SUITE_DATA."
     )
 
 
@@ -189,9 +187,9 @@ def test_all_data_sets_and_what_is_here(tmp_path: Path) -> None:
     assert {"mnist", "cifar10", "digits", "shakespeare"} <= set(data.known()) <= set(DATASETS)
     mnist = {item["name"]: item for item in items if item["dataset"] == "mnist"}
     assert len(mnist) == 4
-    assert mnist[FILES[0]]["found"] == f"md5 {hashlib.md5(TRUNCATED).hexdigest()}"
-    assert not mnist[FILES[0]]["sound"]
-    assert mnist["t10k-labels-idx1-ubyte.gz"]["found"] is None
+    assert mnist[f"{FILES[0]}.gz"]["found"] == f"md5 {hashlib.md5(OTHER).hexdigest()}"
+    assert not mnist[f"{FILES[0]}.gz"]["sound"]
+    assert mnist[FILES[-1]]["found"] is None
     (digits,) = (item for item in items if item["dataset"] == "digits")
     assert digits["sound"]
     shown = suite_here(*args, cwd=tmp_path).stdout

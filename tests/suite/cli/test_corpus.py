@@ -78,7 +78,6 @@ File name too long          | run --set rounds=1 --storage {LONG}
 File name too long          | data describe digits --png {LONG}
 File name too long          | run --save {LONG}
 File name too long          | run --algorithm {LONG}.py:A
-folder:                     | run --dataset folder:{LONG}
 foo://bar                   | leaderboard --tracking-uri foo://bar
 --port                      | ui --port 99999
 name '../Mine'              | new algorithm ../Mine
@@ -140,7 +139,6 @@ settings = []                | settings: []
 search.lr = 0.1              | search: {lr: 0.1}
 algorithms[0]                | algorithms: ["a\0.py:A"]
 embedded null byte           | datasets: ["npz:a\0b"]
-folder:                      | datasets: ["folder:a\0b"]
 null byte                    | datasets: ["a\0.py:load"]
 datasets[0] = 'digit': unknown dataset 'digit'. Did you mean 'digits'? | {datasets: [digit], models: [logrg]}
 2 faults                     | {datasets: [digit], models: [logrg]}
@@ -381,21 +379,12 @@ ARCHIVES = {
     "an array alone": ("d.npz", npy(np.ones(3))),
     "a folder": ("d.npz", None),
 }
-POSTSCRIPT = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nquit\n"
-"""A program, which Pillow would have Ghostscript run."""
 
 
 def data() -> list[Row]:
     run = "run --dataset npz:d.npz --set rounds=1"
     rows = [(f"npz: {n}", run, says, {"d.npz": made}) for n, (says, made) in ARCHIVES.items()]
-    images = {f"d/{label}/{n}.png": POSTSCRIPT for label in ("cat", "dog") for n in "abcde"}
-    run = "run --dataset folder:d"
-    return [
-        *rows,
-        ("absent data", "run --dataset npz:d.npz", "d.npz", {}),
-        ("a folder of data that is a file", run, "d: there is no such folder", {"d": ""}),
-        ("PostScript under an image's name", run, "cannot identify image file", images),
-    ]
+    return [*rows, ("absent data", "run --dataset npz:d.npz", "d.npz", {})]
 
 
 CARD: dict[str, Any] = {

@@ -11,7 +11,6 @@ import pytest
 from suite.reproduction.costs import Costs
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import contents, put, swept
-from trials.datasets.base import DatasetFamily, FileReport
 
 
 def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
@@ -93,32 +92,3 @@ def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:
         assert Costs(tmp_path).seconds == {}
         assert not Costs(tmp_path).kept
         assert path.read_bytes() == content
-
-
-def test_a_download_leaves_what_is_there(tmp_path: Path) -> None:
-    class Reckless(DatasetFamily):
-        """Downloads over what is there, and removes a folder on its way."""
-
-        def load(self, seed: int, clients: int | None, root: str | None) -> Any:
-            raise NotImplementedError
-
-        def files(self, root: Path) -> list[FileReport]:
-            path = root / "raw" / "wanted.gz"
-            found = "it" if path.exists() else None
-            return [FileReport(path.name, path, "it", found, found == "it", "")]
-
-        def download(self, root: Path) -> None:
-            for name in ("raw/wanted.gz", "raw/unpacked", "raw/gzip/part"):
-                put(root / name, b"downloaded")
-            (root / "raw" / "gzip" / "part").unlink()
-            for path in (root / "raw" / "gzip").iterdir():
-                path.unlink()
-
-    put(tmp_path / "raw" / "unpacked")
-    put(tmp_path / "raw" / "gzip" / "notes.txt")
-    Reckless().fetch(str(tmp_path))
-    assert contents(tmp_path) == {
-        "raw/unpacked": b"mine",
-        "raw/gzip/notes.txt": b"mine",
-        "raw/wanted.gz": b"downloaded",
-    }

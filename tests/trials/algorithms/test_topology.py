@@ -204,6 +204,8 @@ WRONG = {
     "negative": (np.array([[1.5, -0.5], [-0.5, 1.5]]), 2, "negative"),
     "disconnected": (BLOCKS, 4, "connected"),
     "nobody talks": (np.eye(3), 3, "connected"),
+    "only swaps": (np.array([[0.0, 1.0], [1.0, 0.0]]), 2, "lambda < 1"),
+    "only passes on": (np.kron([[0, 1], [1, 0]], np.full((2, 2), 0.5)), 4, "lambda < 1"),
     "nan": (np.where(np.eye(3) > 0, np.nan, LAZY), 3, "finite"),
     "infinite": (np.where(np.eye(3) > 0, np.inf, LAZY), 3, "finite"),
     "words": (np.array([["a", "b"], ["b", "a"]]), 2, "number"),

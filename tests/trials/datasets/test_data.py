@@ -1,11 +1,11 @@
 """How data sets are split and partitioned to clients."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
-from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from tests.support.simulations import holdings, well_split
@@ -15,6 +15,9 @@ from trials.datasets.base import Dataset
 from trials.datasets.generated import SyntheticIID
 from trials.federated_data import partition
 from trials.heterogeneity import PARTITIONS
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import partition_data
 from trials.settings import Settings
 
 
@@ -91,19 +94,6 @@ def test_natural_keeps_owners(sizes, val_fraction):
         assert len(ids) == sizes[k] - int(sizes[k] * val_fraction)
 
 
-@given(problems(), st.sampled_from(["iid", "dirichlet(0.5)", "labels(1)"]))
-@profile(max_examples=20)
-def test_the_same_seed_deals_the_same(problem, level):
-    dataset, common = problem
-    try:
-        a, b = (partition(dataset, heterogeneity.parse(level), common) for _ in range(2))
-    except UserError:
-        assume(False)
-    for name in ("train", "offsets", "val", "test"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert a.fingerprint == b.fingerprint
-
-
 def test_what_seeds_and_the_fingerprint_tell_apart(digits):
     def partitioned(level="iid", **given):
         return partition(digits, heterogeneity.parse(level), Settings(**given))
@@ -154,23 +144,56 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
         assert len(np.unique(np.concatenate(parts))) == 300
 
 
-@pytest.mark.parametrize(
-    ("level", "given", "says"),
-    [
-        ("iid", {"clients": 5000}, "cannot be partitioned to 5000 clients"),
-        ("dirichlet(0.3)", {"clients": 5000}, "cannot be partitioned to 5000 clients"),
-        ("labels(2)", {"clients": 5000}, "use fewer clients"),
-        ("labels(11)", {}, "only 10 labels"),
-        ("natural", {}, "does not say which client"),
-    ],
-)
-def test_what_cannot_be_had_is_said(digits, level, given, says):
-    with pytest.raises(UserError, match=says):
-        partition(digits, heterogeneity.parse(level), Settings(**given))
-
-
 def test_natural_with_another_number_of_clients():
     dataset = SyntheticIID().load(0, 3, None)
     with pytest.raises(UserError, match="has 3 clients, not 4"):
         partition(dataset, heterogeneity.parse("natural"), Settings(clients=4))
     assert partition(dataset, heterogeneity.parse("natural"), Settings()).clients == 3
+
+
+# What reaches nobody
+
+
+@pytest.mark.parametrize(
+    ("level", "clients", "says"),
+    [
+        ("labels(2)", 4, "no client holds the labels 5, 6, 7, 8, 9: 641 of 1,294 training samples"),
+        ("labels(2)", 9, ""),
+        ("iid", 20, ""),
+        ("dirichlet(0.3)", 20, ""),
+        (
+            "gaussian(labels=10,mean=30,std=0)",
+            4,
+            r"1,1\d\d of 1,294 training samples are left over",
+        ),
+        (
+            "labels(1)+sizes(lognormal_absolute(1,0))",
+            3,
+            "labels 3, 4, 5, 6, 7, 8, 9: (?s:.*)left over",
+        ),
+    ],
+)
+def test_labels_and_samples_that_reach_nobody_are_counted(digits, level, clients, says):
+    note = partition(digits, heterogeneity.parse(level), Settings(clients=clients)).note
+    assert bool(note) == bool(says)
+    assert re.search(says, note)
+
+
+def of_owners(sizes: list[int]) -> Dataset:
+    owner = np.repeat(np.arange(len(sizes) + 1), [*sizes, 4])
+    y = np.arange(len(owner)) % 2
+    return Dataset(np.zeros((len(y), 1), np.float32), y, owner == len(sizes), 2, owner)
+
+
+def test_owners_too_small_for_validation_are_counted_and_refused_where_none_is_left():
+    natural = heterogeneity.parse("natural")
+    some, none = of_owners([30, 9, 12, 9]), of_owners([9, 9, 9])
+    note = partition(some, natural, Settings()).note
+    assert note == "reaches nobody: 2 of 4 clients are too small to give a validation sample"
+    assert partition(some, natural, Settings(val_fraction=0.0)).note == ""
+    spec = canonical("fedavg", {}, Scenario("digits", "logreg", "natural"), Settings(), 0)
+    assert partition_data(spec, some).clients == 4
+    with pytest.raises(UserError, match="none of 3 clients has 10 samples: raise it"):
+        partition_data(spec, none)
+    free = spec.model_copy(update={"settings": Settings(val_fraction=0.0)})
+    assert partition_data(free, none).clients == 3

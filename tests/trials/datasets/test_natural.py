@@ -14,12 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trials.common.errors import UserError
-from trials.datasets.base import DatasetFamily
-from trials.datasets.natural.domains import MNISTUSPS, _read
-from trials.datasets.natural.people import FSDD, HAPT, WISDM, MNISTWriters
-from trials.datasets.natural.plays import ShakespeareText, roles
-from trials.datasets.natural.published import Content, Tree, share_of_each, standardised
-from trials.datasets.natural.records import Adult, HeartDisease, News20, mail
+from trials.datasets.base import DatasetFamily, scaled
+from trials.datasets.leaf import CHARACTERS
+from trials.datasets.natural import (
+    FSDD,
+    HAPT,
+    MNISTUSPS,
+    WISDM,
+    Adult,
+    HeartDisease,
+    MNISTWriters,
+    News20,
+    ShakespeareText,
+    mail,
+    read_r_matrix,
+    roles,
+    share_of_each,
+    windows,
+)
+from trials.datasets.published import PublishedFile
 
 WRONG = b"1,3\n"
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
@@ -111,7 +124,7 @@ def test_usps_is_read_from_an_r_matrix():
     table[:, 0] = 7, 3
     table[1, 1:] = 1.0
     file = b"RDX2\n some names" + struct.pack(">ii", 0x20E, 514) + table.T.astype(">f8").tobytes()
-    pixels, y = _read(bz2.compress(file + b"more"), 2)
+    pixels, y = read_r_matrix(bz2.compress(file + b"more"), 2)
     assert pixels.shape == (2, 1, 28, 28)
     assert y.tolist() == [7, 3]
     assert (pixels[0] == 0).all()
@@ -132,28 +145,23 @@ def md5_of(content: bytes) -> str:
 
 
 def test_a_published_file_is_known_by_its_content_plain_or_packed(tmp_path: Path):
-    file = Content("a/b.data", md5_of(b"1,2\n"))
+    file = PublishedFile("a/b.data", md5_of(b"1,2\n"))
     assert file.report(tmp_path, "get it").found is None
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b.data.gz").write_bytes(gzip.compress(b"1,2\n"))
     assert file.report(tmp_path, "get it").sound
     assert file.read(tmp_path) == b"1,2\n"
-    packed = file.stamp(tmp_path)
     (tmp_path / "a" / "b.data").write_bytes(WRONG)
     report = file.report(tmp_path, "get it")
     assert not report.sound
     assert (report.found, report.remedy) == (f"md5 {md5_of(WRONG)}", "get it")
-    assert file.stamp(tmp_path) != packed
     (tmp_path / "a" / "b.data").unlink()
     (tmp_path / "a" / "b.data.gz").write_bytes(gzip.compress(b"1,2\n")[:-6])
     assert "damaged" in (file.report(tmp_path, "").found or "")
 
 
 def test_a_published_folder_and_its_archive_are_the_same(tmp_path: Path):
-    whole = hashlib.sha256()
-    for name, content in (("d/a/2.txt", b"x"), ("d/b.txt", b"yz")):
-        whole.update(name.encode() + b"\0" + len(content).to_bytes(8, "big") + content)
-    tree = Tree("d", ".txt", 2, whole.hexdigest())
+    tree = PublishedFile("d", md5_of(b"d/a/2.txt\0x" + b"d/b.txt\0yz"), suffix=".txt")
     (tmp_path / "d" / "a").mkdir(parents=True)
     (tmp_path / "d" / "a" / "2.txt").write_bytes(b"x")
     (tmp_path / "d" / "b.txt").write_bytes(b"yz")
@@ -187,7 +195,7 @@ def test_a_share_of_each_owner_is_test():
 def test_features_are_standardised_by_the_training_samples():
     x = np.array([[1.0, 5.0], [3.0, 5.0], [7.0, 9.0]])
     expected = [[-1.0, 0.0], [1.0, 0.0], [5.0, 4.0]]  # mean 2 and 5, deviation 1 and 0
-    assert np.allclose(standardised(x, np.array([False, False, True])), expected)
+    assert np.allclose(scaled(x, np.array([False, False, True])), expected)
 
 
 @given(st.floats(1e-3, 1e6), st.integers(2, 5_000))
@@ -195,7 +203,7 @@ def test_a_feature_that_is_constant_in_training_is_only_shifted(value, n):
     """Rounding gives the mean of 0.1, 0.1, ... as something else, and a deviation of 1e-17 that is no scale."""
     x = np.full((n + 1, 1), value)
     x[-1] += 1
-    made = standardised(x, np.arange(n + 1) == n)
+    made = scaled(x, np.arange(n + 1) == n)
     np.testing.assert_allclose(made[:, 0], np.eye(n + 1)[-1], atol=1e-6 * value)
 
 
@@ -206,16 +214,18 @@ def test_a_mail_gives_its_author_subject_and_body():
 
 
 def test_hospitals_tables_are_read_with_and_without_a_header(tmp_path: Path):
-    folder = tmp_path / HeartDisease.folder
-    folder.mkdir(parents=True)
-    header = HeartDisease.columns.replace(" ", ",")
+    data, header = HeartDisease(), HeartDisease.columns.replace(" ", ",")
     row = "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,2"
-    (folder / "processed.cleveland.data").write_text(f"{row}\n{row}\n")
-    (folder / "processed.va.data").write_text(f"{header}\n{row.replace('145.0', '?')}")
-    data = HeartDisease()
-    assert [r.found for r in data.files(tmp_path)] == ["2 patients", None, None, "1 patients"]
-    assert data._patients(tmp_path, "cleveland")["target"].tolist() == [2.0, 2.0]
-    assert data._patients(tmp_path, "va")["trestbps"].isna().tolist() == [True]
+    contents = [f"{row}\n{row}\n", row, row, f"{header}\n{row.replace('145.0', '?')}"]
+    assert [report.found for report in data.files(tmp_path)] == [None]
+    (tmp_path / data.published[0].path).parent.mkdir(parents=True)
+    for file, content in zip(data.published, contents, strict=True):
+        (tmp_path / file.path).write_text(content)
+    assert [report.found for report in data.files(tmp_path)] == ["2, 1, 1, 1 patients"]
+    with pytest.raises(UserError, match="expected 303, 294, 123, 200 patients, found 2, 1, 1, 1"):
+        data.load(0, None, str(tmp_path))
+    assert data.patients(contents[0].encode())["target"].tolist() == [2.0, 2.0]
+    assert data.patients(contents[3].encode())["trestbps"].isna().tolist() == [True]
 
 
 def test_raw_recordings_of_movements_are_read_as_the_archive_unpacks(tmp_path: Path):
@@ -226,7 +236,7 @@ def test_raw_recordings_of_movements_are_read_as_the_archive_unpacks(tmp_path: P
     np.savetxt(raw / "acc_exp07_user03.txt", acceleration)
     np.savetxt(raw / "gyro_exp07_user03.txt", rotation)
     (raw / "labels.txt").write_text("7 3 5 11 200\n8 4 1 1 300\n")
-    signals, label, user, recording = HAPT()._recordings(tmp_path / "hapt")
+    signals, label, user, recording = HAPT().recordings(tmp_path / "hapt")
     assert np.allclose(signals, np.hstack([acceleration, rotation]), atol=1e-6)
     assert (label[10:200] == 5).all()  # rows 11 to 200, both included, counted from 1
     assert (label == -1).sum() == 110
@@ -234,3 +244,19 @@ def test_raw_recordings_of_movements_are_read_as_the_archive_unpacks(tmp_path: P
     assert set(recording) == {7}
     (report,) = HAPT().files(tmp_path)
     assert report.found == "300 rows, 190 of them labelled, of 1 people"
+
+
+def test_the_last_fifth_of_a_text_is_test_and_overlaps_with_nothing():
+    """Windows of 7 characters at every 5th; who says too little is left out."""
+    speech = "To be, or not to be: that is the question. " * 30
+    born = windows([speech, "Short.", speech[::-1]], 7, 5)
+    assert set(born.client) == {0, 1}
+    for k, text in enumerate((speech, speech[::-1])):
+        mine = np.flatnonzero(born.client == k)
+        starts = np.arange(0, len(text) - 7, 5)
+        first = starts[-(len(starts) // 5)]
+        starts = starts[(starts >= first) | (starts + 7 < first)]
+        spelled = ["".join(CHARACTERS[int(i)] for i in born.x[row]) for row in mine]
+        assert spelled == [text[i : i + 7] for i in starts]
+        assert [CHARACTERS[label] for label in born.y[mine]] == [text[i + 7] for i in starts]
+        np.testing.assert_array_equal(born.test[mine], starts >= first)

@@ -1,13 +1,17 @@
-"""A user's own tables: what their columns become, by hand, and what does not fit."""
+"""A person's tables: what their columns become, by hand, what is told, and what is asked rather than guessed."""
+
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import suite
-from tests.support import own_samples
 from trials import datasets
 from trials.common.errors import UserError
+from trials.datasets.base import Dataset
+from trials.datasets.own import dataset_of
+from trials.datasets.tables import Options
 from trials.run.scenario import Scenario
 from trials.run.spec import canonical
 from trials.run.trial import run
@@ -24,22 +28,22 @@ ROWS = """age,city,sick,hospital,part,score
 
 
 @pytest.fixture
-def table(tmp_path):
+def table(tmp_path: Path) -> Path:
     path = tmp_path / "patients.csv"
     path.write_text(ROWS)
     return path
 
 
-def load(text, seed=0):
+def load(text: str, seed: int = 0) -> Dataset:
     return datasets.parse(text).load(seed, None, None)
 
 
-def test_columns_become_features_by_hand(table):
-    """Training ages 10, 20, 30 have mean 20 and deviation sqrt(200 / 3); the absent one is the mean. Cities of
+def test_columns_become_features_by_hand(table: Path) -> None:
+    """Training ages 10, 20, 30 have mean 20 and deviation sqrt(200 / 4), the absent one being the mean. Cities of
     training rows are none, Bergen and Oslo; Paris is none of them.
     """
     made = load(f"csv:{table}?target=sick&client=hospital&test=part&drop=score")
-    s = np.sqrt(200 / 3)
+    s = np.sqrt(200 / 4)
     age = [-10 / s, 0, 0, 10 / s, 0, 30 / s]
     city = [[0, 0, 1], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0], [1, 0, 0]]
     np.testing.assert_allclose(made.x, np.column_stack([age, city]), atol=1e-6)
@@ -47,13 +51,20 @@ def test_columns_become_features_by_hand(table):
     assert made.y.tolist() == [0, 1, 0, 1, 0, 1]
     assert made.client.tolist() == [0, 1, 0, 1, 1, 0]
     assert made.test.tolist() == [False] * 4 + [True] * 2
-    assert made.note == (
-        "1 columns of numbers standardised by training rows, 1 absent values replaced by the mean; "
-        "1 columns of words as 3 indicators"
-    )
 
 
-def test_a_regression_has_standardised_targets(table):
+def test_each_decision_is_told_in_one_table(table: Path) -> None:
+    made = load(f"csv:{table}?target=sick&client=hospital&test=part&drop=score")
+    assert made.note.splitlines() == [
+        "how its columns were taken:",
+        "column  value   what was done                                                        option",
+        "sick    no      2 labels: no, yes                                                    task=regression",
+        "age     10      number, standardised by training rows; 1 absent ones are their mean  drop=COLUMN",
+        "city    'Oslo'  words: 3 indicators                                                  drop=COLUMN",
+    ]
+
+
+def test_a_regression_has_standardised_targets(table: Path) -> None:
     text = f"csv:{table}?target=score&test=part&task=regression&drop=sick&drop=hospital"
     made = load(text)
     assert (made.classes, made.task.metric, datasets.parse(text).task.metric) == (1, "mse", "mse")
@@ -61,21 +72,21 @@ def test_a_regression_has_standardised_targets(table):
     np.testing.assert_allclose(
         made.y, [v / deviation for v in (-1.5, -0.5, 0.5, 1.5, 0, 2)], atol=1e-6
     )
-    assert "target standardised by mean 3 and deviation 1.11803" in made.note
+    assert "standardised by training rows: mean 3, deviation 1.11803" in made.note
 
 
-def test_a_parquet_file_is_the_same_table(table, tmp_path):
+def test_a_parquet_file_is_the_same_table(table: Path, tmp_path: Path) -> None:
     pd.read_csv(table, na_values=["?"]).to_parquet(tmp_path / "patients.parquet")
     csv, parquet = (
-        load(f"{kind}:{tmp_path}/patients.{kind}?target=sick&test=part")
+        load(f"{kind}:{tmp_path}/patients.{kind}?target=sick&test=part&drop=score")
         for kind in ("csv", "parquet")
     )
     np.testing.assert_array_equal(csv.x, parquet.x)
     np.testing.assert_array_equal(csv.y, parquet.y)
 
 
-def test_a_share_of_each_client_or_label_is_test(tmp_path):
-    rows = [f"{i},{'ab'[i % 4 == 0]},{i % 2}" for i in range(80)]
+def test_a_share_of_each_client_or_label_is_test(tmp_path: Path) -> None:
+    rows = [f"{i % 7},{'ab'[i % 4 == 0]},{i % 2}" for i in range(80)]
     (tmp_path / "t.csv").write_text("\n".join(["x,who,y", *rows]))
     made = load(f"csv:{tmp_path}/t.csv?target=y&client=who&test=0.25")
     assert [int(made.test[made.client == k].sum()) for k in (0, 1)] == [15, 5]
@@ -85,9 +96,10 @@ def test_a_share_of_each_client_or_label_is_test(tmp_path):
     assert (again.test != by_label.test).any()
 
 
-def test_a_name_has_one_spelling(table):
-    text = f"csv:{table}?test=0.2&client=hospital&task=classification&target=sick"
-    assert datasets.canonical(text) == f"csv:{table}?target=sick&client=hospital"
+def test_a_name_has_one_spelling(table: Path) -> None:
+    text = f"csv:{table}?test=0.2&client=hospital&absent=-&target=sick&drop=b&drop=a&sep=;"
+    spelled = f"csv:{table}?target=sick&client=hospital&drop=b&drop=a&sep=;&absent=-"
+    assert datasets.canonical(text) == datasets.canonical(spelled) == spelled
     strange = f"csv:{table}?target=a%2Cb%26c"
     assert datasets.canonical(datasets.canonical(strange)) == strange
     assert datasets.parse(strange).options.target == "a,b&c"
@@ -96,60 +108,222 @@ def test_a_name_has_one_spelling(table):
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("", r"needs the column to predict, as in csv:.*\?target=COLUMN"),
+        ("", "needs the column to predict: target=COLUMN"),
         ("?target=sik", "target: unknown column 'sik'. Did you mean 'sick'"),
         ("?target=sick&clients=hospital", "unknown key 'clients'. Did you mean 'client'"),
         ("?target=sick&client=hospitals", "client: unknown column 'hospitals'"),
+        ("?target=sick&keep=aged", "keep: unknown column 'aged'"),
         ("?target=sick&task=ranking", "must be classification or regression"),
+        ("?target=sick&rows=keep", "rows is 'keep', but must be drop"),
         ("?target=score", r"holds 1.5, which is no label: for a regression add &task=regression"),
-        ("?target=city&task=regression", "column 'city' has no value in 2 of 6 rows"),
-        ("?target=sick&task=regression", "must hold numbers for task=regression, but holds 'no'"),
+        ("?target=city&task=regression", r"column 'city' has no value in 2 of 6 .*&rows=drop"),
+        ("?target=sick&task=regression", "must hold finite numbers for task=.*, but holds 'no'"),
         ("?target=sick&test=hospital", "column 'hospital' holds 'a', but must hold train and test"),
         ("?target=sick&test=1.5", r"test is 1.5, but must be a column, or in \(0, 1\)"),
         ("?target=sick&test=0.01", "test: 0 of 6 rows are test"),
-        ("?target=sick&client=age", "client: column 'age' has no value in 1 of 6 rows"),
+        ("?target=sick&client=age", r"client: column 'age' has no value in 1 of 6 .*&rows=drop"),
     ],
 )
-def test_what_does_not_fit_is_said(table, query, says):
+def test_what_does_not_fit_is_said(table: Path, query: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
         load(f"csv:{table}{query}")
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("", "cannot read data set .*: No columns to parse"),
-        ("x,y\n", "has no rows"),
-        ("x,y\n1,a\n2,a\n", "holds one value only, a: two labels at least"),
-        ("y\na\nb\na\nb\n", "no column but 'y': no features"),
-        (
-            "x,y\n,a\n,b\n,a\n,b\n",
-            "column 'x' has no value in the training rows: leave it out by &drop=x",
-        ),
-        ("x,y\ninf,a\n1,b\n2,a\n3,b\n", "column 'x' holds an infinite number"),
-        (
-            "\n".join(["x,y", *(f"w{i},{i % 2}" for i in range(3000))]),
-            "different values, and each would be a feature",
-        ),
-    ],
-)
-def test_tables_that_do_not_fit(tmp_path, content, says):
-    (tmp_path / "t.csv").write_text(content)
+def test_rows_without_an_owner_or_label_can_be_left_out(table: Path) -> None:
+    made = load(f"csv:{table}?target=sick&client=city&test=part&rows=drop")
+    assert (len(made.y), made.client.tolist()) == (4, [1, 0, 1, 2])
+    assert re.search(r"^city +absent +2 rows left out +rows=drop$", made.note, re.MULTILINE)
+
+
+# Files as programs write them
+
+N = 60
+
+
+def written(**more: object) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    usual = {"a": rng.normal(size=N).round(3), "b": rng.integers(0, 5, N), "y": np.arange(N) % 2}
+    return pd.DataFrame({**usual, **more})
+
+
+FILES = {
+    "row numbers without a name": (written().to_csv(), r"no name \('Unnamed: 0'\).*&drop=Unnamed: 0"),
+    "semicolons": (written().to_csv(index=False, sep=";"), "separated by ';': add &sep=;"),
+    "tabs": (written().to_csv(index=False, sep="\t"), "add &sep=tab"),
+    "nothing": ("", "is empty: its first line has to name the columns"),
+    "blank lines": ("\n\n", "is empty"),
+    "names alone": ("a,b,y\n", "has no rows"),
+    "a value too many": ("a,b,y\n1,2,0,\n2,3,1,\n", "names 3 columns, and the next has 4 values"),
+    "a name twice": ("a,a,y\n1,2,0\n3,4,1\n", "has two columns 'a'"),
+    "one label": ("x,y\n1,a\n2,a\n", "holds one value only, a: two labels at least"),
+    "no features": ("y\na\nb\na\nb\n", "no column but 'y': no features"),
+    "no value": ("x,y\n,a\n,b\n,a\n,b\n", "column 'x' has no value in the training rows: .*&drop=x"),
+    "infinity": ("x,y\ninf,a\n1,b\n2,a\n3,b\n", "column 'x' holds an infinite number"),
+    "names of rows": ("x,y\n" + "".join(f"w{i},{i % 2}\n" for i in range(3000)), "different values"),
+    "other letters": ("a,b,y\nä,1,0\n".encode("latin-1"), "cannot read data set"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_files_are_refused_with_what_mends_them(tmp_path: Path, case: str) -> None:
+    content, says = FILES[case]
+    data = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / "t.csv").write_bytes(data)
     with pytest.raises(UserError, match=says):
         load(f"csv:{tmp_path}/t.csv?target=y&test=0.4")
 
 
-def test_a_date_is_neither_number_nor_word(tmp_path):
-    frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01"] * 4), "y": [0, 1, 0, 1]})
-    frame.to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(
-        UserError, match=r"column 'day' holds Timestamp, .* leave it out by &drop=day"
-    ):
-        load(f"parquet:{tmp_path}/t.parquet?target=y&test=0.5")
+@pytest.mark.parametrize(
+    ("writing", "options"),
+    [
+        ({}, "drop=Unnamed: 0"),
+        ({"index": False, "sep": ";", "decimal": ","}, "sep=;&decimal=,"),
+        ({"index": False, "sep": "\t"}, "sep=tab"),
+        ({"index": False, "na_rep": "-"}, "absent=-"),
+        ({"index": False, "encoding": "utf-8-sig"}, ""),
+    ],
+)
+def test_the_options_that_messages_name_read_them(
+    tmp_path: Path, writing: dict, options: str
+) -> None:
+    frame = written()
+    frame.loc[3, "a"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", **writing)
+    expected = dataset_of("data", frame, Options(target="y"), 0)
+    np.testing.assert_allclose(load(f"csv:{tmp_path}/t.csv?target=y&{options}").x, expected.x)
+
+
+# Where a guess could change a score, it is asked
+
+numbers = np.random.default_rng(1).integers(1000, 99_999, N)
+ASKED = {
+    "id": (np.random.default_rng(0).permutation(N), "seems to number the rows"),
+    "patientId": (np.random.default_rng(0).integers(0, 10**9, N), "seems to number the rows"),
+    "customer_id": (np.random.default_rng(0).integers(0, 30, N), "seems to number the rows"),
+    "row": (np.r_[0 : N // 2, 0 : N // 2], "seems to number the rows, or to sort them"),
+    "time": (np.arange(N)[::-1] / 10, r"seems to number .*\(5.9, 5.8, 5.7, ...\)"),
+    "name": ([f"n{i}" for i in range(N)], "different values, and each would be a feature"),
+    "income": ([f"{n:,}" for n in numbers], "holds '.*', which would be words: .*&thousands="),
+    "rate": ([f"{n % 100},5" for n in numbers], "&decimal="),
+    "share": ([f"{n % 100}%" for n in numbers], "which would be words"),
+    "price": ([f"€ {n}" for n in numbers], "which would be words"),
+    "weight": ([f"{n % 90} kg" for n in numbers], "which would be words"),
+    "day": ([f"2020-01-{n % 28 + 1:02d}" for n in numbers], "which would be words"),
+    "hour": ([f"{n % 24}:30" for n in numbers], "which would be words"),
+    "size": ([str(n) if n % 3 else "unknown" for n in numbers], "beside 'unknown', .*&absent="),
+    "town": (["Oslo", "oslo "] * (N // 2), "differ by blanks, case or a dot alone"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_column_that_may_be_meant_otherwise_is_refused_unless_it_is_kept(name: str) -> None:
+    values, says = ASKED[name]
+    frame = written(**{name: values})
+    with pytest.raises(UserError, match=says) as refused:
+        dataset_of("data", frame, Options(target="y"), 0)
+    assert f"column {name!r}" in str(refused.value)
+    assert f"&keep={name}" in str(refused.value)
+    kept = dataset_of("data", frame, Options(target="y", keep=(name,)), 0)
+    assert kept.x.shape[1] >= 3
+    assert dataset_of("data", frame, Options(target="y", drop=(name,)), 0).x.shape == (N, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("paid", np.random.default_rng(0).integers(0, 300, N)),
+        ("visits", np.random.default_rng(0).integers(0, 3, N)),
+        ("grid", np.repeat(np.arange(6), N // 6)),
+        ("class_id", np.arange(N) % 4),
+        ("text", ["red", "green", "blue"] * (N // 3)),
+    ],
+)
+def test_usual_columns_are_not_asked_about(name: str, values: object) -> None:
+    assert len(dataset_of("data", written(**{name: values}), Options(target="y"), 0).y) == N
+
+
+TARGETS = {
+    "ages": (np.random.default_rng(0).integers(18, 91, N), "different whole numbers.*task=regression"),
+    "names": ([f"n{i}" for i in range(N)], "60 different values"),
+    "case": (["Yes", "yes", "no"] * (N // 3), "'yes' and 'Yes'|'Yes' and 'yes'"),
+    "dots": ([">50K", ">50K.", "<=50K"] * (N // 3), "differ by blanks, case or a dot alone"),
+    "blanks": (["yes", "yes ", "no"] * (N // 3), "'yes' and 'yes '"),
+    "amounts": ([f"{n:,}" for n in numbers], "which would be words"),
+    "dates": (pd.date_range("2020", periods=N), "holds Timestamp"),
+    "absent": ([None, 1, 0] * (N // 3), "has no value in 20 of 60 rows"),
+    "one": (np.ones(N), "holds one value only"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TARGETS)
+def test_targets_that_may_be_meant_otherwise_are_refused(case: str) -> None:
+    values, says = TARGETS[case]
+    with pytest.raises(UserError, match=says):
+        dataset_of("data", written(y=values), Options(target="y"), 0)
+
+
+def test_what_is_said_of_a_target_settles_it() -> None:
+    ages = written(y=TARGETS["ages"][0])
+    labels = dataset_of("data", ages, Options(target="y", task="classification"), 0)
+    assert labels.classes == len(set(TARGETS["ages"][0].tolist()))
+    assert dataset_of("data", ages, Options(target="y", task="regression"), 0).classes == 1
+    case = written(y=TARGETS["case"][0])
+    assert dataset_of("data", case, Options(target="y", keep=("y",)), 0).classes == 3
+    with pytest.raises(UserError, match="'A' and 'a'"):
+        dataset_of("data", written(h=["A", "a"] * 30), Options(target="y", client="h"), 0)
+
+
+# Types
+
+
+@pytest.mark.parametrize("backend", ["pyarrow", "numpy_nullable"])
+def test_columns_of_other_types_are_the_same_columns(tmp_path: Path, backend: str) -> None:
+    frame = written(z=["u", "v", None] * 20, f=[True, False, None] * 20, y=["p", "q"] * 30)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    plain = load(f"csv:{tmp_path}/t.csv?target=y")
+    other = pd.read_csv(tmp_path / "t.csv", dtype_backend=backend)
+    made = dataset_of("data", other, Options(target="y"), 0)
+    for name in ("x", "y", "test"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize(
+    ("values", "width"),
+    [
+        (pd.array([1, None, 3] * 20, dtype="Int64"), 3),
+        (np.linspace(0, 1, N)[::-1].astype(np.float16)[np.arange(N) * 7 % N], 3),
+        (pd.array([True, None] * 30, dtype="boolean"), 3),
+        (pd.Series([1, 2.5] * 30, dtype=object), 3),
+        (pd.Categorical(["u", None] * 30), 4),
+        (pd.Categorical([10, 20, 30] * 20), 5),
+        (pd.array(["u", "v"] * 30, dtype="string"), 4),
+    ],
+    ids=["Int64", "float16", "boolean", "object", "words", "numbers as categories", "string"],
+)
+def test_a_type_decides(values: object, width: int) -> None:
+    made = dataset_of("data", written(z=values), Options(target="y"), 0)
+    assert made.x.shape == (N, width)
+    assert np.isfinite(made.x).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (pd.date_range("2020", periods=N), "Timestamp"),
+        (pd.to_timedelta(range(N), unit="h"), "Timedelta"),
+        (np.ones(N) * 1j, "complex"),
+        ([[1, 2]] * N, "list"),
+        ([1, "a"] * 30, "int"),
+        ([b"x", b"y"] * 30, "bytes"),
+    ],
+)
+def test_what_is_neither_numbers_nor_words_is_refused(values: object, kind: str) -> None:
+    with pytest.raises(UserError, match=f"column 'z' holds {kind}.*leave it out by &drop=z"):
+        dataset_of("data", written(z=values), Options(target="y"), 0)
 
 
 @pytest.mark.parametrize(("task", "model"), [("", "logreg"), ("&task=regression", "linear")])
-def test_a_run_trains_on_a_table(tmp_path, task, model):
+def test_a_run_trains_on_a_table(tmp_path: Path, task: str, model: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
     y = x[:, 0] * 2 + 5 if task else (x[:, 0] > 0).astype(int)
@@ -161,72 +335,3 @@ def test_a_run_trains_on_a_table(tmp_path, task, model):
     last = simulation.history[-1]
     assert last["test_mse"] < 0.05 if task else last["test_accuracy"] > 0.9
     assert "test_mse_personal" in last if task else "test_accuracy_personal" in last
-
-
-def frame():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 3))
-    return pd.DataFrame(x, columns=list("abc")).assign(
-        y=np.where(x[:, 0] > 0, "up", "down"), who=np.arange(200) % 4
-    )
-
-
-class Huggingface:
-    """As much of a `datasets.Dataset` as is asked for."""
-
-    def __init__(self, table):
-        self.table = table
-
-    def to_pandas(self):
-        return self.table
-
-
-@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "hugging face"])
-def test_a_program_gives_its_tables(kind):
-    import pyarrow
-
-    made = {
-        "pandas": lambda t: t,
-        "pyarrow": pyarrow.Table.from_pandas,
-        "hugging face": Huggingface,
-    }
-    table = made[kind]
-    done = suite.run(
-        data=table(frame()), target="y", client="who", heterogeneity="natural", rounds=10, lr=0.5
-    )
-    assert done.simulation.fed.n == 4
-    assert done.history[-1]["test_accuracy"] > 0.9
-    two = suite.run(data=(table(frame()[:150]), table(frame()[150:])), target="y", rounds=1)
-    assert len(two.data.test) == 50
-    assert two.spec.dataset != done.spec.dataset
-
-
-def test_a_program_gives_two_torch_datasets():
-    done = suite.run(data=own_samples.digits(), rounds=1, clients=4)
-    assert done.data.dataset.x.shape == (240, 1, 8, 8)
-    again = suite.run(data=own_samples.digits(), rounds=1, clients=4)
-    assert again.spec == done.spec
-    assert again.history[-1]["test_loss"] == done.history[-1]["test_loss"]
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"data": 3}, "data: must be two torch Datasets .* not int"),
-        ({"data": (1, 2)}, "not a tuple of int, int"),
-        ({"data": frame()}, "target: a table needs the column to predict"),
-        ({"data": frame(), "target": "z"}, "unknown column 'z'"),
-        ({"data": frame(), "target": "a"}, "which is no label"),
-        ({"data": own_samples.digits(), "target": "y"}, "only a table has columns"),
-        ({"data": frame(), "dataset": "digits", "target": "y"}, "give one of them"),
-        ({"target": "y"}, "of a table that is given as data="),
-    ],
-)
-def test_what_a_program_gives_wrong(given, says):
-    with pytest.raises(UserError, match=says):
-        suite.run(rounds=1, **given)
-
-
-def test_another_process_does_not_know_what_was_given():
-    with pytest.raises(UserError, match="known to its process alone"):
-        load("given:abc")

@@ -24,7 +24,7 @@ from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.common.randomness import uniform
 from trials.heterogeneity import MODIFIERS, PARTITIONS
-from trials.heterogeneity.sizes import LAWS
+from trials.heterogeneity.modifiers import LAWS
 from trials.run.spec import TrialSpec, refuse
 from trials.settings import Settings
 
@@ -126,29 +126,31 @@ iid+delay(mean=1)           | the form is delay(mean=MEAN, deadline=DEADLINE)
 iid+system()                | steps=LOW..HIGH or epochs=LOW..HIGH, one of the two
 iid+system(steps=1..2,epochs=1..2) | one of the two
 iid+system(steps=5)         | must be LOW..HIGH
-iid+system(steps=5..2)      | 1 <= LOW <= HIGH < 2^31 must hold
-iid+system(epochs=0..2)     | 1 <= LOW <= HIGH
+iid+system(steps=5..2)      | steps is 5..2, but must be LOW..HIGH, LOW <= HIGH, at least 1
+iid+system(epochs=0..2)     | epochs is 0..2, but must be LOW..HIGH, LOW <= HIGH, at least 1
 iid+system(steps=1..2,steps=3..4) | system
-gaussian(labels=0..3)       | 1 <= LOW <= HIGH of LOW..HIGH, must hold, got 0..3
+gaussian(labels=0..3)       | labels is 0..3, but must be LOW..HIGH, LOW <= HIGH, at least 1
 gaussian(labels={1,2})      | labels is '{1,2}', but must be a whole number or LOW..HIGH
 groups({},{2})              | first is '{}', but must be labels such as {1,2,5}
 groups({1,,2},{2})          | must be labels such as
 groups({-1},{2})            | must be labels such as
 groups(1,2)                 | must be labels such as
-shards(0)                   | s >= 1 must hold, got 0
+shards(0)                   | s is 0, but must be at least 1
+labels(0)                   | c is 0, but must be at least 1
 labels(1.5)                 | must be a whole number
-groups(share=nan)           | 0 < share < 1 must hold
-groups(mean=0)              | 0 < mean < inf
-gaussian(std=-1)            | 0 <= std < inf
-dirichlet_by_class(0)       | 0 < a < inf must hold
-dirichlet(nan)              | a < inf must hold
+groups(share=nan)           | share is nan, but must be above 0 and below 1
+groups(share=1)             | share is 1, but must be above 0 and below 1
+groups(mean=0)              | mean is 0, but must be above 0
+gaussian(std=-1)            | std is -1, but must be at least 0
+dirichlet_by_class(0)       | a is 0, but must be above 0
+dirichlet(nan)              | a is nan, but must be above 0
 dirichlet(0.3,a=0.5)        | dirichlet
-iid+sizes(lognormal(inf))   | 0 <= sigma < inf
-iid+speed(-1)               | 0 <= sigma <= 10 must hold, got -1
-iid+dropout(1)              | 0 <= rate < 1 must hold, got 1
-iid+delay(mean=1,deadline=0.5) | 1 <= deadline < inf
+iid+sizes(lognormal(inf))   | sigma is inf, but must be at least 0
+iid+speed(-1)               | sigma is -1, but must be at least 0 and at most 10
+iid+dropout(1)              | rate is 1, but must be at least 0 and below 1
+iid+delay(mean=1,deadline=0.5) | deadline is 0.5, but must be at least 1
 iid+dropout(0.1)+dropout(0.2) | +dropout is given twice
-labels(2)+sizes(lognormal_absolute(nan)) | a finite mu
+labels(2)+sizes(lognormal_absolute(nan)) | mu is nan, but must be finite
 iid+sizes(lognormal_absolute) | goes with labels(c) only
 iid+sizes(powerlaw)         | goes with labels(c) only; sizes are equal, or lognormal
 labels(2)+sizes(lognormal(1)) | goes with iid and dirichlet(a) only

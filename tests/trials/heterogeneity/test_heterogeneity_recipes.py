@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.partitions import POOLED, REAL, TRAIN, counted, of_counts, shared
 from trials import datasets
 from trials.common.errors import UserError
-from trials.heterogeneity.sizes import LogNormal
+from trials.heterogeneity.modifiers import LogNormal
 
 
 def power_law(y: np.ndarray, clients: int, c: int, seed: int) -> np.ndarray:
@@ -57,16 +57,6 @@ def test_power_law_mnist_has_1000_devices_of_about_69(labels):
         assert round(np.mean(sizes)) == 69
         assert min(sizes) >= 10
         assert 70 < np.std(sizes) < 250
-
-
-def test_power_law_needs_5_samples_a_holding():
-    """All ten digits on 1,000 clients: 5,000 of each, and there are only 4,999 sevens."""
-    enough = [5000] * 10
-    lacking = [5000] * 7 + [4999] + [5000] * 2
-    sizes = {len(ids) for ids in shared("labels(10)+sizes(powerlaw)", of_counts(enough), 1000)}
-    assert sizes == {50}
-    with pytest.raises(UserError, match="label 7 has 4999 training samples for 1000 of 1000"):
-        shared("labels(10)+sizes(powerlaw)", of_counts(lacking), 1000)
 
 
 def test_mcmahan_shards_of_mnist():
@@ -199,10 +189,6 @@ def test_the_two_groups_of_safl():
     assert (found[20:] == np.isin(np.arange(10), [2])).all()
 
 
-EMNIST62 = np.random.default_rng(62).integers(1900, 40_000, 62)
-"""Stocks as uneven as those of EMNIST by class, whose rarest class has some 1,900 images."""
-
-
 def absolute(stock: np.ndarray, clients: int, c: int, mu: float, seed: int) -> np.ndarray:
     """(n, C), told client after client: two of each label, then what is wanted while it lasts."""
     sizes = (np.exp(mu + np.random.default_rng(seed).standard_normal(clients)) + 5).astype(int)
@@ -241,27 +227,6 @@ def test_absolute_sizes_by_hand(stock, clients, c, mu, seed):
     np.testing.assert_array_equal(found, absolute(np.bincount(y), clients, c, mu, seed))
     ids = np.concatenate(parts)
     assert len(set(ids.tolist())) == len(ids)
-
-
-@pytest.mark.parametrize(
-    ("c", "law"), [(2, "powerlaw"), (5, "lognormal_absolute"), (3, "lognormal_absolute")]
-)
-def test_62_classes_on_200_devices(c, law):
-    """FOLB's FEMNIST (two of 62 classes, power law), and FedProx's sizes on all 62."""
-    y = of_counts(EMNIST62.tolist())
-    parts = shared(f"labels({c})+sizes({law})", y, 200)
-    found = counted(parts, y, 62)
-    for u, row in enumerate(found):
-        assert set(np.flatnonzero(row)) == {(u + j) % 62 for j in range(c)}
-    ids = np.concatenate(parts)
-    assert len(set(ids.tolist())) == len(ids)
-    assert (found.sum(0) <= EMNIST62).all()
-    if law == "powerlaw":
-        assert found[found > 0].min() >= 5
-        assert len(y) - 6 * 62 * c - 62 < len(ids) <= len(y)
-    else:
-        assert found[found > 0].min() >= 2
-        assert found.sum(1).mean() == pytest.approx(92, abs=20)
 
 
 def test_huge_absolute_sizes_are_cut_to_what_there_is():

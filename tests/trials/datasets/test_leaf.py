@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.support.fake_files import leaf_json, write
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
-from trials.datasets.cache import packed
-from trials.datasets.text import CHARACTERS, character_ids, frequent, words
+from trials.datasets.leaf import CHARACTERS, character_ids, frequent, words
+from trials.datasets.published import packed
 from trials.federated_data import partition
 from trials.settings import Settings
 
@@ -210,7 +210,7 @@ def test_where_nothing_can_be_written_json_is_read_every_time(all_leaf, monkeypa
     def refuse(**given):
         raise OSError("read-only")
 
-    monkeypatch.setattr("trials.datasets.cache.tempfile.NamedTemporaryFile", refuse)
+    monkeypatch.setattr("trials.datasets.published.tempfile.NamedTemporaryFile", refuse)
     first = load("femnist", all_leaf)
     assert equal(load("femnist", all_leaf), first)
     assert not list(all_leaf.rglob("*.npz"))
@@ -221,7 +221,7 @@ def test_a_full_disk_leaves_nothing_behind(all_leaf, monkeypatch):
         file.write(b"half")
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("trials.datasets.cache.np.savez", full)
+    monkeypatch.setattr("trials.datasets.published.np.savez", full)
     load("femnist", all_leaf)
     names = {path.name for path in (all_leaf / "femnist").iterdir()}
     assert names == {"train", "test"}
@@ -374,5 +374,5 @@ def test_sent140_refuses_other_rows(tmp_path, x, y, says):
 
 
 def test_a_vocabulary_needs_a_word():
-    with pytest.raises(UserError, match="vocabulary >= 3 must hold, got 2"):
+    with pytest.raises(UserError, match="vocabulary is 2, but must be at least 3"):
         datasets.parse("sent140(2)")

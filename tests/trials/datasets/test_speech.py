@@ -120,15 +120,15 @@ def test_features_are_kept_and_used_again(root, monkeypatch):
 
 
 def test_a_root_that_cannot_be_written_to_leaves_the_cache_to_the_user(root, tmp_path, monkeypatch):
-    from trials.datasets import cache, speech
+    from trials.datasets import published, speech
 
     def refuse(**given):
         if Path(given["dir"]) == root:
             raise PermissionError("read-only")
         return made(**given)
 
-    made = cache.tempfile.NamedTemporaryFile
-    monkeypatch.setattr(cache.tempfile, "NamedTemporaryFile", refuse)
+    made = published.tempfile.NamedTemporaryFile
+    monkeypatch.setattr(published.tempfile, "NamedTemporaryFile", refuse)
     first = load(root)
     assert not list(root.glob("*.npz"))
     assert len(list((tmp_path / "cache/suite-fl/data").glob("*.npz"))) == 1
@@ -198,5 +198,5 @@ def test_absent_clips_give_the_remedy(tmp_path):
 
 @pytest.mark.parametrize("words", [1, 31])
 def test_number_of_words(words):
-    with pytest.raises(UserError, match="2 <= words <= 30 must hold"):
+    with pytest.raises(UserError, match="must be at least 2 and at most 30"):
         datasets.parse(f"speech_commands({words})")

@@ -1,0 +1,452 @@
+"""Images that torchvision decodes: what is read and scaled, what papers cut from it, what is refused."""
+
+import gzip
+import hashlib
+import io
+import pickle
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+
+from tests.support.fake_files import cifar_batch, idx_bytes, image_set, mnist_files, write
+from tests.support.image_sets import load, offline
+from trials import datasets, heterogeneity
+from trials.common.errors import UserError
+from trials.common.randomness import generator
+from trials.datasets.images import (
+    CIFAR10,
+    CIFAR100,
+    EMNIST,
+    FEMNIST10,
+    MNIST,
+    FashionMNIST,
+    Pixels,
+)
+from trials.datasets.published import PublishedFile
+from trials.datasets.torchvision_import import torchvision as tv
+from trials.federated_data import partition
+from trials.settings import Settings
+
+
+def test_places_and_checksums_are_torchvisions():
+    for cls in (MNIST, FashionMNIST):
+        known = getattr(tv.datasets, cls.archive)
+        urls = {f"{mirror}{name}" for mirror in known.mirrors for name, _ in known.resources}
+        assert {file.url for file in cls.published} <= urls
+    for cls in (CIFAR10, CIFAR100):
+        known = getattr(tv.datasets, cls.archive)
+        assert cls.published == (PublishedFile(known.filename, known.tgz_md5, known.url),)
+    known = tv.datasets.EMNIST
+    assert EMNIST.published == (PublishedFile("EMNIST/raw/gzip.zip", known.md5, known.url),)
+
+
+# Scaling
+
+
+def test_standardising_by_hand():
+    train = np.array([0, 51, 102, 255], np.uint8).reshape(2, 1, 1, 2)
+    test = np.array([[255, 0]], np.uint8).reshape(1, 1, 1, 2)
+    made = Pixels(train, np.array([0, 1]), test, np.array([1])).standardised(2)
+    values = np.array([0, 0.2, 0.4, 1])
+    mean, deviation = 0.4, np.sqrt((0.16 + 0.04 + 0 + 0.36) / 4)
+    np.testing.assert_allclose(made.x[:2].ravel(), (values - mean) / deviation, atol=1e-6)
+    np.testing.assert_allclose(made.x[2].ravel(), (np.array([1, 0]) - mean) / deviation, atol=1e-6)
+    assert made.test.tolist() == [False, False, True]
+    assert made.x.dtype == np.float32
+    fixed = Pixels(train, np.array([0, 1]), test, np.array([1])).standardised(2, [0.5], [2.0])
+    np.testing.assert_allclose(fixed.x[:2].ravel(), (values - 0.5) / 2, atol=1e-7)
+
+
+def test_constant_channels_are_only_shifted():
+    train = np.full((3, 2, 2, 2), 51, np.uint8)
+    train[:, 1] = np.arange(4).reshape(2, 2)
+    made = Pixels(train, np.zeros(3, int), train[:1], np.zeros(1, int)).standardised(1)
+    assert np.isfinite(made.x).all()
+    assert (made.x[:, 0] == made.x[0, 0, 0, 0]).all()
+    np.testing.assert_allclose(made.x[:3].mean((0, 2, 3)), 0, atol=1e-6)
+    assert made.x[:3, 1].std() == pytest.approx(1, abs=1e-5)
+
+
+# MNIST
+
+
+@pytest.fixture
+def mnist(tmp_path, monkeypatch):
+    arrays = image_set(1, 6000, 5400)
+    monkeypatch.setattr(MNIST, "published", mnist_files(tmp_path, MNIST, arrays))
+    offline(monkeypatch)
+    return tmp_path, arrays
+
+
+def test_mnist_gzipped_and_unpacked_give_the_same_and_nothing_is_written(mnist):
+    root, (x, y, test_x, test_y) = mnist
+    before = sorted(root.rglob("*"))
+    packed = load("mnist", root)
+    assert sorted(root.rglob("*")) == before
+    expected = (np.concatenate([x, test_x]) / 255 - 0.1307) / 0.3081
+    np.testing.assert_allclose(packed.x[:, 0], expected, atol=1e-6)
+    np.testing.assert_array_equal(packed.y, np.concatenate([y, test_y]))
+    np.testing.assert_array_equal(packed.test, np.arange(11400) >= 6000)
+    for path in (root / "MNIST/raw").iterdir():
+        path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+        path.unlink()
+    plain = load("mnist", root)
+    np.testing.assert_array_equal(plain.x, packed.x)
+    np.testing.assert_array_equal(plain.y, packed.y)
+    assert all(report.sound for report in datasets.prepare("mnist", str(root)))
+
+
+def test_unit_leaves_pixels_between_0_and_1(mnist):
+    root, (x, _, test_x, _) = mnist
+    made = load("mnist(unit)", root)
+    np.testing.assert_array_equal(
+        made.x[:, 0], np.concatenate([x, test_x]).astype(np.float32) / 255
+    )
+    plain, devices = (load(f"mnist_powerlaw({f})", root, clients=6) for f in ("2", "2, unit"))
+    np.testing.assert_array_equal(devices.y, plain.y)
+    assert (devices.x.min(), devices.x.max()) == (0, 1)
+    assert datasets.canonical("mnist_powerlaw(2, unit)") == "mnist_powerlaw(unit)"
+
+
+def test_a_file_with_another_content_is_named_and_left_alone(mnist):
+    root, (*_, test_y) = mnist
+    path = root / "MNIST/raw/t10k-labels-idx1-ubyte.gz"
+    other = gzip.compress(idx_bytes(test_y[::-1]))
+    path.write_bytes(other)
+    expected = hashlib.md5(idx_bytes(test_y)).hexdigest()
+    found = hashlib.md5(idx_bytes(test_y[::-1])).hexdigest()
+    for name in ("mnist", "mnist01"):
+        with pytest.raises(UserError) as raised:
+            load(name, root)
+        for part in (str(path), f"expected md5 {expected}", f"found md5 {found}", "Nothing was"):
+            assert part in str(raised.value)
+    assert path.read_bytes() == other
+    wrong = [r for r in datasets.prepare("mnist", str(root)) if not r.sound]
+    assert [(r.name, r.path, r.expected, r.found) for r in wrong] == [
+        (path.name, path, f"md5 {expected}", f"md5 {found}")
+    ]
+    assert f"curl -L --create-dirs -o {path} https://" in wrong[0].remedy
+    path.write_bytes(other[:-20])
+    with pytest.raises(UserError, match="found a damaged file"):
+        load("mnist", root)
+
+
+def test_absent_files_are_downloaded_and_then_checked(tmp_path, monkeypatch):
+    """Only those: what is there is left alone."""
+    published = mnist_files(tmp_path / "elsewhere", MNIST, image_set(2, 20, 20))
+    monkeypatch.setattr(MNIST, "published", published)
+    asked = []
+
+    def deliver(cut):
+        def download(url, folder, name):
+            asked.append(url)
+            data = (tmp_path / "elsewhere/MNIST/raw" / name.removesuffix(".part")).read_bytes()
+            write(Path(folder) / name, data[: len(data) - cut])
+
+        return download
+
+    monkeypatch.setattr(tv.datasets.utils, "download_url", deliver(9))
+    with pytest.raises(UserError, match="has the wrong content"):
+        load("mnist", tmp_path / "bad")
+    asked.clear()
+    shutil.copytree(tmp_path / "elsewhere", tmp_path / "good")
+    (tmp_path / "good/MNIST/raw/t10k-images-idx3-ubyte.gz").unlink()
+    monkeypatch.setattr(tv.datasets.utils, "download_url", deliver(0))
+    assert len(load("mnist", tmp_path / "good").y) == 40
+    assert asked == [f"{published[2].url}"]
+
+
+def test_a_further_data_set_of_torchvision_is_a_few_lines(tmp_path, monkeypatch):
+    @dataclass(frozen=True)
+    class KMNIST(MNIST):
+        family = "kmnist"
+        summary = "KMNIST 28x28 through torchvision, 10 classes"
+        archive = "KMNIST"
+        mean, deviation = 0.1918, 0.3483
+        published = tuple(
+            PublishedFile(f"KMNIST/raw/{Path(file.path).name}", file.md5)
+            for file in MNIST.published
+        )
+
+    arrays = image_set(5, 30, 10)
+    monkeypatch.setattr(KMNIST, "published", mnist_files(tmp_path, KMNIST, arrays))
+    made = KMNIST().load(0, None, str(tmp_path))
+    expected = (np.concatenate([arrays[0], arrays[2]]) / 255 - 0.1918) / 0.3483
+    np.testing.assert_allclose(made.x[:, 0], expected, atol=1e-5)
+
+
+def test_binary_subsets(mnist, monkeypatch):
+    root, (x, y, test_x, test_y) = mnist
+    fashion = mnist_files(root, FashionMNIST, image_set(3, 6000, 5400))
+    monkeypatch.setattr(FashionMNIST, "published", fashion)
+    made = load("mnist01", root)
+    assert (made.classes, made.x.shape, int(made.test.sum())) == (2, (2000, 1, 28, 28), 1000)
+    assert set(made.y.tolist()) == {0, 1}
+    pixels = np.rint((made.x[:, 0] * np.float32(0.3081) + np.float32(0.1307)) * 255).astype(int)
+    for chosen, labels, images, from_y in (
+        (~made.test, made.y[~made.test], x, y),
+        (made.test, made.y[made.test], test_x, test_y),
+    ):
+        place = {image.tobytes(): i for i, image in enumerate(images.astype(int))}
+        ids = [place[image.tobytes()] for image in pixels[chosen]]
+        assert len(set(ids)) == 1000
+        np.testing.assert_array_equal(from_y[ids], labels)
+    np.testing.assert_array_equal(load("mnist01", root).x, made.x)
+    assert (load("mnist01", root, seed=1).x != made.x).any()
+    other = load("fashion_mnist01", root)
+    low = np.float32(-0.2860) / np.float32(0.3530)
+    assert other.x.min() == pytest.approx(low, abs=1e-6)
+
+
+# FedProx's MNIST
+
+
+@pytest.mark.parametrize("labels", [2, 1, 5])
+def test_mnist_power_law_pools_the_images_and_splits_on_the_devices(mnist, labels):
+    root, arrays = mnist
+    name = "mnist_powerlaw" if labels == 2 else f"mnist_powerlaw({labels})"
+    made = load(name, root, seed=3, clients=6)
+    assert (made.shape, made.classes, made.x.dtype) == ((1, 28, 28), 10, np.float32)
+    images = np.concatenate([arrays[0], arrays[2]]).astype(np.float64)
+    digits = np.concatenate([arrays[1], arrays[3]])
+    place = {image.astype(np.uint8).tobytes(): i for i, image in enumerate(images)}
+    pixels = made.x[:, 0] * (images.std(0) + 0.001) + images.mean(0)
+    np.testing.assert_allclose(pixels, np.rint(pixels), atol=1e-3)
+    ids = np.array([place[image.tobytes()] for image in np.rint(pixels).astype(np.uint8)])
+    assert len(set(ids.tolist())) == len(ids)
+    np.testing.assert_array_equal(digits[ids], made.y)
+    assert (ids < len(arrays[0])).any()
+    assert (ids >= len(arrays[0])).any()
+    for u in range(6):
+        mine = made.client == u
+        counts = np.bincount(made.y[mine], minlength=10)
+        assert set(np.flatnonzero(counts)) == {(u + j) % 10 for j in range(labels)}
+        assert counts[counts > 0].min() >= 5
+        assert made.test[mine].sum() == mine.sum() // 10
+    again, other = (load(name, root, seed=seed, clients=6) for seed in (3, 4))
+    np.testing.assert_array_equal(again.x, made.x)
+    assert len(other.y) != len(made.y) or (other.x != made.x).any()
+
+
+def test_validation_comes_out_of_the_nine_tenths(mnist):
+    made = load("mnist_powerlaw", mnist[0], clients=6)
+    data = partition(made, heterogeneity.parse("natural"), Settings())
+    whole = np.bincount(made.client)
+    test = whole // 10
+    val = ((whole - test) * 0.1).astype(int)
+    assert np.bincount(made.client[data.test], minlength=6).tolist() == test.tolist()
+    assert np.bincount(made.client[data.val], minlength=6).tolist() == val.tolist()
+    assert data.sizes.tolist() == (whole - test - val).tolist()
+
+
+def test_mnist_power_law_says_when_there_are_too_many_devices(mnist):
+    with pytest.raises(UserError, match=r"mnist_powerlaw: .*label \d has .* each needs 5"):
+        load("mnist_powerlaw", mnist[0], clients=1500)
+
+
+# CIFAR
+
+
+def cifar(root: Path, monkeypatch, cls: type, key: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Small batches below `root`/plain and as an archive below `root`/tar, which torchvision takes for its own."""
+    known = getattr(tv.datasets, cls.archive)
+    images, labels, parts = [], [], {"train_list": [], "test_list": []}
+
+    def put(archive, name, data):
+        entry = tarfile.TarInfo(f"{known.base_folder}/{name}")
+        entry.size = len(data)
+        archive.addfile(entry, io.BytesIO(data))
+        return write(root / "plain" / entry.name, data)
+
+    with tarfile.open(root / "made.tar.gz", "w:gz") as archive:
+        for part, listed in parts.items():
+            for i, (name, _) in enumerate(getattr(known, part)):
+                data, x, y = cifar_batch(i + 9 * (part == "test_list"), n, key, cls.classes)
+                images.append(x)
+                labels.append(y)
+                listed.append((name, put(archive, name, data)))
+            monkeypatch.setattr(known, part, listed)
+        meta = pickle.dumps({known.meta["key"]: []})
+        md5 = put(archive, known.meta["filename"], meta)
+    monkeypatch.setattr(known, "meta", {**known.meta, "md5": md5})
+    tar = cls.published[0].path
+    md5 = write(root / "tar" / tar, (root / "made.tar.gz").read_bytes())
+    monkeypatch.setattr(cls, "published", (PublishedFile(tar, md5, "http://x/y"),))
+    offline(monkeypatch)
+    return np.concatenate(images), np.concatenate(labels)
+
+
+def test_cifar10_batches_and_archive(tmp_path, monkeypatch):
+    images, labels = cifar(tmp_path, monkeypatch, CIFAR10, "labels", 40)
+    made = load("cifar10", tmp_path / "plain")
+    x = images.reshape(-1, 3, 32, 32) / 255
+    mean, deviation = (f(x[:200], axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.std))
+    np.testing.assert_allclose(made.x, (x - mean) / deviation, atol=1e-5)
+    np.testing.assert_array_equal(made.y, labels)
+    np.testing.assert_array_equal(made.test, np.arange(240) >= 200)
+    np.testing.assert_array_equal(load("cifar10", tmp_path / "tar").x, made.x)
+
+
+def test_cifar10_that_is_not_official_is_refused_and_not_unpickled(tmp_path, monkeypatch):
+    with pytest.MonkeyPatch.context() as patch:
+        cifar(tmp_path, patch, CIFAR10, "labels", 4)
+    monkeypatch.setattr(CIFAR10, "decode", None)
+    with pytest.raises(UserError) as raised:
+        load("cifar10", tmp_path / "plain")
+    path = tmp_path / "plain/cifar-10-batches-py/data_batch_1"
+    found = hashlib.md5(path.read_bytes()).hexdigest()
+    for part in (str(path), "c99cafc152244af753f735de768cd75f", found, "docs/data.md"):
+        assert part in str(raised.value)
+
+
+def test_cifar100_has_fine_labels(tmp_path, monkeypatch):
+    _, labels = cifar(tmp_path, monkeypatch, CIFAR100, "fine_labels", 30)
+    made = load("cifar100", tmp_path / "plain")
+    np.testing.assert_array_equal(made.y, labels)
+    assert (made.classes, made.shape, int(made.test.sum())) == (100, (3, 32, 32), 30)
+
+
+# EMNIST
+
+
+def emnist(root: Path, monkeypatch, split: str, n: int, labels: np.ndarray) -> list[np.ndarray]:
+    """NIST's archive with one split of `n` and 52 images, gzipped, below `root`."""
+    arrays = image_set(4, n, 52, labels)
+    path = root / "EMNIST/raw/gzip.zip"
+    path.parent.mkdir(parents=True)
+    names = [
+        f"{part}-{kind}" for part in ("train", "test") for kind in ("images-idx3", "labels-idx1")
+    ]
+    with ZipFile(path, "w") as archive:
+        archive.writestr("gzip/emnist-digits-train-images-idx3-ubyte.gz", b"another split")
+        for name, array in zip(names, arrays, strict=True):
+            content = gzip.compress(idx_bytes(array), mtime=0)
+            archive.writestr(f"gzip/emnist-{split}-{name}-ubyte.gz", content)
+    md5 = hashlib.md5(path.read_bytes()).hexdigest()
+    monkeypatch.setattr(
+        EMNIST, "published", (PublishedFile("EMNIST/raw/gzip.zip", md5, "http://x"),)
+    )
+    return arrays
+
+
+def test_emnist_letters_are_upright_and_count_from_zero(tmp_path, monkeypatch):
+    x, y, test_x, test_y = emnist(tmp_path, monkeypatch, "letters", 156, np.arange(1, 27))
+    made = load("emnist_letters", tmp_path)
+    upright = np.concatenate([x, test_x]).transpose(0, 2, 1) / 255
+    mean, deviation = (x / 255).mean(), (x / 255).std()
+    np.testing.assert_allclose(made.x[:, 0], (upright - mean) / deviation, atol=1e-5)
+    np.testing.assert_array_equal(made.y, np.concatenate([y, test_y]) - 1)
+    assert (made.classes, int(made.test.sum())) == (26, 52)
+    ten = load("emnist_letters(10)", tmp_path)
+    assert (ten.classes, len(ten.y), int(ten.test.sum())) == (10, 80, 20)
+    assert set(ten.y.tolist()) == set(range(10))
+    assert ten.x[~ten.test].mean() == pytest.approx(0, abs=1e-5)
+    archive = tmp_path / "EMNIST/raw/gzip.zip"
+    archive.write_bytes(archive.read_bytes() + b"\0")
+    with pytest.raises(UserError, match=r"gzip.zip has the wrong content: expected md5"):
+        load("emnist_letters", tmp_path)
+
+
+def test_emnist_byclass(tmp_path, monkeypatch):
+    _, y, _, test_y = emnist(tmp_path, monkeypatch, "byclass", 310, np.arange(62))
+    made = load("emnist_byclass", tmp_path)
+    assert (made.classes, made.client) == (62, None)
+    np.testing.assert_array_equal(made.y, np.concatenate([y, test_y]))
+
+
+@pytest.mark.parametrize("labels", [5, 3])
+def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
+    x, y, test_x, test_y = emnist(tmp_path, monkeypatch, "byclass", 62 * 80, np.arange(62))
+    name = "femnist10" if labels == 5 else f"femnist10({labels})"
+    made = load(name, tmp_path, seed=3, clients=12)
+    assert (made.classes, made.x.min() >= 0, made.x.max() <= 1) == (10, True, True)
+    images = np.concatenate([x, test_x]).transpose(0, 2, 1)
+    letter = np.concatenate([y, test_y]) - 36
+    place = {image.astype(np.uint8).tobytes(): i for i, image in enumerate(images)}
+    pixels = np.rint(made.x[:, 0] * 255).astype(np.uint8)
+    ids = [place[image.tobytes()] for image in pixels]
+    assert len(set(ids)) == len(ids)
+    np.testing.assert_array_equal(letter[ids], made.y)
+    drawn = np.exp(4 + generator("femnist10", 3).standard_normal(12))
+    share = np.maximum((drawn + 5).astype(int) // labels, 2)
+    for u in range(12):
+        mine = made.client == u
+        counts = np.bincount(made.y[mine], minlength=10)
+        assert set(np.flatnonzero(counts)) == {(u + j) % 10 for j in range(labels)}
+        assert counts[counts > 0].min() >= 2
+        assert counts.max() <= share[u]
+        assert made.test[mine].sum() == mine.sum() // 10
+    stock = np.bincount(letter[(letter >= 0) & (letter < 10)])
+    for label in range(10):
+        holders = [u for u in range(12) if (label - u) % 10 < labels]
+        assert (made.y == label).sum() == min(stock[label], sum(share[u] for u in holders))
+    with pytest.raises(UserError, match=r"femnist10: .* label \d has .* and each needs 2"):
+        load("femnist10", tmp_path, clients=400)
+
+
+def test_femnist10_has_200_devices_of_about_92():
+    letter = np.repeat(np.arange(10), 4000)
+    parts = [FEMNIST10().assign(letter, 200, np.random.default_rng(seed)) for seed in range(20)]
+    sizes = np.array([len(part) for drawn in parts for part in drawn])
+    assert sizes.mean() == pytest.approx(92, abs=3)
+    assert sizes.min() >= 10
+
+
+# Names and remedies
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("emnist_letters", "EMNIST/raw/gzip.zip"),
+        ("femnist10", "EMNIST/raw/gzip.zip"),
+        ("cifar10", "cifar-10-python.tar.gz"),
+        ("cifar100", "cifar-100-python.tar.gz"),
+        ("mnist01", "MNIST/raw/train-images-idx3-ubyte.gz"),
+        ("fashion_mnist01", "FashionMNIST/raw/t10k-labels-idx1-ubyte.gz"),
+        ("mnist_writers", "QMNIST/raw/qmnist-train-labels-idx2-int.gz"),
+    ],
+)
+def test_absent_sets_give_their_remedy(tmp_path, monkeypatch, name, file):
+    offline(monkeypatch)
+    with pytest.raises(UserError, match="no network") as raised:
+        load(name, tmp_path)
+    assert f"-o {tmp_path / file} http" in str(raised.value)
+    assert "--data-root or SUITE_DATA" in str(raised.value)
+    reports = datasets.prepare(name, str(tmp_path))
+    assert any(file.startswith(str(r.path.relative_to(tmp_path))) for r in reports)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("emnist_letters(1)", "letters is 1, but must be at least 2 and at most 26"),
+        ("emnist_letters(27)", "letters is 27, but must be at least 2"),
+        ("femnist10(0)", "labels is 0, but must be at least 1"),
+        ("femnist10(11)", "and at most 10"),
+        ("mnist_powerlaw(11)", "and at most 10"),
+        ("emnist_letter", "Did you mean 'emnist_letters'"),
+        ("cifar11", "Did you mean 'cifar1"),
+    ],
+)
+def test_bad_names(name, says):
+    with pytest.raises(UserError, match=says):
+        datasets.parse(name)
+
+
+def test_canonical_spelling():
+    for text, name in (
+        ("emnist_letters(26)", "emnist_letters"),
+        ("emnist_letters( 10 )", "emnist_letters(10)"),
+        ("emnist_letters(letters=10)", "emnist_letters(10)"),
+        ("femnist10(5)", "femnist10"),
+        ("speech_commands(10)", "speech_commands(10)"),
+    ):
+        assert datasets.canonical(text) == name
+        assert datasets.canonical(name) == name

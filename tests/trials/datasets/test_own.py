@@ -1,0 +1,375 @@
+"""A person's own data: arrays in a file, Python functions, torch Datasets; and names of data that are none."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+import suite
+from tests.support import own_samples
+from tests.support.simulations import ROOT, holdings, well_split
+from trials import datasets, heterogeneity
+from trials.common import plugins
+from trials.common.errors import UserError
+from trials.datasets.base import Dataset
+from trials.datasets.own import dataset_of
+from trials.datasets.tables import Options
+from trials.federated_data import partition
+from trials.run.scenario import Scenario
+from trials.run.spec import canonical
+from trials.run.trial import run
+from trials.settings import Settings
+
+
+def load(text: str, seed: int = 0) -> Dataset:
+    return datasets.parse(text).load(seed, None, None)
+
+
+def arrays(**given: object) -> dict[str, object]:
+    rng = np.random.default_rng(0)
+    usual = {
+        "x_train": rng.normal(size=(30, 2, 3)),
+        "y_train": np.arange(30) % 3,
+        "x_test": rng.normal(size=(6, 2, 3)),
+        "y_test": np.arange(6) % 3,
+        "client_train": np.repeat([40, 10, 20], 10),
+    }
+    return {name: value for name, value in {**usual, **given}.items() if value is not None}
+
+
+# Arrays in a file
+
+
+def saved(folder: Path, **given: object) -> str:
+    np.savez(folder / "mine.npz", **arrays(**given))
+    return f"npz:{folder}/mine.npz"
+
+
+def test_npz(tmp_path: Path) -> None:
+    given = arrays()
+    dataset = load(saved(tmp_path))
+    assert (dataset.shape, dataset.classes, dataset.x.dtype) == ((2, 3), 3, np.float32)
+    np.testing.assert_allclose(dataset.x[~dataset.test], given["x_train"], rtol=1e-6)
+    np.testing.assert_array_equal(dataset.y[dataset.test], given["y_test"])
+    data = partition(dataset, heterogeneity.parse("natural"), Settings(val_fraction=0))
+    well_split(data)
+    assert [sorted(ids) for ids in holdings(data)] == [
+        list(range(10, 20)),
+        list(range(20, 30)),
+        list(range(10)),
+    ]
+    columns = {name: given[name][:, None] for name in ("y_train", "y_test")}
+    np.testing.assert_array_equal(load(saved(tmp_path, **columns)).y, dataset.y)
+
+
+def test_npz_without_owners(tmp_path: Path) -> None:
+    dataset = load(saved(tmp_path, client_train=None))
+    assert partition(dataset, heterogeneity.parse("iid"), Settings(clients=4)).clients == 4
+    with pytest.raises(UserError, match="does not say which client"):
+        partition(dataset, heterogeneity.parse("natural"), Settings())
+
+
+def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    real = {"x_train": x[:50], "x_test": x[50:], "client_train": None}
+    name = saved(tmp_path, **real, y_train=x[:50, 0] * 2, y_test=x[50:, 0] * 2)
+    with pytest.raises(UserError, match=r"whole numbers.* For a regression add \?task=regression"):
+        load(name)
+    spec = canonical(
+        "fedavg",
+        {"lr": 0.2},
+        Scenario(f"{name}?task=regression", "linear", "iid"),
+        Settings(rounds=15, clients=2),
+        0,
+    )
+    assert spec.task.metric == "mse"
+    simulation, data = run(spec)
+    assert (data.dataset.y.dtype, data.dataset.classes) == (np.float32, 1)
+    assert simulation.history[-1]["test_mse"] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"x_test": None}, "lacks x_test; it has x_train"),
+        ({"x_trane": [1]}, "unknown array 'x_trane'. Did you mean 'x_train'"),
+        ({"y_train": np.arange(29)}, "x_train has 30 rows, but y_train has 29"),
+        ({"x_test": np.zeros((6, 2))}, r"x_train has shape \(2, 3\), one of x_test \(2,\)"),
+        ({"y_train": np.arange(30) % 3 + 18, "y_test": np.full(6, 18)}, "smallest label is 18"),
+        ({"y_train": np.zeros(30, int), "y_test": np.zeros(6, int)}, "all labels are 0"),
+        ({"y_train": np.full(30, 90)}, "the largest label is 90, .* there are 36 samples"),
+        ({"y_train": np.arange(30) % 2 * 20}, "only 4 labels occur"),
+        ({"y_train": np.arange(30) % 29}, "36 samples have 29 different labels: .*task=regression"),
+        ({"y_train": np.arange(30) - 3}, "must be whole numbers"),
+        ({"y_train": np.array(["a"] * 30)}, r"number the labels, as numpy\.unique"),
+        ({"x_train": np.full((30, 2, 3), np.nan)}, r"must be finite, but holds nan at \[0, 0, 0\]"),
+        ({"x_train": np.full((30, 2, 3), 1e39)}, "beyond float32"),
+        ({"x_train": np.zeros((30, 0))}, "at least one value per sample"),
+        ({"client_train": np.arange(30) / 7}, "client_train must be whole numbers"),
+    ],
+)
+def test_arrays_that_do_not_fit(given: dict[str, object], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        dataset_of("data", arrays(**given), Options(), 0)
+
+
+# Functions
+
+SETS = """
+import numpy as np
+import pandas as pd
+from dataclasses import dataclass
+from trials.scoring.metrics import REGRESSION
+from trials.datasets.base import Dataset, DatasetFamily
+
+def arrays():
+    x = np.arange(24.0).reshape(12, 2)
+    return {"x_train": x[:8], "y_train": [0, 1] * 4, "x_test": x[8:], "y_test": np.ones((4, 1))}
+
+def whole(**changed):
+    given = {"x": np.ones((4, 2), np.float32), "y": np.array([0, 1, 0, 1]), "classes": 2,
+             "test": np.array([0, 0, 0, 1], bool), "client": np.array([0, 0, 1, 1])}
+    return Dataset(**{**given, **changed})
+
+def double(): return whole(x=np.ones((4, 2)))
+def gap(): return whole(x=np.full((4, 2), np.nan, np.float32))
+def high(): return whole(y=np.array([0, 1, 2, 1]))
+def floats(): return whole(y=np.array([0, 1, 0, 1.0]))
+def untested(): return whole(test=np.zeros(4, bool))
+def owners(): return whole(client=np.zeros(3, int))
+def real(): return whole(y=np.ones(4, np.float32), classes=1, task=REGRESSION)
+def fails(): raise KeyError("gone")
+def number(): return 3
+def table(): return pd.DataFrame({"a": [0.5, 1.5, 1.0, 0.1] * 5, "y": ["p", "q"] * 10})
+
+@dataclass(frozen=True)
+class Class(DatasetFamily):
+    n: int = 4
+    def load(self, seed, clients, root): return whole(classes=self.n)
+pets = 3
+"""
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    path = tmp_path / "my_sets.py"
+    path.write_text(SETS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield path
+    sys.modules.pop("my_sets", None)
+
+
+@pytest.mark.parametrize("by", ["module", "file"])
+def test_functions(sets: Path, by: str) -> None:
+    place = "my_sets" if by == "module" else str(sets)
+    made = load(f"{place}:arrays")
+    assert made.x.tolist() == np.arange(24.0).reshape(12, 2).tolist()
+    assert (made.x.dtype, made.y.dtype) == (np.float32, np.int64)
+    assert made.y.tolist() == [0, 1] * 4 + [1] * 4
+    assert made.test.tolist() == [False] * 8 + [True] * 4
+    assert load(f"{place}:whole").client.tolist() == [0, 0, 1, 1]
+    assert load(f"{place}:Class(7)").classes == 7
+    regression = datasets.parse(f"{place}:real?task=regression")
+    assert regression.load(0, None, None).task == regression.task
+    (report,) = datasets.prepare(f"{place}:arrays", None)
+    assert (report.name, report.sound) == (f"{place}:arrays", True)
+
+
+def test_a_function_that_returns_a_table_has_columns_in_its_name(sets: Path) -> None:
+    name = f"{sets}:table?target=y&test=0.5"
+    assert plugins.named(name)
+    assert datasets.canonical(name) == name
+    assert list(plugins.hashes(name)) == [name]
+    made = load(name)
+    assert (made.classes, made.shape, int(made.test.sum())) == (2, (1,), 10)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("double", "x must be finite float32"),
+        ("gap", "x must be finite float32"),
+        ("high", "0 <= y < classes"),
+        ("floats", "y must be int64"),
+        ("untested", "test must be bool .* neither all nor none"),
+        ("owners", "client must be None or whole numbers"),
+        ("real", r"is a regression: add \?task=regression"),
+        ("whole?task=regression", "is no regression"),
+        ("arrays?target=y", "target: only a table has columns, and it is dict"),
+        ("table", "a table needs the column to predict"),
+        ("number", "must be a trials.datasets.Dataset, .* not int"),
+        ("fails", "raised KeyError: 'gone'"),
+        ("arrays(3)", "a function takes no arguments"),
+        ("array", "unknown function .*'array'. Did you mean 'arrays'"),
+        ("pets", "unknown function .*'pets'"),
+    ],
+)
+def test_functions_that_do_not_fit(sets: Path, function: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        load(f"my_sets:{function}")
+
+
+# Torch Datasets
+
+SAMPLES = ROOT / "tests" / "support" / "own_samples.py"
+
+
+def test_a_pair_of_torch_datasets() -> None:
+    made = load(f"{SAMPLES}:digits")
+    assert (made.x.shape, made.x.dtype, made.y.dtype) == ((240, 1, 8, 8), np.float32, np.int64)
+    assert made.test.tolist() == [False] * 180 + [True] * 60
+    assert (made.y[:4].tolist(), made.classes) == ([0, 1, 2, 3], 10)
+    assert made.x[0, 0, 0].tolist() == [v / 16 for v in (0, 0, 5, 13, 9, 1, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        torch.Tensor.bfloat16,
+        torch.Tensor.half,
+        lambda x: x.to(torch.float8_e5m2),
+        lambda x: x.requires_grad_(),
+        lambda x: torch.nn.Linear(4, 4)(x),
+    ],
+    ids=["bfloat16", "half", "float8", "parameter", "features of a layer"],
+)
+def test_samples_and_arrays_may_be_tensors_of_any_kind(change) -> None:
+    x, y = torch.randn(20, 4), torch.arange(20) % 2
+    changed = change(x.clone())
+    pair = TensorDataset(changed[:15], y[:15]), TensorDataset(changed[15:], y[15:])
+    by_name = {"x_train": changed[:15], "y_train": y[:15], "x_test": changed[15:], "y_test": y[15:]}
+    for content in (pair, by_name):
+        made = dataset_of("data", content, Options(), 0)
+        np.testing.assert_array_equal(made.x, changed.detach().float().numpy())
+
+
+def test_targets_of_a_pair_may_be_real() -> None:
+    part = TensorDataset(torch.randn(20, 3), torch.randn(20))
+    made = dataset_of("data", (part, part), Options(task="regression"), 0)
+    assert (made.classes, made.y.dtype, made.task.metric) == (1, np.float32, "mse")
+    with pytest.raises(UserError, match="For a regression"):
+        dataset_of("data", (part, part), Options(), 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("of_no_pairs", r"sample 0 of train must be a pair \(x, y\), but is float"),
+        ("of_two_shapes", r"sample 1 of train has \(3,\) and sample 0 \(2,\)"),
+        ("of_pictures", "it is Image: use a transform that makes tensors"),
+        ("of_empty", "the test part has no samples"),
+        ("of_words", "one number as its y, but it is 'cat'"),
+    ],
+)
+def test_pairs_that_do_not_fit(function: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        load(f"{SAMPLES}:{function}")
+
+
+# What a program gives
+
+
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    return pd.DataFrame(x, columns=list("abc")).assign(
+        y=np.where(x[:, 0] > 0, "up", "down"), who=np.arange(200) % 4
+    )
+
+
+class Huggingface:
+    """As much of a `datasets.Dataset` as is asked for."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
+
+    def to_pandas(self) -> pd.DataFrame:
+        return self.table
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "hugging face"])
+def test_a_program_gives_its_tables(kind: str) -> None:
+    import pyarrow
+
+    made = {
+        "pandas": lambda t: t,
+        "pyarrow": pyarrow.Table.from_pandas,
+        "hugging face": Huggingface,
+    }
+    table = made[kind]
+    done = suite.run(
+        data=table(frame()), target="y", client="who", heterogeneity="natural", rounds=10, lr=0.5
+    )
+    assert done.simulation.fed.n == 4
+    assert done.history[-1]["test_accuracy"] > 0.9
+    two = suite.run(data=(table(frame()[:150]), table(frame()[150:])), target="y", rounds=1)
+    assert len(two.data.test) == 50
+    assert two.spec.dataset != done.spec.dataset
+
+
+def test_a_program_gives_two_torch_datasets() -> None:
+    done = suite.run(data=own_samples.digits(), rounds=1, clients=4)
+    assert done.data.dataset.x.shape == (240, 1, 8, 8)
+    again = suite.run(data=own_samples.digits(), rounds=1, clients=4)
+    assert again.spec == done.spec
+    assert again.history[-1]["test_loss"] == done.history[-1]["test_loss"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"data": 3}, "data must be a trials.datasets.Dataset, .* not int"),
+        ({"data": (1, 2)}, "not a tuple of int, int"),
+        ({"data": frame()}, "a table needs the column to predict"),
+        ({"data": frame(), "target": "z"}, "unknown column 'z'"),
+        ({"data": frame(), "target": "a"}, "which is no label"),
+        ({"data": (frame(), frame()[["a", "y"]]), "target": "y"}, "only one of .* column 'b'"),
+        ({"data": own_samples.digits(), "target": "y"}, "only a table has columns"),
+        ({"data": frame(), "dataset": "digits", "target": "y"}, "give one of them"),
+        ({"target": "y"}, "of a table that is given as data="),
+    ],
+)
+def test_what_a_program_gives_wrong(given: dict[str, object], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        suite.run(rounds=1, **given)
+
+
+def test_another_process_does_not_know_what_was_given() -> None:
+    with pytest.raises(UserError, match="known to its process alone"):
+        load("given:abc")
+
+
+# Names
+
+
+def test_names_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text, name in (
+        ("npz:a/../b.npz", f"npz:{tmp_path}/b.npz"),
+        ("npz:b.npz?task=regression", f"npz:{tmp_path}/b.npz?task=regression"),
+        ("sets.py:pets", f"{tmp_path}/sets.py:pets"),
+        ("sets.py:Pets( 3 )?task=regression", f"{tmp_path}/sets.py:Pets(3)?task=regression"),
+        ("my.sets:pets", "my.sets:pets"),
+    ):
+        assert datasets.canonical(text) == name
+        assert datasets.canonical(name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        *[(text, "unknown dataset") for text in ("npz", "zip:pets/data.zip", "pets:", ":pets")],
+        *[(text, "unknown dataset") for text in ("a b:c", "sets.py:")],
+        ("npz(3):own.npz", "the form is npz:PATH"),
+        ("my.tsv", r"Did you mean 'csv:my\.tsv\?target=COLUMN&sep=tab'"),
+        (".", r"Of images in folders, a function that returns them is FILE\.py:function"),
+    ],
+)
+def test_names_that_are_none(text: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        datasets.parse(text)

@@ -1,0 +1,501 @@
+"""Natural federations: samples that people, speakers, hospitals and groups own, in files that others published."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import re
+import struct
+import wave
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from trials.common import randomness
+from trials.common.lazy import Lazy
+from trials.common.names import bounded
+from trials.common.tensors import torch
+from trials.datasets.base import Dataset, DatasetFamily, scaled
+from trials.datasets.images import MNIST
+from trials.datasets.leaf import CHARACTERS, character_ids, frequent, words
+from trials.datasets.published import (
+    BROKEN,
+    Array,
+    Arrays,
+    FileReport,
+    PublishedFile,
+    cached,
+    report,
+)
+from trials.datasets.speech import RATE, mfccs
+from trials.datasets.tables import indicators
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Lazy("pandas")
+
+
+class Born(NamedTuple):
+    """Samples as they are published: x (N, ...), labels and owners (N,), and which are test, where that is published."""
+
+    x: Array
+    y: Array
+    client: Array
+    test: Array | None = None
+
+
+class NaturalData(DatasetFamily):
+    """Samples with owners, in published files."""
+
+    classes: ClassVar[int]
+    share: ClassVar[int] = 0
+    """One in so many samples of each owner is test, drawn by `data_seed`, where no split is published."""
+    features: ClassVar[bool] = False
+    """Whether x are features (N, p), to be standardised by the training samples."""
+    counts: ClassVar[str] = ""
+    """What is counted in files whose checksums are not published."""
+
+    @abstractmethod
+    def born(self, folder: Path) -> Born:
+        """Return the samples of files that were checked, below the data root."""
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        x, y, client, test = self.born(self.fetch(root))
+        if test is None:
+            test = share_of_each(client, self.share, seed)
+        return Dataset(scaled(x, test) if self.features else x, y, test, self.classes, client)
+
+    def counted(self, root: Path) -> str:
+        """Count what is in files whose checksums are not published."""
+        raise NotImplementedError
+
+    def files(self, root: Path) -> list[FileReport]:
+        if not self.counts:
+            return super().files(root)
+        place, found = (root / self.published[0].path).parent, None
+        if place.is_dir():
+            try:
+                found = self.counted(root)
+            except (*BROKEN, KeyError) as error:
+                found = f"damaged files ({error})"
+        return [report(place.name, place, self.counts, found, self.remedy(root))]
+
+
+def share_of_each(client: Array, share: int, seed: int) -> Array:
+    """Draw one in `share` of each owner's samples, rounded down, (N,) bool, by `seed`."""
+    test = np.zeros(len(client), bool)
+    order = randomness.generator("natural_test", seed).permutation(len(client))
+    for owner in np.unique(client):
+        own = order[client[order] == owner]
+        test[own[: len(own) // share]] = True
+    return test
+
+
+@dataclass(frozen=True)
+class MNISTWriters(MNIST):
+    """The 60,000 training images of MNIST by the 539 people who wrote them (19 to 131 each), as QMNIST says (Yadav and
+    Bottou 2019); the 10,000 test images were written by 297 others.
+    """
+
+    summary = "MNIST by its 539 writers (natural), with QMNIST's labels"
+    published = (
+        *MNIST.published,
+        PublishedFile(
+            "QMNIST/raw/qmnist-train-labels-idx2-int",
+            "1d43300e7f41ddcbf7fd006cbe865af9",
+            "https://raw.githubusercontent.com/facebookresearch/qmnist/master/qmnist-train-labels-idx2-int.gz",
+        ),
+    )
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        images, labels = super().load(seed, clients, root), self.published[-1]
+        table = np.frombuffer(labels.read(self.fetch(root)), ">i4", offset=12).reshape(-1, 8)
+        client = np.zeros(len(images.y), np.int64)  # of test images it is never read
+        client[~images.test] = np.unique(table[:, 2], return_inverse=True)[1]
+        return Dataset(images.x, images.y, images.test, images.classes, client)
+
+
+@dataclass(frozen=True)
+class MNISTUSPS(MNIST):
+    """MNIST and USPS (Hull 1994): the same ten digits, scanned and cut out in two ways; the client of an image is its
+    domain, which `mnist_usps(each=10)` partitions evenly over ten, drawn by `data_seed`. USPS's 7,291 / 2,007 images of
+    16x16 are made 28x28 (bilinear), a value v in [-1, 1] the pixel (v + 1) / 2; all are standardised as MNIST.
+    """
+
+    summary = "MNIST and USPS: digits in two domains (natural by domain)"
+    source = "cran.r-project.org/src/contrib/Archive/ElemStatLearn (its folder data; GPL-2)"
+    published = (
+        *MNIST.published,
+        PublishedFile("usps/zip.train.RData", "3e37e46fa4937e76cf4c92db29460640"),
+        PublishedFile("usps/zip.test.RData", "213610705fb453b9dfe916a02f6c7be6"),
+    )
+    each: int = bounded(1, low=1, high=1000, kw_only=True)
+
+    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
+        images, ((mean,), (deviation,)) = super().load(seed, clients, root), self.scale
+        assert isinstance(images.x, np.ndarray)
+        folder, rows = self.fetch(root), (7291, 2007)
+        files = zip(self.published[-2:], rows, strict=True)
+        parts = [read_r_matrix(file.read(folder), count) for file, count in files]
+        pixels, y = (np.concatenate(both) for both in zip(*parts, strict=True))
+        x = np.concatenate([images.x, (pixels - np.float32(mean)) / np.float32(deviation)])
+        test = np.concatenate([images.test, np.arange(len(y)) >= rows[0]])
+        rng = randomness.generator("domains", seed)
+        within = [rng.permutation(len(some)) % self.each for some in (images.y, y)]
+        client = np.repeat([0, 1], [len(images.y), len(y)]) * self.each + np.concatenate(within)
+        return Dataset(x, np.concatenate([images.y, y]), test, images.classes, client)
+
+
+def read_r_matrix(file: bytes, rows: int) -> tuple[Array, Array]:
+    """Return pixels (rows, 1, 28, 28) in [0, 1] and labels (rows,) of an R matrix: a label and 256 values a row."""
+    # Before the numbers of a matrix stands the type of reals, 0x20E, and how many there are.
+    content, head = bz2.decompress(file), struct.pack(">ii", 0x20E, rows * 257)
+    start = content.index(head) + len(head)
+    table = np.frombuffer(content, ">f8", rows * 257, start).reshape(257, rows).T
+    small = torch.from_numpy(((table[:, 1:] + 1) / 2).astype(np.float32)).unflatten(1, (1, 16, 16))
+    large = torch.nn.functional.interpolate(small, size=(28, 28), mode="bilinear")
+    return large.numpy(), table[:, 0].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class HAPT(NaturalData):
+    """Human activities and postural transitions (Reyes-Ortiz et al. 2016): 12 activities of 30 people, by a phone's
+    acceleration and rotation at 50 Hz. A sample is a window of 128 rows, every 64 rows within a labelled stretch: 10,929
+    windows, as published. x (N, 390): log(1 + |FFT|) of six channels at 65 frequencies. The published split: 7,767
+    windows of 21 people are training, and 3,162 of nine others are test.
+    """
+
+    summary = "HAPT: 12 activities of 30 people by phone sensors (natural by person)"
+    source = (
+        "archive.ics.uci.edu/dataset/341 (CC BY 4.0), or the same rows as hapt_raw.npz with signals, label, "
+        "user and recording"
+    )
+    published = (PublishedFile("hapt/RawData", ""),)
+    classes = 12
+    features = True
+    counts = "1122772 rows, 815614 of them labelled, of 30 people"
+    test_people: ClassVar[tuple[int, ...]] = (2, 4, 9, 10, 12, 13, 18, 20, 24)
+
+    def counted(self, root: Path) -> str:
+        _, label, user, _ = self.recordings(root / "hapt")
+        people = len(set(user.tolist()))
+        return f"{len(label)} rows, {(label > 0).sum()} of them labelled, of {people} people"
+
+    def born(self, folder: Path) -> Born:
+        signals, label, user, recording = self.recordings(folder / "hapt")
+        where = np.stack([label, user, recording])
+        # A window must not reach across a change of activity, person or recording.
+        ends = np.flatnonzero((where[:, 1:] != where[:, :-1]).any(0)) + 1
+        starts: list[int] = []
+        for first, last in zip([0, *ends], [*ends, len(label)], strict=True):
+            if label[first] > 0:
+                starts += range(first, last - 128 + 1, 64)
+        windows = np.stack([signals[start : start + 128] for start in starts])
+        spectrum = np.log1p(abs(np.fft.rfft(windows.transpose(0, 2, 1)))).reshape(len(starts), -1)
+        person, y = user[starts].astype(np.int64), label[starts].astype(np.int64) - 1
+        return Born(spectrum, y, person, np.isin(person, self.test_people))
+
+    def recordings(self, place: Path) -> tuple[Array, ...]:
+        """Return signals (rows, 6), and of each row its label (-1: none), person and recording."""
+        if (place / "hapt_raw.npz").is_file():
+            with np.load(place / "hapt_raw.npz", allow_pickle=False) as file:
+                return tuple(file[name] for name in ("signals", "label", "user", "recording"))
+        raw, parts = place / "RawData", []
+        labels = np.loadtxt(raw / "labels.txt", dtype=np.int64)
+        for path in sorted(raw.glob("acc_exp*_user*.txt")):
+            experiment, person = (int(part[-2:]) for part in path.stem.split("_")[1:])
+            gyro = np.loadtxt(raw / path.name.replace("acc", "gyro"), dtype=np.float32)
+            signals = np.hstack([np.loadtxt(path, dtype=np.float32), gyro])
+            label = np.full(len(signals), -1, np.int8)
+            for _, _, activity, first, last in labels[labels[:, 0] == experiment]:
+                label[first - 1 : last] = activity
+            who, which = (
+                np.full(len(signals), number, np.uint8) for number in (person, experiment)
+            )
+            parts.append((signals, label, who, which))
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+@dataclass(frozen=True)
+class FSDD(NaturalData):
+    """The Free Spoken Digit Dataset (Jackson et al.): ten digits, 50 times each by six people. x (N, 1, 13, 59): the
+    MFCC of `speech_commands`, of the clip at twice its 8 kHz by linear interpolation, cut or padded to one second; each
+    coefficient standardised. The published split: recordings 0 to 4 of each digit and speaker are test.
+    """
+
+    summary = "Free Spoken Digit Dataset: ten digits by six speakers (natural)"
+    source = "github.com/Jakobovski/free-spoken-digit-dataset (CC BY-SA 4.0)"
+    published = (
+        PublishedFile("fsdd/recordings", "4a644619e29942b8615be1879bd399e9", suffix=".wav"),
+    )
+    classes = 10
+
+    def born(self, folder: Path) -> Born:
+        key = self.published[0].md5
+        arrays = cached(folder / "fsdd", "fsdd-mfcc.npz", key, lambda: self._arrays(folder))
+        test = arrays["take"] < 5
+        x = arrays["x"].astype(np.float64)
+        mean, deviation = (of((0, 2), keepdims=True) for of in (x[~test].mean, x[~test].std))
+        x = ((x - mean) / deviation).astype(np.float32)
+        return Born(x[:, None], arrays["y"], arrays["client"], test)
+
+    def _arrays(self, folder: Path) -> Arrays:
+        """Return MFCC (3000, 13, 59), and of each clip its digit, speaker and number."""
+        names, sounds = [], []
+        for name, content in self.published[0].members(folder):
+            with wave.open(io.BytesIO(content)) as file:
+                sound = np.frombuffer(file.readframes(file.getnframes()), "<i2") / 32768
+            clip = np.zeros(RATE, np.float32)
+            twice = np.interp(np.arange(2 * len(sound)) / 2, np.arange(len(sound)), sound)[:RATE]
+            clip[: len(twice)] = twice
+            names.append(Path(name).stem.split("_"))
+            sounds.append(clip)
+        digit, speaker, take = zip(*names, strict=True)
+        client = np.unique(speaker, return_inverse=True)[1]
+        y, number = (np.array(column, np.int64) for column in (digit, take))
+        return {"x": mfccs(sounds, len(sounds)), "y": y, "client": client, "take": number}
+
+
+@dataclass(frozen=True)
+class WISDM(NaturalData):
+    """WISDM 1.1 (Kwapisz et al. 2010): six activities of 36 people by the phone's accelerometer, 5,418 windows of ten
+    seconds, 43 features each. A fifth of each person's windows is test.
+    """
+
+    summary = "WISDM 1.1: six activities of 36 people (natural by person)"
+    source = "www.cis.fordham.edu/wisdm/dataset.php (WISDM lab; no licence is stated)"
+    published = (
+        PublishedFile("tabular/wisdm/WISDM_ar_v1.1_transformed.arff", "36dff2e1be235ebe7e779a15c4ffe08e"),
+    )  # fmt: skip
+    classes = 6
+    share = 5
+    features = True
+    activities: ClassVar[str] = "Walking Jogging Upstairs Downstairs Sitting Standing"
+
+    def born(self, folder: Path) -> Born:
+        lines = self.published[0].read(folder).decode().splitlines()
+        rows = [line.split(",") for line in lines if line[:1].isdigit()]
+        x = np.array([row[2:-1] for row in rows])
+        y = np.array([self.activities.split().index(row[-1]) for row in rows])
+        return Born(
+            np.where(x == "?", "nan", x).astype(float), y, np.array([int(row[1]) for row in rows])
+        )
+
+
+@dataclass(frozen=True)
+class HeartDisease(NaturalData):
+    """Heart disease by hospital (Janosi et al. 1988), prepared as FLamby's Fed-Heart-Disease (Ogier du Terrail et al.
+    2022): slope, ca and thal are dropped, then patients with an absent value, which leaves 303, 261, 46 and 130. Two
+    classes: none, or any disease. x (740, 13): eight values, and cp and restecg as indicators without their first. A third
+    of each hospital is test (FLamby's share; its own draw is another).
+    """
+
+    summary = "heart disease of 740 patients by four hospitals (natural)"
+    source = "archive.ics.uci.edu/dataset/45 (CC BY 4.0)"
+    published = tuple(
+        PublishedFile(f"tabular/fed_heart_disease/processed.{hospital}.data", "")
+        for hospital in ("cleveland", "hungarian", "switzerland", "va")
+    )
+    classes = 2
+    share = 3
+    features = True
+    counts = "303, 294, 123, 200 patients"
+    columns: ClassVar[str] = (
+        "age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal target"
+    )
+
+    def counted(self, root: Path) -> str:
+        sizes = (len(self.patients(file.read(root))) for file in self.published)
+        return f"{', '.join(map(str, sizes))} patients"
+
+    def born(self, folder: Path) -> Born:
+        tables = (self.patients(file.read(folder)) for file in self.published)
+        kept = [table.drop(columns=["slope", "ca", "thal"]).dropna() for table in tables]
+        table = pd.concat(kept, ignore_index=True)
+        y = (table.pop("target") > 0).to_numpy(np.int64)
+        x = pd.get_dummies(table, columns=["cp", "restecg"], drop_first=True).to_numpy(float)
+        return Born(x, y, np.repeat(np.arange(len(kept)), [len(rows) for rows in kept]))
+
+    def patients(self, content: bytes) -> pd.DataFrame:
+        """Return a hospital's table; UCI's files have no header, and ? or nothing for what is absent."""
+        lines = content.decode().splitlines()
+        rows = [line.split(",") for line in lines if line and not line.startswith("age")]
+        table = pd.DataFrame(rows, columns=self.columns.split())
+        return table.replace({"?": None, "": None, "-9": None, "-9.0": None}).astype(float)
+
+
+@dataclass(frozen=True)
+class Adult(NaturalData):
+    """Adult by occupation (Becker and Kohavi 1996): does a person earn over 50,000 dollars? 15 clients are the 14
+    occupations and `?`. x: numbers standardised, then an indicator of each category (`?` is one). fnlwgt, a weight of the
+    census, is left out. The published split, 32,561 and 16,281.
+    """
+
+    summary = "Adult: income above 50,000 dollars, by occupation (natural)"
+    source = "archive.ics.uci.edu/dataset/2 (CC BY 4.0)"
+    published = (
+        PublishedFile("tabular/adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
+        PublishedFile("tabular/adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
+    )
+    classes = 2
+    columns: ClassVar[str] = (
+        "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
+        "capital_gain capital_loss hours_per_week native_country income"
+    )
+    numbers: ClassVar[str] = "age education_num capital_gain capital_loss hours_per_week"
+
+    def born(self, folder: Path) -> Born:
+        parts = []
+        for file in self.published:
+            lines = file.read(folder).decode().splitlines()
+            parts.append([line.split(", ") for line in lines if line.count(",") == 14])
+        test = np.repeat([False, True], [len(part) for part in parts])
+        table = pd.DataFrame([*parts[0], *parts[1]], columns=self.columns.split())
+        y = table["income"].str.startswith(">50K").to_numpy(np.int64)
+        numbers = scaled(table[self.numbers.split()].to_numpy(), test)
+        words = indicators(table.drop(columns=[*self.numbers.split(), "fnlwgt", "income"]), test)
+        client = np.unique(table["occupation"], return_inverse=True)[1]
+        return Born(np.hstack([numbers, words]), y, client, test)
+
+
+@dataclass(frozen=True)
+class News20(NaturalData):
+    """20 newsgroups by author (Lang 1995; the version by date): to which group does a mail belong? Clients are the
+    addresses in `From:` of at least `mails` training mails: 389 of 5, who wrote 3,743. The test part is whole: 7,532.
+    x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails' subjects and bodies, scaled
+    to length 1. Other headers are left out, since they tell the group.
+    """
+
+    summary = "20 newsgroups by author (natural), words of subject and body"
+    source = "qwone.com/~jason/20Newsgroups, 20news-bydate.tar.gz (public posts)"
+    published = (
+        PublishedFile("news20/20news-bydate", "62f83d4c1486934501a945e839043e35", suffix=""),
+    )
+    classes = 20
+    mails: int = bounded(5, low=1)
+    vocabulary: int = bounded(2000, low=1)
+
+    def born(self, folder: Path) -> Born:
+        name, key = f"news20-{self.mails}-{self.vocabulary}.npz", self.published[0].md5
+        arrays = cached(folder / "news20", name, key, lambda: self._arrays(folder))
+        x = np.log1p(arrays["counts"].astype(np.float32))
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        return Born(x, arrays["y"], arrays["client"], arrays["test"])
+
+    def _arrays(self, folder: Path) -> Arrays:
+        """Return counts (N, vocabulary) of the kept mails, with label, part and author."""
+        authors, texts, groups, tests = [], [], [], []
+        for name, content in self.published[0].members(folder):
+            part, group, _ = name.split("/")[-3:]
+            author, text = mail(content.decode("latin-1"))
+            authors.append(author)
+            texts.append(words(text))
+            groups.append(group)
+            tests.append(part.endswith("test"))
+        test = np.array(tests)
+        count = Counter(a for a, t in zip(authors, tests, strict=True) if a and not t)
+        kept = np.flatnonzero(test | np.array([count[a] >= self.mails for a in authors]))
+        # Words of test mails would tell a model what it is tested on.
+        rank = frequent((texts[i] for i in kept if not test[i]), self.vocabulary)
+        counts = np.zeros((len(kept), self.vocabulary), np.uint16)
+        for row, i in zip(counts, kept, strict=True):
+            for word, times in Counter(texts[i]).items():
+                if word in rank:
+                    row[rank[word]] = min(times, np.iinfo(np.uint16).max)
+        y = np.unique(groups, return_inverse=True)[1][kept].astype(np.int64)
+        test, names = test[kept], np.array(authors)[kept]
+        client = np.zeros(len(kept), np.int64)  # of test mails it is never read
+        client[~test] = np.unique(names[~test], return_inverse=True)[1]
+        return {"counts": counts, "y": y, "test": test, "client": client}
+
+
+def mail(text: str) -> tuple[str, str]:
+    """Return the author's address in lower case ("" where there is none), and the subject and body of a mail."""
+    header, _, body = text.partition("\n\n")
+    author = re.search(r"^From:.*?([\w.+%-]+@[\w.-]+)", header, re.MULTILINE)
+    subject = re.search(r"^Subject:(.*)$", header, re.MULTILINE)
+    return author[1].lower() if author else "", f"{subject[1] if subject else ''}\n{body}"
+
+
+@dataclass(frozen=True)
+class ShakespeareText(NaturalData):
+    """The roles of 36 plays (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of LEAF's 80. It
+    reads Project Gutenberg's text, as LEAF's own program does: 1,130 roles with 4,226,206 samples (LEAF's site says 1,129
+    and 4,226,158); `shakespeare` reads what that program writes. `stride` keeps each so-many-th sample of a role; the last
+    fifth is test, as LEAF's `--tf 0.8`. After that 1,015 roles have something to train on at stride 1.
+    """
+
+    kind = "text"
+    family = "shakespeare"
+    summary = "Shakespeare's plays as LEAF reads them: next of 80 characters, by role (natural)"
+    source = (
+        "www.gutenberg.org/files/100/old/1994-01-100.zip (Project Gutenberg's etext 100 of 1994: for personal "
+        "use, not commercial)"
+    )
+    published = (
+        PublishedFile("leaf_shakespeare/t8.shakespeare.txt", "d2028225a89d8b0b3093dddb720da91f"),
+    )
+    classes = len(CHARACTERS)
+    stride: int = bounded(1, low=1)
+
+    def born(self, folder: Path) -> Born:
+        lines = self.published[0].read(folder).decode("latin-1").splitlines()
+        return windows(roles(lines).values(), 80, self.stride)
+
+
+def roles(lines: Sequence[str]) -> dict[str, str]:
+    """Return what each role of each play says, by LEAF's rules: names without regard to case; a role has more than two
+    lines; spaces and line ends in a row are one space.
+
+    A speech begins with a line `  Name. Text`, and goes on with lines that are indented by four. In The Comedy of
+    Errors nothing is indented: there all lines go on, until a stage direction (`<`) or an act.
+    """
+    author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
+    works = [number for number, line in enumerate(lines) if author in line][1:]  # but the sonnets
+    spoken: dict[str, list[str]] = defaultdict(list)
+    for start, end in zip(works, [*works[1:], last_line + 1], strict=True):
+        title = next(filter(None, (lines[start - up].strip() for up in range(2, 8))))
+        flat, name = title == "THE COMEDY OF ERRORS", ""
+        play: dict[str, list[str]] = defaultdict(list)
+        for line in lines[start + 1 : end]:
+            begun = re.match(speaker, line if flat else line[2:])
+            begun = begun if flat or line[:2] == "  " else None
+            if begun:
+                name = "" if flat and begun[1].upper().startswith("ACT ") else begun[1].upper()
+                if name:
+                    play[name].append(begun[2])
+            elif flat and line[:1] == "<":
+                name = ""
+            elif name and (flat or line[:4] == "    "):
+                play[name].append(line if flat else line[4:])
+        for name, speech in play.items():
+            if len(speech) > 2:
+                spoken[re.sub(r"\W+", "_", f"{title}_{name}")] += speech
+    return {role: re.sub("  +", " ", " ".join([*speech, ""])) for role, speech in spoken.items()}
+
+
+def windows(texts: Iterable[str], length: int, stride: int) -> Born:
+    """Cut samples of who speaks what: x (N, length) float32 places in `CHARACTERS`, and the next one. One begins
+    every `stride` characters.
+
+    The last fifth of each one's samples is test, less those training ones that overlap with it. Who has
+    fewer than 10 samples, or none to train on, is left out.
+    """
+    parts: list[tuple[Array, ...]] = []
+    for text in texts:
+        starts = np.arange(0, len(text) - length, stride)
+        first = starts[-(len(starts) // 5)] if len(starts) >= 10 else 0
+        trained = starts[starts + length < first]
+        if len(trained):
+            used = np.concatenate([trained, starts[starts >= first]])
+            ids = character_ids([text], len(text))[0]
+            x = np.lib.stride_tricks.sliding_window_view(ids, length)[used]
+            parts.append((x, ids[used + length], np.full(len(used), len(parts)), used >= first))
+    x, y, client, test = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Born(x.astype(np.float32), y.astype(np.int64), client, test)
