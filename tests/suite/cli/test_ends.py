@@ -40,7 +40,7 @@ def test_ray_that_does_not_start_in_time_is_started_again(capsys: pytest.Capture
     ):
         cluster.start(cluster.Resources())
     assert init.call_count == 3
-    late = "Ray did not start (The current node timed out during startup.), attempt {} of 3; trying again"
+    late = "Ray did not start (The current node timed out during startup.), attempt {} of 3"
     assert capsys.readouterr().err.splitlines() == ["starting Ray", late.format(1), late.format(2)]
     with (
         patch.object(cluster.ray, "init", side_effect=LATE),
