@@ -39,9 +39,9 @@ def test_ray_that_does_not_start_in_time_is_started_again(capsys: pytest.Capture
         patch.object(cluster.ray, "init", side_effect=[LATE, LATE, None]) as init,
         patch.object(cluster.ray, "shutdown"),
     ):
-        cluster.start(cluster.Resources())
+        cluster.start(cluster.Resources()).rmdir()
     assert init.call_count == 3
-    late = "Ray did not start (The current node timed out during startup.), attempt {} of 3; trying again"
+    late = "Ray did not start (The current node timed out during startup.), attempt {} of 3"
     assert capsys.readouterr().err.splitlines() == ["starting Ray", late.format(1), late.format(2)]
     with (
         patch.object(cluster.ray, "init", side_effect=LATE),
