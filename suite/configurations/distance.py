@@ -35,11 +35,11 @@ MODEL_KINDS: dict[str, tuple[str, ...]] = {
     ),
     "deep convolutional": (
         "vgg_light",
-        "vgg11",
-        "resnet18",
-        "alexnet",
-        "googlenet",
-        "densenet121",
+        "torchvision:vgg11",
+        "torchvision:resnet18",
+        "torchvision:alexnet",
+        "torchvision:googlenet",
+        "torchvision:densenet121",
     ),
     "recurrent": ("char_lstm", "sent_lstm"),
 }

@@ -7,8 +7,6 @@ that are taken in another order.
 import io
 from importlib import metadata
 from importlib.resources import files
-from itertools import pairwise
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,10 @@ from suite.configurations.configuration import Tuned
 from trials import algorithms, heterogeneity
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.common.tensors import torch
+from trials.common.tensors import nn, torch
 from trials.datasets.base import OnDemand
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 from trials.models.base import Architecture
-from trials.models.convolutional import ConvNet
-from trials.models.dense import MLP, Linear
 from trials.run import trial
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
@@ -153,33 +149,12 @@ def federation(simulation: Simulation) -> bytes:
 
 
 def _module(name: str, of: Architecture, shape: tuple[int, ...], classes: int) -> str:
-    """An architecture as `nn.Sequential`, whose parameters lie in the same order."""
-    layers: list[str]
-    match of:
-        case Linear():
-            layers = ["nn.Flatten()", *_dense(prod(shape), classes)]
-        case MLP():
-            layers = ["nn.Flatten()", *_dense(prod(shape), of.width1, of.width2, classes)]
-        case ConvNet():
-            layers, sizes = [], dict(of.parameters(shape, classes))
-            inputs = shape[0]
-            for conv in of.convolutions:
-                layers.append(
-                    f"nn.Conv2d({inputs}, {conv.maps}, {conv.kernel}, padding={conv.padding})"
-                )
-                layers += ["nn.ReLU()", f"nn.{'Avg' if of.average else 'Max'}Pool2d(2)"]
-                inputs = conv.maps
-            first = sizes["hidden1.weight" if of.hidden else "out.weight"][1]
-            layers += ["nn.Flatten()", *_dense(first, *of.hidden, classes)]
-        case _:
-            raise UserError(
-                f"no program is written of model {name}; programs are of linear models, perceptrons and "
-                "convolutional networks without normalisation"
-            )
-    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(layers))
-
-
-def _dense(*widths: int) -> list[str]:
-    """Linear layers of these widths with ReLU between."""
-    layers = [f"nn.Linear({a}, {b})" for a, b in pairwise(widths)]
-    return [part for layer in layers[:-1] for part in (layer, "nn.ReLU()")] + layers[-1:]
+    """Return a network as the program builds it: layers of PyTorch in a row; raises `UserError` for any other."""
+    network = of.network(shape, classes)
+    known = nn.Linear | nn.Conv2d | nn.Flatten | nn.ReLU | nn.AvgPool2d | nn.MaxPool2d | nn.AdaptiveAvgPool2d
+    if type(network) is not nn.Sequential or not all(isinstance(part, known) for part in network):
+        raise UserError(
+            f"no program is written of model {name}; programs are of linear models, perceptrons and "
+            "convolutional networks without normalisation"
+        )
+    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(f"nn.{layer!r}" for layer in network))

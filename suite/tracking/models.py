@@ -17,7 +17,7 @@ from suite.tracking.schema.tags import PREFIX, versions
 from suite.tracking.store import Record, Store
 
 if TYPE_CHECKING:
-    from trials.models.torch_module import TrainedModel
+    from trials.models.torch_modules import TrainedModel
 
 NAME = "model"
 

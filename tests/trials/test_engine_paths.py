@@ -28,7 +28,7 @@ from trials.common.errors import UserError
 from trials.common.memory import memory_budget
 from trials.engine.client_rows import ClientRows
 from trials.engine.direction import Affine, affine
-from trials.engine.solver import execution
+from trials.engine.training import execution
 from trials.federated_data import Samples
 from trials.models.base import Model
 from trials.run.scenario import Scenario
@@ -123,7 +123,7 @@ def test_compiled_is_refused_where_there_is_none(model, loss):
 
 
 def test_without_a_compiler_there_are_the_other_ways(monkeypatch):
-    monkeypatch.setattr("trials.engine.solver.find_spec", lambda name: None)
+    monkeypatch.setattr("trials.engine.training.find_spec", lambda name: None)
     fitted = Model(models.parse("logreg"), (4,), 3)
     assert execution(fitted, settings(), torch.device("cpu")) == "batched"
 
@@ -230,7 +230,7 @@ def test_every_built_in_direction_is_affine():
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trials.engine.solver.affine", noted)
+        patch.setattr("trials.engine.training.affine", noted)
         for name, cls in ALGORITHMS.items():
             common, _ = honoured(name, {"rounds": 2}, "iid")
             common |= local_work(name, 1)

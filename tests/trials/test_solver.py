@@ -20,7 +20,7 @@ from tests.support.simulations import (
 )
 from trials import heterogeneity, models
 from trials.algorithms import ALGORITHMS
-from trials.engine.plans import full_pass, minibatches, steps_per_epoch
+from trials.engine.training import full_pass, minibatches, steps_per_epoch
 from trials.models.base import Architecture, Model
 
 SMALL = {"logreg": "logreg", "mlp": "mlp(7,5)", "lenet5": "lenet5"}

@@ -10,7 +10,7 @@ import numpy as np
 
 from trials.common.memory import memory_budget, tables_budget
 from trials.common.tensors import torch
-from trials.engine.plans import steps_per_epoch
+from trials.engine.training import steps_per_epoch
 from trials.federated_data import FederatedData, Samples
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model

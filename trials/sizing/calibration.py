@@ -11,7 +11,7 @@ from trials.common.memory import take_part
 from trials.common.tensors import torch
 from trials.datasets.base import Dataset
 from trials.engine.pack import Pack
-from trials.engine.solver import executions
+from trials.engine.training import executions
 from trials.federated_data import FederatedData
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec

@@ -2,7 +2,7 @@
 
 from trials.common.tensors import torch
 from trials.engine.budget import selected, widest
-from trials.engine.solver import execution, joins
+from trials.engine.training import execution, joins
 from trials.federated_data import FederatedData
 from trials.models.base import Model
 from trials.run.spec import TrialSpec

@@ -15,7 +15,7 @@ from suite.sweeps.journal.events import Begun, Chosen, SweepState
 from suite.sweeps.journal.file import Journal
 from tests.support.searches import a_study, entries_of
 from trials.engine.federation import Federation
-from trials.engine.solver import Solver
+from trials.engine.training import Solver
 from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec, canonical
 from trials.run.trial import load_dataset, partition_data

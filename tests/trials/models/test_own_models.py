@@ -25,7 +25,7 @@ from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.federation import Federation
 from trials.engine.pack import Pack
-from trials.engine.solver import execution
+from trials.engine.training import execution
 from trials.models.base import Model
 from trials.run.saved_model import SavedModel, read
 from trials.run.scenario import Scenario
@@ -124,7 +124,7 @@ def test_linear_layers_of_clients_at_once_have_torch_s_gradients():
 )
 def test_how_clients_are_computed_is_said(name, ways, because):
     model = Model(models.parse(own(name)), (1, 16, 16), 4)
-    assert because in model.architecture.note
+    assert because in model.network.note
     way = partial(execution, model, device=torch.device("cpu"))
     assert {way(settings(execution=asked)) for asked in ("batched", "sequential")} == set(ways)
 
@@ -158,7 +158,7 @@ def test_drops_of_clients_and_steps_differ():
     assert found[0] == found[2] != found[1]
     without = [model.gradient_parts(w, x, y, weight)[0].item() for _ in range(2)]
     assert without[0] == without[1] != found[0]
-    from trials.engine.plans import minibatches
+    from trials.engine.training import minibatches
 
     data = partitioned([9, 6, 5], shape=(1, 6, 6))
     ids, steps = np.array([0, 1, 2]), np.array([2, 2, 2])
@@ -216,8 +216,8 @@ def test_running_statistics_are_the_mean_over_clients_of_what_each_met():
     """
     data, run = normalising(rounds=2)
     mean, var = np.zeros(2), np.ones(2)
-    assert run.fed.model.architecture.statistics.server["0.running_var"].tolist() == [1, 1]
-    from trials.engine.plans import minibatches
+    assert run.fed.model.statistics.server["0.running_var"].tolist() == [1, 1]
+    from trials.engine.training import minibatches
 
     for at in (1, 2):
         run.advance()
@@ -231,7 +231,7 @@ def test_running_statistics_are_the_mean_over_clients_of_what_each_met():
             found.append((m, v))
         (m0, v0), (m1, v1) = found
         mean, var = (2 * m0 + m1) / 3, (2 * v0 + v1) / 3
-        kept = run.fed.model.architecture.statistics.server
+        kept = run.fed.model.statistics.server
         np.testing.assert_allclose(kept["0.running_mean"], mean, rtol=0, atol=1e-12)
         np.testing.assert_allclose(kept["0.running_var"], var, rtol=0, atol=1e-12)
     w, x = state(run)["w"], data.dataset.x[data.test].astype(np.float64)
@@ -246,8 +246,8 @@ def test_running_statistics_are_the_mean_over_clients_of_what_each_met():
 def test_frozen_statistics_stay_as_they_are_made():
     _, run = normalising(buffers="frozen")
     model = run.fed.model
-    assert model.architecture.statistics is None
-    assert "averaged" not in model.architecture.note
+    assert model.statistics is None
+    assert "averaged" not in model.network.note
     x = torch.tensor([[1.0, 2.0], [5.0, 0.0]]).double()
     w = torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]).double()
     torch.testing.assert_close(model.logits(w, x), x / (1 + 1e-5) ** 0.5)
@@ -263,7 +263,7 @@ def test_a_prediction_does_not_depend_on_its_batch():
     model, x = run.fed.model, run.fed.x[torch.arange(6)]
     whole = model.logits(run.state["w"], x)
     torch.testing.assert_close(model.logits(run.state["w"], x[:1]), whole[:1])
-    assert "running statistics are averaged" in model.architecture.note
+    assert "running statistics are averaged" in model.network.note
     assert "test_accuracy_personal" in run.history[-1]
 
 
