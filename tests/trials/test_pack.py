@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
