@@ -151,7 +151,15 @@ def federation(simulation: Simulation) -> bytes:
 def _module(name: str, of: Architecture, shape: tuple[int, ...], classes: int) -> str:
     """Return a network as the program builds it: layers of PyTorch in a row; raises `UserError` for any other."""
     network = of.network(shape, classes)
-    known = nn.Linear | nn.Conv2d | nn.Flatten | nn.ReLU | nn.AvgPool2d | nn.MaxPool2d | nn.AdaptiveAvgPool2d
+    known = (
+        nn.Linear
+        | nn.Conv2d
+        | nn.Flatten
+        | nn.ReLU
+        | nn.AvgPool2d
+        | nn.MaxPool2d
+        | nn.AdaptiveAvgPool2d
+    )
     if type(network) is not nn.Sequential or not all(isinstance(part, known) for part in network):
         raise UserError(
             f"no program is written of model {name}; programs are of linear models, perceptrons and "

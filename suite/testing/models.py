@@ -55,7 +55,9 @@ def check_module(network: Network, x: Tensor) -> None:
     """
     assert network.make is not None
     first, second = network.make(0), network.make(0)
-    for (key, one), two in zip(first.state_dict().items(), second.state_dict().values(), strict=True):
+    for (key, one), two in zip(
+        first.state_dict().items(), second.state_dict().values(), strict=True
+    ):
         if not torch.equal(one, two):
             raise WrongError(
                 f"{key} differs between two modules made with the same torch.manual_seed: draw initial weights by "

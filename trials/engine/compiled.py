@@ -19,18 +19,15 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from trials.common.tensors import Tensor, torch
-from trials.scoring.losses import Loss, cross_entropy, half_squared_error, squared_error
 
 if TYPE_CHECKING:
     from trials.engine.training import Answer, LocalTraining
     from trials.federated_data import Samples
 
 Array = npt.NDArray[Any]
-SLOPES: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squared_error: 1.0}
-"""The losses that are compiled; of a squared error the c of its slope c (z - y)."""
 
 
-def follow(training: LocalTraining, x: Samples, y: Tensor, loss: Loss) -> Answer:
+def follow(training: LocalTraining, x: Samples, y: Tensor, slope: float) -> Answer:
     """Return what `trials.engine.training.Solver.follow` does, from mark to mark of all rows, where outputs are
     z = W x + b.
     """
@@ -48,7 +45,7 @@ def follow(training: LocalTraining, x: Samples, y: Tensor, loss: Loss) -> Answer
     loop = _ready(w.numpy().dtype, labels.numpy().dtype)
     # Each stop in one piece, as `plan.steps` is: for arrays of other kinds the loop is compiled anew.
     for e, stop in enumerate([*np.ascontiguousarray(marks.T), plan.steps]):
-        on = matrix.numpy(), labels.numpy(), SLOPES[loss], samples, weight, done, stop
+        on = matrix.numpy(), labels.numpy(), slope, samples, weight, done, stop
         loop(w.numpy(), v.numpy(), losses, *on, *terms, training.momentum)
         done = stop
         if e < marks.shape[1]:
@@ -111,8 +108,7 @@ def _sgd(
                     z[c] = np.exp(z[c] - top)
                     norm += z[c]
                 losses[i] += share[r] * (np.log(norm) - own)
-                for c in range(outputs):
-                    z[c] *= share[r] / norm
+                z *= share[r] / norm
                 z[int(label)] -= share[r]
             np.dot(slopes[:n].T, batch[:n], g)
             rate = lr[i, min(j, lr.shape[1] - 1)] if len(lr) else kind(0)
@@ -120,21 +116,15 @@ def _sgd(
             if momentum > 0.0:
                 along *= kind(momentum)
             if len(pull):
-                toward = by * pull[i, 0]
-                for q in range(len(w)):
-                    along[q] += toward * w[q]
+                along += (by * pull[i, 0]) * w
             if len(shift):
-                for q in range(len(w)):
-                    along[q] += by * shift[i, q]
-            factor, flat = by * scale[i, 0], g.ravel()
-            for q in range(size):
-                along[q] += factor * flat[q]
-            for c in range(outputs):
-                for r in range(n):
-                    along[size + c] += factor * slopes[r, c]
+                along += by * shift[i]
+            factor = by * scale[i, 0]
+            along[:size] += factor * g.ravel()
+            for r in range(n):
+                along[size:] += factor * slopes[r]
             if momentum > 0.0 and len(lr):
-                for q in range(len(w)):
-                    w[q] -= rate * along[q]
+                w -= rate * along
 
 
 @cache

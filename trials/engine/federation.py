@@ -70,7 +70,7 @@ class Federation(Selection):
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
         if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
-            model.architecture.check(data.dataset.x, data.dataset.classes)
+            model.check(data.dataset.x)
         self.execution = execution(model, settings, device)
         self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, room

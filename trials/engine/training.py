@@ -19,6 +19,7 @@ from trials.common.transfer import to_device
 from trials.engine.direction import Affine, Direction, affine, column
 from trials.federated_data import FederatedData, Samples
 from trials.models.base import Model
+from trials.scoring.losses import Loss, cross_entropy, half_squared_error, squared_error
 from trials.scoring.scores import Scores
 from trials.settings import Settings
 
@@ -27,6 +28,8 @@ BLOCK = 512
 """Samples on which one model is evaluated at a time."""
 EXECUTIONS = ("compiled", "batched", "sequential")
 """The ways to compute; they agree up to rounding."""
+COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squared_error: 1.0}
+"""The losses that are compiled; of a squared error the c of its slope c (z - y)."""
 
 # Which samples
 
@@ -136,24 +139,8 @@ class SGD:
 
     def rates(self, start: Tensor) -> Tensor:
         """Return the rate of each row at each step (k, J), or (k, 1) at all steps."""
-        return (
-            self.lr
-            if isinstance(self.lr, torch.Tensor)
-            else start.new_full((len(start), 1), self.lr)
-        )
-
-    def training(self, start: Tensor, plan: BatchPlan, form: Affine, marks: Array) -> LocalTraining:
-        """Return the steps along a form from `start` (k, d), with the weight decay in them."""
-        scale, pull, shift = column(form.scale, start)[:, None], None, None
-        if isinstance(form.pull, torch.Tensor) or form.pull or self.weight_decay:
-            pull = column(form.pull, start)[:, None]
-            if self.weight_decay:
-                pull = pull + self.weight_decay * scale
-        if isinstance(form.shift, torch.Tensor) or form.shift:
-            values = to_device(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
-            shift = values.expand_as(start).contiguous()
-        rates = self.rates(start)
-        return LocalTraining(start, plan, marks, rates, scale, pull, shift, self.momentum)
+        one = start.new_full((len(start), 1), self.lr) if isinstance(self.lr, float | int) else None
+        return self.lr if one is None else one
 
 
 @dataclass(frozen=True)
@@ -174,6 +161,19 @@ class LocalTraining:
     shift: Tensor | None = None
     momentum: float = 0.0
 
+    @classmethod
+    def along(
+        cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: SGD
+    ) -> LocalTraining:
+        """Return the steps along a form from `start` (k, d), with the weight decay in them."""
+        scale, pull, shift = column(form.scale, start)[:, None], None, None
+        if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
+            pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
+        if isinstance(form.shift, torch.Tensor) or form.shift:
+            values = to_device(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
+            shift = values.expand_as(start).contiguous()
+        return cls(start, plan, marks, rule.rates(start), scale, pull, shift, rule.momentum)
+
 
 Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
 """`move(w, parts, rows, step, v)`: a step, counted from 0, of the first rows of a group (a) on weights
@@ -186,16 +186,13 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
     """Return the ways there are to compute a run, the one first that is fastest by what was measured on CPUs:
     on a GPU it is measured before the run.
     """
-    known = ["sequential"]
-    minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
+    known, plain = ["sequential"], model.architecture.linear and not model.mixed
     if not model.network.why_alone:
+        minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
         faster = device.type != "cpu" or minibatch <= model.batched_up_to
         known.insert(0 if faster else 1, "batched")
-    plain = model.architecture.linear and not model.mixed
-    if plain and device.type == "cpu" and find_spec("numba"):
-        from trials.engine import compiled
-
-        known = ["compiled", *known] if model.loss in compiled.SLOPES else known
+    if plain and device.type == "cpu" and model.loss in COMPILED and find_spec("numba"):
+        known.insert(0, "compiled")
     return known
 
 
@@ -216,19 +213,16 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
 
 @dataclass(frozen=True)
 class _Group:
-    """Clients that are computed together, `members` of a plan (a,), and their part of it on the device.
-
-    `drawn` are the `samples` to ask for, on the host where they are made on demand; `widths` (a, J) are
-    the real ones of each minibatch, where one client is computed after the other.
+    """Clients that are computed together, `members` of a plan (a,), and their part of it on the device; `widths`
+    (a, J) are the real ones of each minibatch.
     """
 
     members: Array
     ids: Tensor
     steps: Array
-    drawn: Tensor | Array
     samples: Tensor
     weight: Tensor
-    widths: Array | None
+    widths: Array
 
 
 class Solver:
@@ -280,7 +274,7 @@ class Solver:
             moves = partial(self._any_move, rule, rule.rates(start), direction, aligned)
             answer = self._descend(start, plan, marks, moves, bool(rule.momentum))
         else:
-            training = rule.training(start, plan, form, marks)
+            training = LocalTraining.along(form, start, plan, marks, rule)
             answer = self.call(Solver.follow, training, width=plan.samples.shape[2])
         loss = answer["loss"].sum().to(start) / int(plan.steps.sum())
         return answer["w"], loss, answer["path"][:, : marks.shape[1]]
@@ -302,7 +296,7 @@ class Solver:
         if self.execution == "compiled":
             from trials.engine import compiled
 
-            return compiled.follow(training, self.x, self.y, self.model.loss)
+            return compiled.follow(training, self.x, self.y, COMPILED[self.model.loss])
         moves, momentum = partial(self._affine_move, training), bool(training.momentum)
         return self._descend(training.start, training.plan, training.marks, moves, momentum)
 
@@ -321,9 +315,10 @@ class Solver:
         for group in self._groups(plan):
             now, loss = start[group.ids], start.new_zeros(len(group.ids))
             speed, move = torch.zeros_like(now) if momentum else None, moves(group.ids)
-            self._begin(plan, group, now)
-            for rows, j, x, y, weight in self._batches(group):
-                values, parts = self._slopes(now[rows], x, y, weight, self._draw(plan, group, j))
+            if self.model.statistics is not None and plan.clients is not None:
+                self.model.statistics.work(int(plan.clients[group.members[0]]), now)
+            for rows, j, *on in self._batches(group):
+                values, parts = self._slopes(group, plan, j, now[rows], *on)
                 loss[rows] += values
                 move(now[rows], parts, rows, j, None if speed is None else speed[rows])
                 if marks.shape[1]:
@@ -433,53 +428,33 @@ class Solver:
     def _groups(self, plan: BatchPlan) -> Iterator[_Group]:
         """Clients that are computed together, most steps first. The plan is copied to the device once."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
-        steps, drawn = plan.steps[order], plan.samples[order]
-        widths = (plan.weight[order] > 0).sum(-1) if self.sequential else None
-        ids, samples = to_device(order, device), to_device(drawn, device)
+        ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
+        widths, steps = (plan.weight[order] > 0).sum(-1), plan.steps[order]
         size = self.chunk or len(order)
-        for part in (slice(first, first + size) for first in range(0, len(order), size)):
-            yield _Group(
-                order[part],
-                ids[part],
-                steps[part],
-                drawn[part] if self.x.on_demand else samples[part],
-                samples[part],
-                weight[part],
-                None if widths is None else widths[part],
-            )
+        for first in range(0, len(order), size):
+            cut = slice(first, first + size)
+            yield _Group(order[cut], ids[cut], steps[cut], samples[cut], weight[cut], widths[cut])
 
     def _batches(self, group: _Group) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
         """(rows, step, x, y, weight) of each step of a group; rows count within the group."""
         for j in range(int(group.steps[0])):
             rows = slice(0, int(np.searchsorted(-group.steps, -j)))
-            cut: tuple[Any, ...] = (rows, j)
-            if group.widths is not None:
-                cut = (0, j, slice(group.widths[0, j]))
-            yield rows, j, self.x[group.drawn[cut]], self.y[group.samples[cut]], group.weight[cut]
-
-    def _begin(self, plan: BatchPlan, group: _Group, w: Tensor) -> None:
-        """Begin the training of a group's clients: of one, where BatchNorm keeps statistics of it."""
-        if self.model.statistics is not None and plan.clients is not None:
-            (member,) = group.members
-            self.model.statistics.work(int(plan.clients[member]), w)
-
-    def _draw(self, plan: BatchPlan, group: _Group, step: int) -> int | None:
-        """The seed of a step's random numbers, a function of run, round, client and step, where it draws any:
-        clients are then computed one after the other.
-        """
-        if plan.draws is None or not self.model.network.draws:
-            return None
-        (member,) = group.members
-        return int(randomness.bits("step", plan.draws[member], step)[0])
+            cut: Any = (0, j, slice(group.widths[0, j])) if self.sequential else (rows, j)
+            yield rows, j, self.x[group.samples[cut]], self.y[group.samples[cut]], group.weight[cut]
 
     def _slopes(
-        self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None
+        self, group: _Group, plan: BatchPlan, step: int, w: Tensor, *on: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Losses (a,) and, of each slot of the layout, gradients (a, size)."""
+        """Losses (a,) and, of each slot of the layout, gradients (a, size). Random numbers of a step, where it draws
+        any, are a function of run, round, client and step: clients are then computed one after the other.
+        """
         if not self.sequential:
-            return self.model.gradient_parts(w, x, y, weight)
-        loss, parts = self.model.gradient_parts(w[0], x, y, weight, draw)
+            return self.model.gradient_parts(w, *on)
+        draw = None
+        if plan.draws is not None and self.model.network.draws:
+            draw = int(randomness.bits("step", plan.draws[group.members[0]], step)[0])
+        loss, parts = self.model.gradient_parts(w[0], *on, draw)
         return loss, [part.unsqueeze(0) for part in parts]
 
 

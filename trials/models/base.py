@@ -40,11 +40,15 @@ class Slot(NamedTuple):
 class Architecture(ABC):
     """What an entry of `MODELS` is: a builder of networks, whose fields are the arguments of its name."""
 
-    summary: ClassVar[str] = ""
+    summary: ClassVar[str]
+    """The first line of the class's docstring."""
     linear: ClassVar[bool] = False
     """Whether outputs are W x + b with nothing but W (C, p) and b (C,), in this order."""
     why_alone: ClassVar[str] = ""
     """Why clients are computed one after the other; "" where k clients can be at once."""
+
+    def __init_subclass__(cls) -> None:
+        cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
     @abstractmethod
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -52,9 +56,6 @@ class Architecture(ABC):
 
         Its parameters stand in the order of their first use, `LAYER.weight` before `LAYER.bias`.
         """
-
-    def check(self, x: Array, classes: int) -> None:  # noqa: B027 - most read anything
-        """Raise `UserError` for samples x (N, *shape) that it cannot read, such as unknown tokens."""
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
         """Return the network, which is computed with weights and holds none, of BatchNorm maybe with statistics that
@@ -126,6 +127,12 @@ class Model:
         if not any(len(slot.shape) > 2 for slot in self.layout):
             return float("inf")
         return 16.0 if self.d < 150_000 else 0.0
+
+    def check(self, x: Array) -> None:
+        """Raise `UserError` for samples x (N, *shape) that it cannot read: unknown tokens."""
+        check = getattr(self.network.module, "check", None)
+        if self.network.make is None and check is not None:
+            check(torch.from_numpy(x))
 
     def views(self, w: Tensor) -> dict[str, Tensor]:
         """Return the named parameters inside flat weights (d,) or (k, d), without a copy."""

@@ -1,5 +1,7 @@
 """The models of the papers: builders of networks. ReLU everywhere but at the outputs, which are linear.
 
+The first line of a class is what `suite list models` says of it.
+
 Dropout is left out: a gradient here is a function of weights and samples alone, which is what makes
 equal trials equal to the bit, k clients at once equal to one after the other, and FedUmf's clients
 computable later.
@@ -15,7 +17,7 @@ from typing import ClassVar, NamedTuple
 
 from trials.common.errors import UserError
 from trials.common.tensors import nn
-from trials.models.base import Architecture, Array
+from trials.models.base import Architecture
 
 
 def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
@@ -30,9 +32,8 @@ def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
 
 @dataclass(frozen=True)
 class Linear(Architecture):
-    """W x + b: linear regression, one output for a task of one number (DeFed's sine)."""
+    """linear regression, W x + b: one output for a task of one number (DeFed's sine)"""
 
-    summary: ClassVar[str] = "linear regression"
     linear: ClassVar[bool] = True
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -41,16 +42,13 @@ class Linear(Architecture):
 
 @dataclass(frozen=True)
 class LogisticRegression(Linear):
-    """Multinomial logistic regression: softmax(W x + b). Its gradient is closed-form."""
-
-    summary: ClassVar[str] = "multinomial logistic regression"
+    """multinomial logistic regression, softmax(W x + b), by a gradient in closed form"""
 
 
 @dataclass(frozen=True)
 class MLP(Architecture):
-    """Two hidden layers with ReLU; the default is McMahan's 2NN (200, 200)."""
+    """two hidden layers with ReLU (default 200, 200: McMahan's 2NN)"""
 
-    summary: ClassVar[str] = "two hidden layers with ReLU (default 200, 200: McMahan's 2NN)"
     width1: int = 200
     width2: int = 200
 
@@ -111,28 +109,26 @@ def _check_images(model: str, shape: tuple[int, ...], side: int, because: str) -
 
 @dataclass(frozen=True)
 class LeNet5(ConvNet):
-    """LeNet-5 of SAFL's Table II: conv 5x5x6, pool, conv 5x5x16, pool, 120, 84, C; no padding.
+    """LeNet-5 without padding (SAFL Table II), images of 16x16 and more
 
-    44,426 weights at 28x28x1 with 10 classes. Average pooling as printed; the activation is not
-    stated there, ReLU is taken.
+    conv 5x5x6, pool, conv 5x5x16, pool, 120, 84, C: 44,426 weights at 28x28x1 with 10 classes. Average pooling
+    as printed; the activation is not stated there, ReLU is taken.
     """
 
-    summary: ClassVar[str] = "LeNet-5 without padding (SAFL Table II), images of 16x16 and more"
     name, hidden, average = "lenet5", (120, 84), True
     convolutions = (Conv(6, 5), Conv(16, 5))
 
 
 @dataclass(frozen=True)
 class LeNet5FedAgg(ConvNet):
-    """LeNet-5 of FedAgg's EMNIST rows: conv 5x5, pool, conv 5x5, pool, 800, 120, 84, C.
+    """LeNet-5 of FedAgg: padded first convolution, 32 second maps
 
-    800 = 5x5x32 at 28x28 follows from 32 second maps and padding 2 on the first convolution only.
+    Its EMNIST rows: conv 5x5, pool, conv 5x5, pool, 800, 120, 84, C. 800 = 5x5x32 at 28x28 follows from 32 second maps and padding 2 on the first convolution only.
     The number of first maps is not stated: 6 (LeNet's own) is taken, 16 is the other reading.
     Average pooling, as in LeNet-5 itself; the pooling is not stated either. 113,482 weights at
     28x28x1 with 26 classes.
     """
 
-    summary: ClassVar[str] = "LeNet-5 of FedAgg: padded first convolution, 32 second maps"
     name, hidden, average = "lenet5_fedagg", (120, 84), True
     maps: int = 6
 
@@ -147,52 +143,48 @@ class LeNet5FedAgg(ConvNet):
 
 @dataclass(frozen=True)
 class McMahanCNN(ConvNet):
-    """The CNN of McMahan et al. 2017 (FedAgg's MNIST-CNN): conv 5x5x32, max-pool, conv 5x5x64,
-    max-pool, 512, C; padding keeps the sides. 1,663,370 weights at 28x28x1 with 10 classes.
+    """CNN of McMahan et al. 2017: two padded 5x5 convolutions, 512
+
+    FedAgg's MNIST-CNN: 32 and 64 maps, max-pooling; 1,663,370 weights at 28x28x1 with 10 classes.
     """
 
-    summary: ClassVar[str] = "CNN of McMahan et al. 2017: two padded 5x5 convolutions, 512"
     name, hidden = "mcmahan_cnn", (512,)
     convolutions = (Conv(32, 5, 2), Conv(64, 5, 2))
 
 
 @dataclass(frozen=True)
 class Cifar10CNN(ConvNet):
-    """FedAgg's CIFAR10-CNN: three convolutions 3x3 with max-pooling, 1024 (4x4x64), 512, C.
+    """CIFAR10-CNN of FedAgg: three padded 3x3 convolutions, 512; no dropout
 
-    Only the last of the widths is stated (by 4x4x64): 32, 64, 64 is taken. The paper has two dropout
+    With max-pooling, then 1024 (4x4x64), 512, C. Only the last of the widths is stated (by 4x4x64): 32, 64, 64 is taken. The paper has two dropout
     layers of unstated place and rate; they are left out, see the module. 586,250 weights at 32x32x3
     with 10 classes.
     """
 
-    summary: ClassVar[str] = "CIFAR10-CNN of FedAgg: three padded 3x3 convolutions, 512; no dropout"
     name, hidden = "cifar10_cnn", (512,)
     convolutions = (Conv(32, 3, 1), Conv(64, 3, 1), Conv(64, 3, 1))
 
 
 @dataclass(frozen=True)
 class FedDCCNN(ConvNet):
-    """The CIFAR network of FedDC and FedDyn (FedUmf's Appendix A): conv 5x5x64, max-pool, conv
-    5x5x64, max-pool, 384, 192, C; no padding. 797,962 weights at 32x32x3 with 10 classes.
+    """CIFAR network of FedDC and FedDyn: two 5x5 convolutions, 384, 192
+
+    FedUmf's Appendix A: 64 maps each, max-pooling, no padding; 797,962 weights at 32x32x3 with 10 classes.
     """
 
-    summary: ClassVar[str] = "CIFAR network of FedDC and FedDyn: two 5x5 convolutions, 384, 192"
     name, hidden = "feddc_cnn", (384, 192)
     convolutions = (Conv(64, 5), Conv(64, 5))
 
 
 @dataclass(frozen=True)
 class VGGLight(Architecture):
-    """SAFL's light VGGNet (Table II): conv 3x3x64, conv 3x3x128, max-pool, three times (conv 3x3x128,
-    max-pool), global average, 1x1 convolution to C.
+    """light VGGNet of SAFL: five 3x3 convolutions; images, (1, 13, frames)
 
-    518,538 weights for one input channel and 10 classes, 519,690 for three (1.76 M are printed).
+    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C. 518,538 weights for one input channel and 10 classes, 519,690 for three (1.76 M are printed).
     Readings: padding 1, "same" pooling (an odd side keeps its last row, so that the 13 coefficients
     of speech features survive four poolings: 13, 7, 4, 2, 1), ReLU, no normalisation. The 1x1
     convolution of one averaged pixel is a fully connected layer and written as one.
     """
-
-    summary: ClassVar[str] = "light VGGNet of SAFL: five 3x3 convolutions; images, (1, 13, frames)"
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         _check_images("vgg_light", shape, 1, "it convolves")
@@ -212,56 +204,39 @@ class StackedLSTM(Architecture):
     """
 
     why_alone: ClassVar[str] = "PyTorch's LSTM is fused for one client"
-    name: ClassVar[str]
-    units: ClassVar[int]
 
-    def tokens(self, classes: int) -> tuple[int, int]:
-        """Return how many tokens it knows, and how wide they are embedded."""
-        raise NotImplementedError
-
-    def check(self, x: Array, classes: int) -> None:
-        from trials.models.torch_modules import check_tokens
-
-        check_tokens(x, self.tokens(classes)[0])
-
-    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+    def stack(self, name: str, shape: tuple[int, ...], *sizes: int) -> nn.Module:
+        """Return the network of a vocabulary, the width of its embedding, units and classes."""
         from trials.models import torch_modules
 
         if len(shape) != 1:
             raise UserError(
-                f"model {self.name} needs sequences of token ids (length,), because it reads one token "
+                f"model {name} needs sequences of token ids (length,), because it reads one token "
                 f"after the other; got {shape}"
             )
-        return torch_modules.StackedLSTM(*self.tokens(classes), self.units, classes)
+        return torch_modules.StackedLSTM(*sizes)
 
 
 @dataclass(frozen=True)
 class CharLSTM(StackedLSTM):
-    """Shakespeare's next character: embedding of width 8, two layers of 100 units.
+    """next character (Shakespeare): embedding 8, LSTM 2 x 100
 
     Inputs and outputs share an alphabet: the ids are 0..C-1. 132,720 weights with 80 characters.
     """
 
-    summary: ClassVar[str] = "next character (Shakespeare): embedding 8, LSTM 2 x 100"
-    name: ClassVar[str] = "char_lstm"
-    units: ClassVar[int] = 100
-
-    def tokens(self, classes: int) -> tuple[int, int]:
-        return classes, 8
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return self.stack("char_lstm", shape, classes, 8, 100, classes)
 
 
 @dataclass(frozen=True)
 class SentLSTM(StackedLSTM):
-    """Sent140's sentiment: word embedding, two layers of 256 units.
+    """sentiment of words (Sent140): embedding, LSTM 2 x 256
 
     There the embedding is 300 wide and GloVe's, frozen; here it starts at random and is trained. Ids
     are 0..vocabulary-1, as many as the data set `sent140(vocabulary)` has. The code's linear layer of 30 units
     between LSTM and output is left out.
     """
 
-    summary: ClassVar[str] = "sentiment of words (Sent140): embedding, LSTM 2 x 256"
-    name: ClassVar[str] = "sent_lstm"
-    units: ClassVar[int] = 256
     vocabulary: int = 10000
     width: int = 300
 
@@ -272,5 +247,5 @@ class SentLSTM(StackedLSTM):
                 f"got {self.vocabulary}, {self.width}"
             )
 
-    def tokens(self, classes: int) -> tuple[int, int]:
-        return self.vocabulary, self.width
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return self.stack("sent_lstm", shape, self.vocabulary, self.width, 256, classes)

@@ -63,13 +63,23 @@ class StackedLSTM(nn.Module):
         self.lstm1, self.lstm2 = (nn.Linear(i + units, 4 * units) for i in (width, units))
         self.out = nn.Linear(units, classes)
 
+    def check(self, ids: Tensor) -> None:
+        """Raise `UserError` unless all token ids are those of the vocabulary."""
+        size = self.embedding.num_embeddings
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= size:
+            raise UserError(
+                f"token ids must be 0..{size - 1} for a model with a vocabulary of {size}, "
+                f"but there are ids from {low} to {high}"
+            )
+
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits; raises `UserError` for an id that is none, on a CPU: a GPU's answer would have to be
-        waited for, and there all samples are checked before the first step (`Architecture.check`).
+        """Return the logits. On a CPU ids are checked; a GPU's answer would have to be waited for, and there all
+        samples are checked before the first step.
         """
         ids = x.long()
         if ids.device.type == "cpu":
-            check_tokens(ids, self.embedding.num_embeddings)
+            self.check(ids)
         h = self.embedding(ids)
         for layer in (self.lstm1, self.lstm2):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
@@ -79,16 +89,6 @@ class StackedLSTM(nn.Module):
             how = True, 1, 0.0, w.requires_grad, False, True
             h = torch.lstm(h, (nothing, nothing), weights, *how)[0]
         return self.out(h[:, -1])
-
-
-def check_tokens(ids: Any, size: int) -> None:
-    """Raise `UserError` unless all token ids are in 0..size-1."""
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= size:
-        raise UserError(
-            f"token ids must be 0..{size - 1} for a model with a vocabulary of {size}, "
-            f"but there are ids from {low} to {high}"
-        )
 
 
 class ForImages(nn.Module):
