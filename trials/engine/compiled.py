@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from trials.common.tensors import Tensor, torch
 
@@ -77,23 +76,24 @@ def _sgd(
     their losses (k,). What there is none of is (0, 0).
     """
     p, kind = x.shape[1], weights.dtype.type
-    outputs, most = weights.shape[1] // (p + 1), samples.shape[2]
+    outputs = weights.shape[1] // (p + 1)
     size = outputs * p
-    batch, slopes = np.empty((most, p), weights.dtype), np.empty((most, outputs), weights.dtype)
-    g = np.empty((outputs, p), weights.dtype)
+    slopes = np.empty((samples.shape[2], outputs), weights.dtype)
     for i in range(len(weights)):
         w = weights[i]
         matrix, bias = w[:size].reshape(outputs, p), w[size:]
         for j in range(first[i], last[i]):
-            share, n = weight[i, j], most
+            rows, share = samples[i, j], weight[i, j]
+            n = len(share)
             while share[n - 1] == 0:
                 n -= 1
             for r in range(n):
-                batch[r] = x[samples[i, j, r]]
-            np.dot(batch[:n], matrix.T, slopes[:n])
-            for r in range(n):
-                z, label = slopes[r], y[samples[i, j, r]]
-                z += bias
+                row, z, label = x[rows[r]], slopes[r], y[rows[r]]
+                for c in range(outputs):
+                    total, unit = kind(0), matrix[c]
+                    for q in range(p):
+                        total += row[q] * unit[q]
+                    z[c] = total + bias[c]
                 if slope > 0.0:
                     error = z[0] - label
                     losses[i] += share[r] * 0.5 * slope * error * error
@@ -108,31 +108,45 @@ def _sgd(
                     z[c] = np.exp(z[c] - top)
                     norm += z[c]
                 losses[i] += share[r] * (np.log(norm) - own)
-                z *= share[r] / norm
+                for c in range(outputs):
+                    z[c] *= share[r] / norm
                 z[int(label)] -= share[r]
-            np.dot(slopes[:n].T, batch[:n], g)
             rate = lr[i, min(j, lr.shape[1] - 1)] if len(lr) else kind(0)
             along, by = (velocity[i], kind(1)) if momentum > 0.0 else (w, -rate)
             if momentum > 0.0:
-                along *= kind(momentum)
+                for q in range(len(w)):
+                    along[q] *= kind(momentum)
             if len(pull):
-                along += (by * pull[i, 0]) * w
+                toward = by * pull[i, 0]
+                for q in range(len(w)):
+                    along[q] += toward * w[q]
             if len(shift):
-                along += by * shift[i]
+                for q in range(len(w)):
+                    along[q] += by * shift[i, q]
             factor = by * scale[i, 0]
-            along[:size] += factor * g.ravel()
-            for r in range(n):
-                along[size:] += factor * slopes[r]
+            for c in range(outputs):
+                unit = along[c * p : (c + 1) * p]
+                for r in range(
+                    0, n - 1, 2
+                ):  # two at a time, so that what is added to is read half as often
+                    a, b, one, two = slopes[r, c], slopes[r + 1, c], x[rows[r]], x[rows[r + 1]]
+                    a, b = factor * a, factor * b
+                    along[size + c] += a + b
+                    for q in range(p):
+                        unit[q] += a * one[q] + b * two[q]
+                if n % 2:
+                    a, one = factor * slopes[n - 1, c], x[rows[n - 1]]
+                    along[size + c] += a
+                    for q in range(p):
+                        unit[q] += a * one[q]
             if momentum > 0.0 and len(lr):
-                w -= rate * along
+                for q in range(len(w)):
+                    w[q] -= rate * along[q]
 
 
 @cache
 def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
-    """Return the loop, compiled for weights and labels of these types, or loaded from where numba keeps it.
-
-    Its products are BLAS's, on one thread: more would add up in another order.
-    """
+    """Return the loop, compiled for weights and labels of these types, or loaded from where numba keeps it."""
     with suppress(RuntimeError):  # no folder can be written to
         _sgd.enable_caching()
     w, none, ids = np.zeros((0, 2), kind), np.zeros(0, np.int64), np.zeros((0, 0, 0), np.int64)
@@ -146,5 +160,4 @@ def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
         except (EOFError, UnpicklingError, AttributeError, ImportError):
             _sgd.recompile()
         break
-    threadpool_limits(1, user_api="blas")  # of the library that the loop has loaded
     return _sgd
