@@ -1,6 +1,5 @@
 """What every model of others owes: it computes what it says, whatever computes it."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -96,9 +95,8 @@ def _untouched(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> li
     for child in module.modules():
         if frozen and isinstance(child, nn.modules.batchnorm._BatchNorm):
             child.eval()
-    call: Callable[[], Tensor] = partial(module, x)
     with seeded(1):
-        outputs = call()
+        outputs = module(x)
     parameters = [p for p in module.parameters() if p.requires_grad]
     return [outputs.detach(), *slopes(outputs, parameters)]
 

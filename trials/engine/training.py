@@ -139,8 +139,9 @@ class SGD:
 
     def rates(self, start: Tensor) -> Tensor:
         """Return the rate of each row at each step (k, J), or (k, 1) at all steps."""
-        one = start.new_full((len(start), 1), self.lr) if isinstance(self.lr, float | int) else None
-        return self.lr if one is None else one
+        if isinstance(self.lr, torch.Tensor):
+            return self.lr
+        return start.new_full((len(start), 1), self.lr)
 
 
 @dataclass(frozen=True)
@@ -317,8 +318,9 @@ class Solver:
             speed, move = torch.zeros_like(now) if momentum else None, moves(group.ids)
             if self.model.statistics is not None and plan.clients is not None:
                 self.model.statistics.work(int(plan.clients[group.members[0]]), now)
-            for rows, j, *on in self._batches(group):
-                values, parts = self._slopes(group, plan, j, now[rows], *on)
+            for rows, j, x, y, weight in self._batches(group):
+                on = now[rows], x, y, weight
+                values, parts = self._slopes(on, self._draw(group, plan, j))
                 loss[rows] += values
                 move(now[rows], parts, rows, j, None if speed is None else speed[rows])
                 if marks.shape[1]:
@@ -443,18 +445,22 @@ class Solver:
             cut: Any = (0, j, slice(group.widths[0, j])) if self.sequential else (rows, j)
             yield rows, j, self.x[group.samples[cut]], self.y[group.samples[cut]], group.weight[cut]
 
-    def _slopes(
-        self, group: _Group, plan: BatchPlan, step: int, w: Tensor, *on: Tensor
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Losses (a,) and, of each slot of the layout, gradients (a, size). Random numbers of a step, where it draws
-        any, are a function of run, round, client and step: clients are then computed one after the other.
+    def _draw(self, group: _Group, plan: BatchPlan, step: int) -> int | None:
+        """The seed of a step's random numbers, a function of run, round, client and step, where it draws any:
+        clients are then computed one after the other.
         """
+        if plan.draws is None or not self.model.network.draws:
+            return None
+        return int(randomness.bits("step", plan.draws[group.members[0]], step)[0])
+
+    def _slopes(
+        self, on: tuple[Tensor, Tensor, Tensor, Tensor], draw: int | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Losses (a,) and, of each slot of the layout, gradients (a, size), at weights on x, y and their shares."""
+        w, x, y, weight = on
         if not self.sequential:
-            return self.model.gradient_parts(w, *on)
-        draw = None
-        if plan.draws is not None and self.model.network.draws:
-            draw = int(randomness.bits("step", plan.draws[group.members[0]], step)[0])
-        loss, parts = self.model.gradient_parts(w[0], *on, draw)
+            return self.model.gradient_parts(w, x, y, weight)
+        loss, parts = self.model.gradient_parts(w[0], x, y, weight, draw)
         return loss, [part.unsqueeze(0) for part in parts]
 
 

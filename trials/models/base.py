@@ -171,7 +171,7 @@ class Model:
                 self.statistics.evaluating if purpose == EVALUATION else self.statistics.training
             )
             tensors = by_run(like) | tensors
-        with torch.autocast(like.device.type, torch.bfloat16, enabled=self.mixed):
+        with self._precision(like):
             return self.network(tensors, x, purpose).to(like.dtype)
 
     def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -197,7 +197,7 @@ class Model:
         if w.dim() == 2 and self.architecture.linear and self.loss is cross_entropy:
             return self._closed_form(w, x, y, weight)
         leaves = {name: view.detach().requires_grad_() for name, view in self.views(w).items()}
-        with torch.enable_grad(), seeded(draw, x.device):
+        with torch.enable_grad(), seeded(draw, x.device), self._precision(w):
             outputs = self.outputs(leaves, x, GRADIENT if draw is None else STEP)
             losses = (self.loss(outputs, y) * weight).sum(-1)
             found = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
@@ -210,7 +210,7 @@ class Model:
         sum_b dz. One client takes the general way, and so checks this one.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
-        with torch.autocast(w.device.type, torch.bfloat16, enabled=self.mixed):
+        with self._precision(w):
             outputs = torch.baddbmm(bias.unsqueeze(1), x, matrix.transpose(1, 2))
             logp = torch.log_softmax(outputs, -1)
             losses = -(logp.gather(-1, label).squeeze(-1) * weight).sum(-1)
@@ -258,6 +258,9 @@ class Model:
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
             self.network({**self.network.constants(flat), **leaves}, w.new_zeros(1, *self.shape))
         return w.element_size() * (5 * self.d + width * sum(kept))
+
+    def _precision(self, like: Tensor) -> torch.autocast:
+        return torch.autocast(like.device.type, torch.bfloat16, enabled=self.mixed)
 
     def _made(self, client: int, seed: int) -> Array:
         """Return the weights (d,) that a person's network is made with for a client."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -198,7 +198,7 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
     return [outputs.detach(), *slopes(outputs, list(leaves.values()))]
 
 
-def slopes(outputs: Tensor, parameters: list[Tensor]) -> tuple[Tensor, ...]:
+def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return the gradients of a loss that any task has."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
