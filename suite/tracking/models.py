@@ -17,7 +17,7 @@ from suite.tracking.schema.tags import PREFIX, versions
 from suite.tracking.store import Record, Store
 
 if TYPE_CHECKING:
-    from trials.models.torch_modules import TrainedModel
+    from trials.models.trained_model import TrainedModel
 
 NAME = "model"
 

@@ -29,7 +29,7 @@ from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.scoring import losses
 
 if TYPE_CHECKING:
-    from trials.models.torch_modules import TrainedModel
+    from trials.models.trained_model import TrainedModel
     from trials.run.simulation import Simulation
 
 CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
@@ -141,7 +141,7 @@ class SavedModel:
 
     def module(self, client: int | None = None) -> TrainedModel:
         """The server's model, or a client's own; raises `UserError` where there is none."""
-        from trials.models.torch_modules import TrainedModel  # a class of torch's
+        from trials.models.trained_model import TrainedModel  # a class of torch's
 
         if client is None:
             if self.server is None:
