@@ -11,24 +11,21 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cache
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from trials.common.tensors import Tensor, torch
-
-if TYPE_CHECKING:
-    from trials.engine.training import Answer, LocalTraining
-    from trials.federated_data import Samples
+from trials.federated_data import Samples
 
 Array = npt.NDArray[Any]
 
 
-def follow(training: LocalTraining, x: Samples, y: Tensor, slope: float) -> Answer:
-    """Return what `trials.engine.training.Solver.follow` does, from mark to mark of all rows, where outputs are
-    z = W x + b.
+def follow(training: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
+    """Return what `trials.engine.training.Solver.follow` does of a `LocalTraining`, from mark to mark of all rows, where
+    outputs are z = W x + b; of a squared error `slope` is the c of its slope c (z - y), else it is 0.
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)
