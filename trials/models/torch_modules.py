@@ -56,7 +56,9 @@ class StackedLSTM(nn.Module):
 
     def __init__(self, vocabulary: int, width: int, units: int, classes: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary, width)
+        # Not `nn.Embedding(...)`: to draw its weights on the meta device torch loads 70 MB of its compiler.
+        table = torch.empty(vocabulary, width)
+        self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
         self.lstm1, self.lstm2 = (nn.Linear(i + units, 4 * units) for i in (width, units))
         self.out = nn.Linear(units, classes)
 

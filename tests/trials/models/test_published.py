@@ -256,6 +256,7 @@ def test_logits_and_gradients_are_those_of_torch(name):
 def test_stacked_lstms_are_those_of_torch():
     """A layer's weight is [weight_ih, weight_hh] side by side, its bias bias_ih with bias_hh = 0."""
     stack = StackedLSTM(13, 6, 20, CLASSES).double()
+    nn.init.normal_(stack.embedding.weight)
     net = nn.LSTM(6, 20, num_layers=2, batch_first=True).double()
     with torch.no_grad():
         for i, (layer, inputs) in enumerate(((stack.lstm1, 6), (stack.lstm2, 20))):
