@@ -28,7 +28,7 @@ from measuring import ROOT, cores, machine, parser, show
 from suite.console import say
 from trials import models
 from trials.common.device import DEVICES, named, usable
-from trials.engine.solver import EXECUTIONS, executions
+from trials.engine.training import EXECUTIONS, executions
 from trials.models.base import Model
 from trials.settings import Settings
 from worker import Workload

@@ -23,7 +23,7 @@ LABELS = 10
 MODEL_KINDS: dict[str, str] = {
     "linear": "logreg linear",
     "small convolutional": "lenet5 lenet5_fedagg mcmahan_cnn cifar10_cnn feddc_cnn",
-    "deep convolutional": "vgg_light vgg11 resnet18 alexnet googlenet densenet121",
+    "deep convolutional": "vgg_light torchvision:vgg11 torchvision:resnet18 torchvision:alexnet torchvision:googlenet torchvision:densenet121",
     "recurrent": "char_lstm sent_lstm",
 }
 """Models that resemble each other. A name that is in no kind resembles only itself."""

@@ -7,8 +7,6 @@ that are taken in another order.
 import io
 from importlib import metadata
 from importlib.resources import files
-from itertools import pairwise
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,10 @@ from suite.configurations.configuration import Tuned
 from trials import algorithms, heterogeneity
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.common.tensors import torch
+from trials.common.tensors import nn, torch
 from trials.datasets.base import OnDemand
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 from trials.models.base import Architecture
-from trials.models.convolutional import ConvNet
-from trials.models.dense import MLP, Linear
 from trials.run import trial
 from trials.run.simulation import Simulation
 
@@ -132,29 +128,20 @@ def federation(simulation: Simulation) -> bytes:
 
 
 def _module(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> str:
-    """Return an architecture as `nn.Sequential`, whose parameters lie in the same order."""
-    layers: list[str] = []
-    widths: tuple[int, ...] = (prod(shape), classes)
-    match kind:
-        case Linear():
-            pass
-        case MLP():
-            widths = (prod(shape), kind.width1, kind.width2, classes)
-        case ConvNet():
-            inputs, sizes = shape[0], dict(kind.parameters(shape, classes))
-            for conv in kind.convolutions:
-                size = f"{inputs}, {conv.maps}, {conv.kernel}, padding={conv.padding}"
-                pool = f"nn.{'Avg' if kind.average else 'Max'}Pool2d(2)"
-                layers += [f"nn.Conv2d({size})", "nn.ReLU()", pool]
-                inputs = conv.maps
-            first = sizes["hidden1.weight" if kind.hidden else "out.weight"][1]
-            widths = (first, *kind.hidden, classes)
-        case _:
-            raise UserError(
-                f"no program is written of model {name}; programs are of linear models, perceptrons and "
-                "convolutional networks without normalisation"
-            )
-    layers.append("nn.Flatten()")
-    for inputs, outputs in pairwise(widths):
-        layers += [f"nn.Linear({inputs}, {outputs})", "nn.ReLU()"]
-    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(layers[:-1]))
+    """Return a network as the program builds it: layers of PyTorch in a row; raises `UserError` for any other."""
+    network = kind.network(shape, classes)
+    known = (
+        nn.Linear
+        | nn.Conv2d
+        | nn.Flatten
+        | nn.ReLU
+        | nn.AvgPool2d
+        | nn.MaxPool2d
+        | nn.AdaptiveAvgPool2d
+    )
+    if type(network) is not nn.Sequential or not all(isinstance(part, known) for part in network):
+        raise UserError(
+            f"no program is written of model {name}; programs are of linear models, perceptrons and "
+            "convolutional networks without normalisation"
+        )
+    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(f"nn.{layer!r}" for layer in network))

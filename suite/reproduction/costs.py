@@ -19,6 +19,7 @@ from trials import datasets, heterogeneity, models
 from trials.common.machine import usable_cpus
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
+from trials.models.base import Model
 from trials.run.spec import canonical
 from trials.settings import Settings
 from trials.sizing.calibration import pace
@@ -96,8 +97,8 @@ def _read(path: Path) -> dict[str, float] | None:
 
 def _measure(configured: Configured, data: Data, batch: int) -> tuple[float, float]:
     """Seconds of a training and of a test sample, of enough of them to tell."""
-    architecture = models.parse(configured.scenario.model)
-    clients = CLIENTS if batch <= architecture.batched_up_to else 1
+    model = Model(models.parse(configured.scenario.model), data.shape, data.classes)
+    clients = CLIENTS if not model.network.why_alone and batch <= model.batched_up_to else 1
     steps, tests = 1, batch
     train, test = _rounds(configured, data, batch, clients, steps, tests)
     if (more := int(SECONDS / train)) > 1:

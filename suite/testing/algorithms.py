@@ -19,7 +19,7 @@ from trials.common.errors import UserError, unknown
 from trials.common.plugins import failure
 from trials.common.tensors import torch
 from trials.engine.client_rows import ClientRows
-from trials.engine.solver import EXECUTIONS
+from trials.engine.training import EXECUTIONS
 from trials.federated_data import FederatedData
 from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation

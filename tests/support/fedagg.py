@@ -10,7 +10,7 @@ from tests.support.simulations import partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.common.randomness import uniform
 from trials.engine.federation import Federation
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 
 SIZES, L, BATCH = [5, 9, 3, 7, 6], 3, 4
 N = len(SIZES)

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.support.oracle import SEED, run_of
 from trials.common.randomness import uniform
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 
 LR = 0.3
 SIZES = [5, 9, 3, 7, 4]

@@ -46,17 +46,6 @@ CASES = {
     "cifar10_cnn": Case("cifar10_cnn", (3, 9, 8)),
     "feddc_cnn": Case("feddc_cnn", (3, 16, 17)),
     "vgg_light": Case("vgg_light", (1, 5, 13)),
-    "vgg11": Case("vgg11", (1, 32, 32)),
-    "resnet18": Case("resnet18", (3, 16, 16)),
-    "alexnet": Case("alexnet", (3, 29, 30)),
-    "googlenet": Case("googlenet", (3, 16, 16)),
-    "densenet121": Case("densenet121", (3, 16, 16)),
     "char_lstm": Case("char_lstm", (7,), tokens=CLASSES),
     "sent_lstm": Case("sent_lstm(11,5)", (6,), tokens=11),
 }
-EXTRA = {
-    "resnet18(batch)": Case("resnet18(batch)", (1, 16, 16)),
-    "vgg11(none)": Case("vgg11(none)", (3, 32, 32)),
-    "lenet5_fedagg(16)": Case("lenet5_fedagg(16)", (1, 14, 14)),
-}
-"""Further spellings of them."""

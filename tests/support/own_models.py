@@ -62,22 +62,52 @@ class Normalised(nn.Module):
         return self.out(self.dropout(h)) * self.scale
 
 
+def by_batch(shape, classes, tracked=False):
+    """BatchNorm that keeps no statistics: a sample's outputs depend on its batch."""
+    inputs, norm = torch.Size(shape).numel(), nn.BatchNorm1d(8, track_running_stats=tracked)
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm, nn.Linear(8, classes))
+
+
 def normalising(shape, classes):
     return nn.Sequential(nn.BatchNorm1d(shape[0]), nn.Linear(shape[0], classes))
 
 
-class Rows(nn.Module):
-    """Linear layers on rows of a sample, on single numbers, twice, and without a bias."""
+class Activated(nn.BatchNorm1d):
+    """As timm's BatchNormAct2d."""
+
+    def forward(self, x):
+        return F.relu(super().forward(x))
+
+
+def fused(shape, classes, norm=Activated):
+    inputs = torch.Size(shape).numel()
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm(8), nn.Linear(8, classes))
+
+
+def apart(shape, classes):
+    return fused(shape, classes, lambda width: nn.Sequential(nn.BatchNorm1d(width), nn.ReLU()))
+
+
+class Tempered(nn.Module):
+    """A parameter without dimensions."""
 
     def __init__(self, shape, classes):
         super().__init__()
-        self.rows = nn.Linear(shape[-1], 6)
-        self.plain = nn.Linear(6, 6, bias=False)
-        self.out = nn.Linear(6, classes)
+        self.net = mlp(shape, classes)
+        self.temperature = nn.Parameter(torch.tensor(2.0))
 
     def forward(self, x):
-        h = torch.tanh(self.plain(torch.tanh(self.rows(x))))
-        return self.out(h.mean(-2) + self.rows.bias) + self.out(h[..., 0, :])
+        return self.net(x) / self.temperature
+
+
+class Cast(nn.Module):
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.net = mlp(shape, classes)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.net(x)
 
 
 class Dropping(nn.Module):
@@ -159,6 +189,13 @@ class Hidden(Dropping):
 
     def forward(self, x):
         return self.layers[0](self.net(x))
+
+
+class Eager(Dropping):
+    """Tells its own weights from those that it is called with."""
+
+    def forward(self, x):
+        return self.net(x) * (2.0 if isinstance(self.net[1].weight, nn.Parameter) else 1.0)
 
 
 class Unseeded(Dropping):

@@ -83,9 +83,8 @@ def simulation(
     """A simulation at round 0; of `level` only the system part matters, data are partitioned already."""
     loss = losses.resolve(common.loss, data.dataset.task.metric)
     shape, classes = data.dataset.shape, data.dataset.classes
-    fitted = Model(
-        models.parse(model).keeping(common.buffers), shape, classes, loss, common.dtype == "bf16"
-    )
+    mixed = common.dtype == "bf16"
+    fitted = Model(models.parse(model), shape, classes, loss, mixed, common.buffers)
     level_ = heterogeneity.parse(level)
     fed = federation(data, fitted, level_, common, seed, device)
     return Simulation(algorithm, fed)

@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.simulations import partitioned, settings, simulation
+from tests.support.simulations import ROOT, partitioned, settings, simulation
 from trials import models
 from trials.algorithms.fedavg import FedAvg
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
+from trials.models.base import Model
 
 METRICS = {"test_accuracy_worst10", "test_accuracy_spread"}
+
+OWN = ROOT / "tests" / "support" / "own_models.py"
 
 
 def federated(y, test, owners, client=None) -> FederatedData:
@@ -83,20 +86,22 @@ def test_the_final_model_on_every_client(sizes):
 
 def test_a_model_that_looks_at_the_whole_batch_has_none(monkeypatch):
     """Scored label by label it would meet batches that it never meets."""
-    for name, alone in (("resnet18", True), ("resnet18(batch)", False), ("alexnet", True)):
-        assert models.parse(name).one_by_one is alone
-    monkeypatch.setattr(type(models.parse("logreg")), "one_by_one", False)
+    for tracked in (True, False):
+        name = f"{OWN}:by_batch(tracked={tracked})"
+        assert Model(models.parse(name), (2,), 3).one_by_one is tracked
+    monkeypatch.setattr(Model, "one_by_one", False)
     run = simulation(FedAvg(lr=0.5), partitioned([5, 5]), settings(rounds=1))
     run.advance()
     assert not METRICS & {key for entry in run.history for key in entry}
 
 
 @pytest.mark.parametrize(
-    ("model", "labels"), [("resnet18(norm=batch)", 3), ("resnet18(norm=group)", 2)]
+    ("model", "labels"),
+    [(f"{OWN}:by_batch", 3), (f"{OWN}:by_batch(tracked=True)", 2)],
 )
 def test_a_model_that_sees_its_batch_is_evaluated_on_batches_of_all_labels(model, labels):
     """The samples lie label by label, as those of folders do; 512 are in a batch."""
-    data = partitioned([4, 4], (3, 16, 16), tests=1200)
+    data = partitioned([4, 4], (3, 4, 4), tests=1200)
     ids = data.test[np.argsort(data.dataset.y[data.test], kind="stable")]
     fed = simulation(FedAvg(), data, settings(rounds=1, dtype="float32"), model).fed
     seen = []

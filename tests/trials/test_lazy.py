@@ -30,7 +30,7 @@ spec = canonical("defed", {"topology": "ring( 4 )"}, place, Settings(rounds=3), 
 assert spec.params["topology"] == "ring(4)" and spec.model == "mlp"
 assert spec.heterogeneity == "dirichlet(0.3)+sizes(lognormal(0.3))+system(steps=1..20)"
 assert spec.configured().params() == spec.params and spec.data_key
-assert models.canonical("resnet18(batch)") == "resnet18(batch)"
+assert models.canonical("sent_lstm(500)") == "sent_lstm(500,300)"
 computing = {"torch", "torchvision", "ray", "optuna", "mlflow", "networkx", "scipy", "sklearn",
     "numba", "pandas"}
 sys.exit(str(computing & set(sys.modules)) if computing & set(sys.modules) else 0)

@@ -15,7 +15,7 @@ from trials.common import memory
 from trials.common.memory import CONTEXT
 from trials.datasets.base import Dataset
 from trials.engine.client_rows import ClientRows
-from trials.engine.solver import Solver
+from trials.engine.training import Solver
 from trials.run import trial
 from trials.run.result import TrialResult
 from trials.run.running import RunningTrial

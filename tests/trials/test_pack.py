@@ -1,8 +1,11 @@
 """A pack's runs: the numbers they have alone, to the bit, whatever runs, ends or fails beside them."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import torch
 from greenlet import GreenletExit
 
 from tests.support.simulations import (
+    ROOT,
     digest,
     finish,
     honoured,
@@ -22,9 +26,10 @@ from tests.support.simulations import (
 from trials.algorithms import ALGORITHMS
 from trials.common.plugins import ExitedError
 from trials.datasets.base import OnDemand
+from trials.engine import federation
 from trials.engine.federation import Federation
 from trials.engine.pack import Pack
-from trials.engine.solver import Solver
+from trials.engine.training import Solver
 from trials.federated_data import FederatedData
 from trials.run.simulation import Simulation
 
@@ -59,8 +64,8 @@ def ends(make: Make, seed: int = 0, **federation: Any) -> str:
 def packed(makes: list[tuple[Make, int]]) -> list[str]:
     """The digests of runs in one pack."""
     pack = Pack()
-    federation = partial(Federation, solver=pack.solver)
-    return pack.run([partial(ends, make, seed, federation=federation) for make, seed in makes])
+    shared = partial(Federation, solver=pack.solver)
+    return pack.run([partial(ends, make, seed, federation=shared) for make, seed in makes])
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -68,6 +73,53 @@ def test_every_algorithm_has_the_bits_that_it_has_alone(study: str) -> None:
     """All of them in one pack, two seeds each, so that they differ in calls, rounds and rows."""
     members = [(makes(study, name), seed) for name in ALGORITHMS for seed in (0, 1)]
     assert packed(members) == [ends(make, seed) for make, seed in members]
+
+
+EXACT = """
+import torch
+from functools import partial
+from tests.support.simulations import *
+from trials.engine.pack import Pack
+torch.set_num_threads(1)
+data = partitioned([23, 40, 9, 31, 17], shape=(3, 5), classes=4, tests=40)
+def ends(model, chunk, seed, **how):
+    common = settings(batch_size=7, rounds=2, dtype="float32", execution="batched", chunk=chunk)
+    return digest(finish(simulation(ALGORITHMS["fedprox"](), data, common, model, seed=seed, **how)))
+for model in ("logreg", "mlp(30,9)"):
+    alone = [ends(model, None, seed) for seed in range(7)]
+    for members in (1, 2, 7):
+        for chunk in (None, 1, 3):
+            pack = Pack()
+            of_pack = partial(Federation, solver=pack.solver)
+            works = [partial(ends, model, chunk, seed, federation=of_pack) for seed in range(members)]
+            assert pack.run(works) == alone[:members], (model, members, chunk)
+    print(alone)
+"""
+
+
+def test_packs_of_any_size_and_chunk_are_exact_whatever_threads_there_are() -> None:
+    said = set()
+    for threads in "124":
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": threads}
+        done = subprocess.run(
+            [sys.executable, "-c", EXACT], env=env, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        said.add(done.stdout)
+    assert len(said) == 1
+
+
+def test_what_is_not_exact_is_computed_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with more threads, which add up in another order: the probe says so, and no two runs share a call."""
+    rows: list[int] = []
+    follow = Solver.follow
+    monkeypatch.setattr(
+        Solver, "follow", lambda self, c: rows.append(len(c.start)) or follow(self, c)
+    )
+    monkeypatch.setattr("trials.models.base.Model.exact", lambda *given: False)
+    members = [(makes("mlp", "fedavg"), seed) for seed in (0, 1)]
+    assert packed(members) == [ends(make, seed) for make, seed in members]
+    assert set(rows) == {DATA.clients}
 
 
 @pytest.mark.parametrize("study", ["mlp", "momentum"])
@@ -95,26 +147,47 @@ def test_what_is_computed_together_is_computed_once(monkeypatch: pytest.MonkeyPa
 
         monkeypatch.setattr(Solver, name, noted)
 
-    for name in ("follow", "scores_of_rows", "minibatches", "initial"):
+    for name in ("follow", "rated"):
         counted(name)
+    for module, name in (
+        ("federation.minibatches", "minibatches"),
+        ("federation.Model.initial", "initial"),
+    ):
+        monkeypatch.setattr(f"trials.engine.{module}", noted_calls(calls, name, module))
     make = makes("mlp", "fedavg")
     ends(make)
-    alone, calls = calls, {}
+    alone = dict(calls)
+    calls.clear()
     packed([(make, 0)] * 16)
     assert calls == alone
+
+
+def noted_calls(calls: dict[str, int], name: str, place: str) -> Callable[..., Any]:
+    """What stands at a place of the engine, counted."""
+    there: Any = federation
+    for part in place.split(".")[1:]:
+        there = getattr(there, part)
+
+    @wraps(there)
+    def noted(*given: Any) -> Any:
+        calls[name] = calls.get(name, 0) + 1
+        return there(*given)
+
+    return noted
 
 
 def test_runs_of_one_algorithm_meet_whatever_else_others_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """FOLB takes gradients between its rounds, FedAvg none: their training is computed together."""
+    """What has a shift is computed with what has one, whatever it is, and what has none with what has none."""
     rows: list[int] = []
     follow = Solver.follow
     monkeypatch.setattr(
         Solver, "follow", lambda self, c: rows.append(len(c.start)) or follow(self, c)
     )
-    packed([(makes("mlp", name), 0) for name in ("scaffold", "fedavg", "fedavgm")])
-    assert rows == [3 * DATA.clients] * UNEVEN["rounds"]
+    packed([(makes("mlp", name), 0) for name in ("scaffold", "fedavg", "fedavgm", "feddc")])
+    assert sum(rows) == 4 * DATA.clients * UNEVEN["rounds"]
+    assert rows.count(2 * DATA.clients) >= UNEVEN["rounds"]
 
 
 class Breaks(ALGORITHMS["fedavg"]):
@@ -128,11 +201,11 @@ class Breaks(ALGORITHMS["fedavg"]):
 
 def test_who_raises_fails_alone() -> None:
     pack = Pack()
-    federation = partial(Federation, solver=pack.solver)
+    shared = partial(Federation, solver=pack.solver)
 
     def caught(make: Make) -> str:
         try:
-            return ends(make, federation=federation)
+            return ends(make, federation=shared)
         except ZeroDivisionError as error:
             return repr(error)
 
@@ -151,13 +224,13 @@ def test_what_would_end_a_process_or_a_pack_ends_its_run_alone(
 
     def caught(make: Make) -> str:
         try:
-            return ends(make, federation=federation)
+            return ends(make, federation=shared)
         except ExitedError as error:
             return str(error)
 
     monkeypatch.setattr(Breaks, "aggregate", raises)
     pack = Pack()
-    federation = partial(Federation, solver=pack.solver)
+    shared = partial(Federation, solver=pack.solver)
     good = makes("mlp", "fedavg")
     bad = partial(good.func, Breaks(), *good.args[1:])
     found = pack.run([partial(caught, make) for make in (good, bad, good)])
@@ -172,7 +245,8 @@ def test_what_memory_does_not_hold_together_is_computed_one_by_one(
     follow = Solver.follow
 
     def small(self: Solver, course: Any) -> Any:
-        if len(course.start) > DATA.clients or bool((course.terms.pull.values > 0.3).any()):
+        pulled = course.pull is not None and bool((course.pull > 0.3).any())
+        if len(course.start) > DATA.clients or pulled:
             raise torch.OutOfMemoryError("too large")
         return follow(self, course)
 
@@ -183,11 +257,11 @@ def test_what_memory_does_not_hold_together_is_computed_one_by_one(
     greedy = makes("mlp", "fedprox")
     greedy = partial(greedy.func, ALGORITHMS["fedprox"](mu=0.5), *greedy.args[1:])
     pack = Pack()
-    federation = partial(Federation, solver=pack.solver)
+    shared = partial(Federation, solver=pack.solver)
 
     def caught(make: Make) -> str:
         try:
-            return ends(make, federation=federation)
+            return ends(make, federation=shared)
         except torch.OutOfMemoryError as error:
             return str(error)
 
@@ -218,11 +292,9 @@ def test_whose_samples_cannot_be_made_fails_alone(fault: BaseException) -> None:
     good, bad = makes("mlp", "fedavg"), makes("mlp", "folb")
 
     def caught(make: Make, data: FederatedData) -> str:
-        federation = partial(Federation, solver=pack.solver)
+        shared = partial(Federation, solver=pack.solver)
         try:
-            return ends(
-                partial(make.func, make.args[0], data, *make.args[2:]), federation=federation
-            )
+            return ends(partial(make.func, make.args[0], data, *make.args[2:]), federation=shared)
         except (ValueError, ExitedError) as error:
             return str(error)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.support.simulations import (
+    ROOT,
     finish,
     honoured,
     local_work,
@@ -26,6 +27,8 @@ from trials.scoring.metrics import REGRESSION, TASKS, direction
 
 SIZES = [5, 9, 7, 8]
 every = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+
+OWN = ROOT / "tests" / "support" / "own_models.py"
 
 
 def validated(sizes, tests=40, count=30):
@@ -194,7 +197,7 @@ def test_where_no_client_has_test_data_it_is_refused():
     images = partitioned(SIZES, (3, 16, 16))
     common = settings(metric="personal", dtype="float32")
     with pytest.raises(UserError, match="needs a model that scores each sample by itself"):
-        simulation(FedAvg(), images, common, "resnet18(batch)")
+        simulation(FedAvg(), images, common, f"{OWN}:by_batch")
 
 
 def test_it_is_better_where_the_pooled_metric_is():

@@ -10,7 +10,7 @@ from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, initial, local_
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms.fedprox import FedProx
 from trials.common.randomness import uniform
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 
 SYSTEM = "iid+system(steps=1..7)"
 
@@ -202,7 +202,7 @@ def test_equal_keys_keep_the_order_of_the_samples(monkeypatch):
     def three_keys(*words):
         return (np.zeros_like(words[-1]) + words[-1] % 3).astype(np.uint64) << np.uint64(60)
 
-    monkeypatch.setattr("trials.engine.plans.randomness.bits", three_keys)
+    monkeypatch.setattr("trials.engine.training.randomness.bits", three_keys)
     data = partitioned([1000])
     samples = minibatches(data, np.array([0]), np.array([1]), "full", ()).samples[0, 0]
     expected = [data.train[start::3] for start in range(3)]

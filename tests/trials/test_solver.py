@@ -1,4 +1,4 @@
-"""Minibatch plans, system heterogeneity, gradients, and the two execution modes against each other."""
+"""Minibatch plans, system heterogeneity, gradients on all samples."""
 
 from itertools import chain, pairwise
 
@@ -6,25 +6,17 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from tests.support.simulations import (
     finish,
-    honoured,
-    local_work,
     partitioned,
-    same,
     settings,
     simulation,
 )
-from trials import heterogeneity, models
+from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
-from trials.engine.plans import full_pass, minibatches, steps_per_epoch
-from trials.models.base import Architecture, Model
-
-SMALL = {"logreg": "logreg", "mlp": "mlp(7,5)", "lenet5": "lenet5"}
-"""Models that meet every algorithm; all others meet FedAvg in test_models_contract.py."""
+from trials.engine.training import full_pass, minibatches, steps_per_epoch
 
 sizes_ = st.lists(st.integers(1, 13), min_size=1, max_size=5)
 batches_ = st.one_of(st.integers(1, 20), st.just("full"))
@@ -172,45 +164,3 @@ def test_all_algorithms_meet_the_same_amount_of_work():
     draws = np.diff(counted["fedavg"])
     assert ((draws >= 4) & (draws <= 36)).all()
     assert len(set(draws)) > 1
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("model", SMALL.values())
-def test_batched_equals_sequential(model, algorithm):
-    data = partitioned([9, 4, 7, 12], shape=(1, 16, 16))
-    given = {"participation": 0.75, "batch_size": 4, "momentum": 0.5, "weight_decay": 0.01}
-    given, level = honoured(algorithm, given, "iid+system(steps=1..4)")
-    common = {**given, **local_work(algorithm, 2)}
-    made = {
-        execution: finish(
-            simulation(
-                ALGORITHMS[algorithm](lr=0.05),
-                data,
-                settings(execution=execution, **common),
-                model,
-                level,
-            )
-        )
-        for execution in ("batched", "sequential")
-    }
-    same(made["batched"], made["sequential"], 1e-10)
-    a, b = (made[execution].history for execution in ("batched", "sequential"))
-    for batched, sequential in zip(a[1:], b[1:], strict=True):
-        assert batched["train_loss"] == pytest.approx(sequential["train_loss"], abs=1e-10)
-    assert a[0]["test_loss"] == b[0]["test_loss"]
-    assert abs(a[-1]["test_loss"] - a[0]["test_loss"]) > 1e-4
-
-
-@profile(max_examples=30)
-@given(st.integers(1, 4), st.integers(1, 6), st.integers(2, 5), st.integers(0, 99))
-def test_the_closed_form_gradient_of_logreg_is_autograds(k, b, classes, seed):
-    rng = np.random.default_rng(seed)
-    model = Model(models.parse("logreg"), (3, 2), classes)
-    w, x = torch.tensor(rng.normal(size=(k, model.d))), torch.tensor(rng.normal(size=(k, b, 3, 2)))
-    y = torch.tensor(rng.integers(0, classes, (k, b)))
-    weight = torch.tensor(rng.integers(0, 2, (k, b)) / b)
-    losses, g = model.gradients(w, x, y, weight)
-    expected = Architecture.gradients(model.architecture, model.views(w), x, y, weight, model.loss)
-    torch.testing.assert_close(losses, expected[0], rtol=0, atol=1e-12)
-    flat = torch.cat([part.flatten(1) for part in expected[1]], 1)
-    torch.testing.assert_close(g, flat, rtol=0, atol=1e-12)

@@ -1,6 +1,4 @@
-"""What the parts of a trial take of its device's memory, worked out from shapes: samples, the plan and the
-vectors of a round, a client in training.
-"""
+"""What a trial takes of its device's memory, worked out from shapes, and so how many clients are computed at once."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import numpy as np
 
 from trials.common.memory import memory_budget, tables_budget
 from trials.common.tensors import torch
-from trials.engine.plans import steps_per_epoch
+from trials.engine.training import steps_per_epoch
 from trials.federated_data import FederatedData, Samples
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
@@ -41,18 +39,18 @@ ALONE = MemoryBudget()
 
 
 def selected(settings: Settings, clients: int) -> int:
-    """K = participation n, at least 1."""
+    """Return K = participation n, at least 1."""
     return max(1, round(settings.participation * clients))
 
 
 def widest(data: FederatedData, settings: Settings) -> int:
-    """Samples in the largest minibatch, which no client has more of than samples."""
+    """Return the samples in the largest minibatch, which no client has more of than samples."""
     size, most = settings.batch_size, int(data.sizes.max())
     return most if size == "full" else min(size, most)
 
 
 def of_round(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:
-    """Bytes that a round of each of so many trials of a pack has on the device, with numbers of `size`
+    """Return the bytes that a round of each of so many trials of a pack has on the device, with numbers of `size`
     bytes and d weights: of its clients the plans of their minibatches and `VECTORS`.
     """
     steps = settings.local_steps or settings.local_epochs * int(
@@ -66,21 +64,18 @@ def of_round(data: FederatedData, settings: Settings, d: int, size: int, members
 def planned(
     data: FederatedData, settings: Settings, level: Heterogeneity
 ) -> tuple[str, int, float]:
-    """What asks for the longest local training: its name, the minibatches of a client, and the bytes at least
+    """Return what asks for the longest local training: its name, the minibatches of a client, and the bytes at least
     that planning them for all clients of a round takes.
     """
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
-    given = settings.local_steps is not None
-    asked = (
-        np.full_like(per_epoch, settings.local_steps)
-        if given
-        else settings.local_epochs * per_epoch
-    )
-    name = "local_steps" if given else "local_epochs"
+    name, asked = "local_epochs", settings.local_epochs * per_epoch
+    if settings.local_steps is not None:
+        name, asked = "local_steps", np.full_like(per_epoch, settings.local_steps)
+    name = level.name if level.changes_work else name
     works = {
-        level.name if level.changes_work else name: level.local_steps(asked, per_epoch, ids, 1, 0)
+        name: level.local_steps(asked, per_epoch, ids, 1, 0),
+        "fine_tune": (settings.fine_tune or 0) * per_epoch,
     }
-    works["fine_tune"] = (settings.fine_tune or 0) * per_epoch
     longest = max(works, key=lambda name: works[name].max())
     steps, width = int(works[longest].max()), widest(data, settings)
     return longest, steps, float(selected(settings, data.clients)) * steps * width * PLANNED
@@ -89,8 +84,8 @@ def planned(
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Bytes that are on the device throughout: the samples, which trials of a process share, and a round of
-    each (`of_round`).
+    """Return the bytes that are on the device throughout: the samples, which trials of a process share, and a round
+    of each (`of_round`).
     """
     return data.dataset.bytes(size) + of_round(data, settings, d, size, members)
 
@@ -103,11 +98,10 @@ def divided(
     execution: str,
     room: MemoryBudget,
 ) -> tuple[int | None, float]:
-    """How many clients are computed at once (None: all that are selected), and the bytes that clients'
+    """Return how many clients are computed at once (None: all that are selected), and the bytes that clients'
     tables may take of the device where the samples are, its trial's part of them.
 
-    Clients at once are as the settings say, else as many as the room for them holds, which trials of a
-    pack have one after the other or together.
+    Clients at once are as the settings say, else as many as the room for them holds.
     """
     one = torch.empty(0, dtype=on.dtype, device=on.device)
     always = resident_bytes(data, settings, model.d, one.element_size(), room.members)

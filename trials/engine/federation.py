@@ -18,10 +18,17 @@ from trials.engine import budget
 from trials.engine.client_rows import ClientRows
 from trials.engine.clock import Clock
 from trials.engine.direction import Direction
-from trials.engine.local_training import SGD
-from trials.engine.plans import BatchPlan, full_pass, samples_met, steps_per_epoch
 from trials.engine.selection import Selection
-from trials.engine.solver import Solver, execution
+from trials.engine.training import (
+    SGD,
+    BatchPlan,
+    Solver,
+    execution,
+    full_pass,
+    minibatches,
+    samples_met,
+    steps_per_epoch,
+)
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
@@ -63,7 +70,7 @@ class Federation(Selection):
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
         if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
-            model.architecture.check(data.dataset.x, data.dataset.classes)
+            model.check(data.dataset.x)
         self.execution = execution(model, settings, device)
         self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, room
@@ -131,7 +138,7 @@ class Federation(Selection):
         if self.settings.init == "zeros":
             return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
         own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
-        rows = self.tensor(self._solver.initial(own, self.seed))
+        rows = self.tensor(self._solver.once(self.model.initial, own, self.seed))
         return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
 
     def initial_server(self) -> Tensor:
@@ -246,7 +253,8 @@ class Federation(Selection):
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
         work = samples_met(self.data.sizes[once], self._steps(once, self.round), size)
         steps = np.array([max(1, round(work / width))])
-        plan = self._solver.minibatches(pool, one, steps, width, (self.seed, self.round))
+        words = (self.seed, self.round)
+        plan = self._solver.once(minibatches, pool, one, steps, width, words)
         w, _ = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
         return w[0]
@@ -287,7 +295,7 @@ class Federation(Selection):
         steps = epochs * self._per_epoch(ids.numpy())
         words = (self.seed, self.round + 1)
         size = self.settings.batch_size
-        plan = self._solver.minibatches(self.data, ids.numpy(), steps, size, words)
+        plan = self._solver.once(minibatches, self.data, ids.numpy(), steps, size, words)
         return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
@@ -308,7 +316,8 @@ class Federation(Selection):
         once, first, back = distinct(ids, self.device)
         round_index = self.round if at_round is None else at_round
         steps, size = self._steps(once, round_index), self.settings.batch_size
-        plan = self._solver.minibatches(self.data, once, steps, size, (self.seed, round_index))
+        words = (self.seed, round_index)
+        plan = self._solver.once(minibatches, self.data, once, steps, size, words)
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
         loss = self._loss

@@ -54,7 +54,7 @@ def labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str,
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
-    if not fed.model.architecture.one_by_one:  # as means over samples are computed
+    if not fed.model.one_by_one:  # as means over samples are computed
         ids = randomness.generator("evaluation").permutation(ids)
     models = model[None] if isinstance(model, torch.Tensor) else model.models
     shares = [1.0] if isinstance(model, torch.Tensor) else model.weights.tolist()
@@ -75,7 +75,7 @@ def ranked(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> dict
 
 def refuse_personal(data: FederatedData, model: Model) -> None:
     """Raise `UserError` where no client can be tested by itself, as metric `personal` asks."""
-    if not model.architecture.one_by_one:
+    if not model.one_by_one:
         raise UserError(
             "metric personal needs a model that scores each sample by itself, and this one normalises "
             "a batch by its own statistics: use another one, or metric pooled"
@@ -112,7 +112,7 @@ def over_clients(fed: Federation, models: Tensor | None, ended: bool) -> dict[st
             "metric personal needs a model of every client, but scored() gives those of some devices "
             "only, and personal() none"
         )
-    if models is None or data.client_tests is None or not fed.model.architecture.one_by_one:
+    if models is None or data.client_tests is None or not fed.model.one_by_one:
         return {}
     metric, each = data.dataset.task.metric, each_scored(fed, models, data.client_tests)
     found = {f"test_{metric}{PERSONAL}": float(each.mean())}
@@ -129,7 +129,7 @@ def unseen(fed: Federation, model: Tensor | Devices) -> dict[str, float]:
     Nothing where devices have models of their own, and where `over_clients` has nothing.
     """
     tests = fed.data.unseen_tests
-    if tests is None or isinstance(model, Devices) or not fed.model.architecture.one_by_one:
+    if tests is None or isinstance(model, Devices) or not fed.model.one_by_one:
         return {}
     name = f"test_{fed.data.dataset.task.metric}_unseen"
     return {name: float(each_scored(fed, model, tests).mean())}
@@ -154,7 +154,7 @@ def fine_tuned(fed: Federation, models: Tensor | None, lr: float) -> dict[str, f
     Nothing without that setting or models, and where `over_clients` has nothing.
     """
     epochs, tests = fed.settings.fine_tune, fed.data.client_tests
-    if models is None or epochs is None or tests is None or not fed.model.architecture.one_by_one:
+    if models is None or epochs is None or tests is None or not fed.model.one_by_one:
         return {}
     everyone = models if models.dim() == 2 else models.expand(fed.n, -1)
     each = np.zeros(len(tests.clients))

@@ -10,7 +10,7 @@ from typing import Any
 from trials.common.device import name_of
 from trials.common.tensors import torch
 from trials.engine.pack import Pack
-from trials.engine.solver import Solver
+from trials.engine.training import Solver
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
 from trials.run.outcome import Status, shortened
@@ -178,6 +178,6 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
         chunk=fed.chunk,
         halved=fed.halved,
         device=name_of(fed.device),
-        model_note=fed.model.architecture.note,
+        model_note=fed.model.network.note,
         data_note=fed.data.note,
     )

@@ -29,7 +29,7 @@ from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.scoring import losses
 
 if TYPE_CHECKING:
-    from trials.models.torch_module import TrainedModel
+    from trials.models.trained_model import TrainedModel
     from trials.run.simulation import Simulation
 
 CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
@@ -92,7 +92,7 @@ class SavedModel:
             code=next(iter(plugins.hashes(*spec.scenario.model_code).values()), None),
         )
         server, own = (None if w is None else w.detach().cpu().clone() for w in (server, own))
-        kept, like = fed.model.architecture.statistics, torch.empty(0, dtype=fed.dtype)
+        kept, like = fed.model.statistics, torch.empty(0, dtype=fed.dtype)
         return cls(card, server, own, None if kept is None else kept.evaluating(like))
 
     @property
@@ -130,17 +130,18 @@ class SavedModel:
         card, spec = self.card, self.card.spec
         loss = losses.resolve(spec.settings.loss, card.metric)
         mixed = spec.settings.dtype == "bf16"
-        architecture = models.parse(spec.model).keeping(spec.settings.buffers)
-        return self._with_statistics(Model(architecture, card.shape, card.classes, loss, mixed))
+        architecture, buffers = models.parse(spec.model), spec.settings.buffers
+        model = Model(architecture, card.shape, card.classes, loss, mixed, buffers)
+        return self._with_statistics(model)
 
     def _with_statistics(self, model: Model) -> Model:
-        if model.architecture.statistics is not None and self.statistics:
-            model.architecture.statistics.server = dict(self.statistics)
+        if model.statistics is not None and self.statistics:
+            model.statistics.server = dict(self.statistics)
         return model
 
     def module(self, client: int | None = None) -> TrainedModel:
         """The server's model, or a client's own; raises `UserError` where there is none."""
-        from trials.models.torch_module import TrainedModel  # a class of torch's
+        from trials.models.trained_model import TrainedModel  # a class of torch's
 
         if client is None:
             if self.server is None:
@@ -249,7 +250,7 @@ def _flat(model: Model, path: Path, many: bool) -> tuple[Tensor, Values]:
         raise UserError(
             f"saved model {path} cannot be read: it is damaged, or holds more than tensors"
         ) from None
-    kept = model.architecture.statistics
+    kept = model.statistics
     shapes: dict[str, tuple[int, ...]] = {slot.name: slot.shape for slot in model.layout}
     shapes |= {} if kept is None else {key: (*v.shape,) for key, v in kept.server.items()}
     fits = isinstance(found, dict) and found.keys() == shapes.keys()

@@ -87,7 +87,7 @@ class Simulation:
     @property
     def _statistics(self) -> RunningStatistics | None:
         """BatchNorm's, where the model keeps any."""
-        return self.fed.model.architecture.statistics
+        return self.fed.model.statistics
 
     def _rate(self, round_index: int) -> float:
         """The learning rate of a round of this phase."""

@@ -13,7 +13,7 @@ from trials.common.tensors import torch
 from trials.datasets.base import Dataset
 from trials.engine.budget import MemoryBudget, planned
 from trials.engine.federation import Federation
-from trials.engine.solver import Solver, execution
+from trials.engine.training import Solver, execution
 from trials.federated_data import FederatedData, partition
 from trials.models.base import Model
 from trials.run.simulation import Simulation
@@ -73,11 +73,12 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
     loss = losses.resolve(spec.settings.loss, dataset.task.metric)
     mixed = spec.settings.dtype == "bf16"
     model = Model(
-        models.parse(spec.model).keeping(spec.settings.buffers),
+        models.parse(spec.model),
         dataset.shape,
         dataset.classes,
         loss,
         mixed,
+        spec.settings.buffers,
     )
     needed, there = model.d * BYTES_A_WEIGHT, machine_memory()
     if needed > there:

@@ -9,7 +9,7 @@ from trials.datasets.base import OnDemand
 from trials.engine.budget import of_round, resident_bytes, widest
 from trials.engine.client_rows import ClientRows
 from trials.engine.federation import Federation
-from trials.engine.solver import BLOCK, execution
+from trials.engine.training import BLOCK, execution
 from trials.federated_data import FederatedData
 from trials.models.base import Model
 from trials.run.spec import TrialSpec

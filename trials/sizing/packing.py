@@ -1,8 +1,10 @@
 """How many trials are worth computing together: for what is bound by calls, not by arithmetic."""
 
+import math
+
 from trials.common.tensors import torch
 from trials.engine.budget import selected, widest
-from trials.engine.solver import execution, joins
+from trials.engine.training import execution
 from trials.federated_data import FederatedData
 from trials.models.base import Model
 from trials.run.spec import TrialSpec
@@ -26,7 +28,9 @@ def pack_size(
     """
     on, s = torch.device(device), spec.settings
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d
-    together = joins(model, execution(model, s, on), on) and s.clip_norm is None
+    together = execution(model, s, on) == "batched" and s.clip_norm is None
+    # Convolutions of several clients on a CPU are not sure to be exact, and then not computed together.
+    together = together and (device != "cpu" or model.batched_up_to == math.inf)
     if not together or step > CALLS[on.type]:
         return 1
     return max(1, min(SIZE, int(BYTES // own_bytes(takes, device))))

@@ -17,6 +17,7 @@ from suite.runs import single
 from tests.support.commands import suite_here
 from trials.common.errors import UserError
 from trials.models import parse as model_named
+from trials.models.base import Model
 
 BASE = {"rounds": 4, "clients": 6, "participation": 0.5, "eval_every": 2, "dtype": "float64"}
 BASE |= {"execution": "batched"}  # compiling loops takes seconds
@@ -113,7 +114,7 @@ def test_convolutions_have_the_weights_in_our_order():
         of = model_named(name)
         module = eval(plain._module(name, of, (1, 28, 28), 10), {"nn": nn})
         assert [tuple(p.shape) for p in module.parameters()] == [
-            size for _, size in of.parameters((1, 28, 28), 10)
+            slot.shape for slot in Model(of, (1, 28, 28), 10).layout
         ]
 
 

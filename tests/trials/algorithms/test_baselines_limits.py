@@ -1,17 +1,15 @@
 """Baselines at their limits: what they reduce to, what their states add up to, where they end."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from torch import Tensor
 
 from tests.support.baselines import SIZES, N, Study
 from tests.support.oracle import EXECUTIONS, GENERAL, LR, SEED, initial
+from tests.support.quadratics import Quadratic, parabolas
 from tests.support.simulations import finish, partitioned, rounds, settings, simulation, state
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedavgm import FedAvgM
@@ -23,7 +21,6 @@ from trials.algorithms.ida import IDA
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.federated_data import FederatedData
 from trials.models import MODELS
-from trials.models.base import Architecture
 
 WORK = {
     "participation": 0.5,
@@ -136,32 +133,14 @@ def test_feddc_without_its_corrections_is_feddyn(execution):
         assert (np.abs(feddc.state["w"].numpy() - expected).max() > 1e-3) == (t > 0)
 
 
-@dataclass(frozen=True)
-class Quadratic(Architecture):
-    """F_k(w) = mean_i a_i (w - b_i)^2 / 2 of samples (a_i, b_i): one weight."""
-
-    def parameters(self, shape, classes):
-        return [("out.weight", (1,))]
-
-    def forward(self, p, x):
-        return x.new_zeros(len(x), 2) + p["out.weight"]
-
-    def gradients(self, p, x, y, weight, loss) -> tuple[Tensor, list[Tensor]]:
-        a, b = x.unbind(-1)
-        apart = p["out.weight"] - b
-        slope = (weight * a * apart).sum(-1, keepdim=True)
-        return (weight * a * apart**2 / 2).sum(-1), [slope]
-
-
 CURVATURE, OPTIMUM, HELD = np.array([0.5, 2.0, 1.0]), np.array([2.0, -4.0, 1.0]), [1, 3, 2]
 
 
 def on_quadratics(algorithm, monkeypatch, number=100, **given):
     """The server's weight after many rounds of five steps, and each client's weight in the aim."""
     monkeypatch.setitem(MODELS, "quadratic", Quadratic)
-    data = partitioned(HELD, shape=(2,), classes=2)
-    data.dataset.x[data.train] = np.repeat(np.stack([CURVATURE, OPTIMUM], 1), HELD, axis=0)
-    common = settings(rounds=number, local_steps=5, init="zeros", eval_every=number, **given)
+    data, more = parabolas(HELD, CURVATURE, OPTIMUM), {"loss": "half_squared_error", **given}
+    common = settings(rounds=number, local_steps=5, init="zeros", eval_every=number, **more)
     w = state(finish(simulation(algorithm, data, common, model="quadratic")))["w"].item()
     m = np.array(HELD) if common.aggregation == "samples" else np.ones(3)
     return w, m / m.sum()

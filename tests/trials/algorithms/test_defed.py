@@ -25,7 +25,7 @@ from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.common.errors import UserError
 from trials.common.randomness import uniform
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 
 USERS = 0.7 * np.eye(6) + 0.3 * np.roll(np.eye(6), 1, 0)
 USERS = (USERS + USERS.T) / 2

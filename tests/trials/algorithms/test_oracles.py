@@ -5,11 +5,8 @@ run's chance (initial weights, who is selected, SAFL's masks), and from `minibat
 who is in a batch; its own properties are tested in test_solver.py.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
-from torch import Tensor
 
 from tests.support.oracle import (
     EXECUTIONS,
@@ -30,15 +27,15 @@ from tests.support.oracle import (
     selected,
     shares,
 )
+from tests.support.quadratics import Quadratic, parabolas
 from tests.support.simulations import partitioned, rounds, settings, simulation
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.fedprox import FedProx
 from trials.algorithms.folb import FOLB
 from trials.algorithms.safl import SAFL
 from trials.common.randomness import uniform
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 from trials.models import MODELS
-from trials.models.base import Architecture
 
 
 def averaged(sizes, mu=0.0, aggregation="samples", momentum=0.0, decay=0.0):
@@ -199,21 +196,6 @@ def test_minibatches_with_a_short_last_one(execution):
     agrees(run_of(FedAvg(lr=LR), TWO, execution=execution, **common), oracle())
 
 
-@dataclass(frozen=True)
-class Quadratic(Architecture):
-    """F_k(w) = mean_i (w - x_i)^2 / 2: one weight."""
-
-    def parameters(self, shape, classes):
-        return [("out.weight", (1,))]
-
-    def forward(self, p, x):
-        return x.new_zeros(len(x), 2) + p["out.weight"]
-
-    def gradients(self, p, x, y, weight, loss) -> tuple[Tensor, list[Tensor]]:
-        apart = p["out.weight"] - x.squeeze(-1)
-        return (weight * apart**2 / 2).sum(-1), [(weight * apart).sum(-1, keepdim=True)]
-
-
 @pytest.mark.parametrize("execution", GENERAL)
 @pytest.mark.parametrize(
     ("algorithm", "answer"), [(FedAvg(lr=0.5), -1.875), (FedProx(lr=0.5, mu=1.0), -1.25)]
@@ -221,8 +203,8 @@ class Quadratic(Architecture):
 def test_answers_on_paper(algorithm, answer, execution, monkeypatch):
     """Optima 2 and -4, sizes 1:3, two steps from 0 (the numbers of fedjax's fed_prox_test.py)."""
     monkeypatch.setitem(MODELS, "quadratic", Quadratic)
-    data = partitioned([1, 3], shape=(1,), classes=2)
-    data.dataset.x[data.train] = np.array([2, -4, -4, -4])[:, None]
-    common = settings(rounds=1, local_steps=2, init="zeros", execution=execution)
+    data = parabolas([1, 3], np.ones(2), np.array([2.0, -4.0]))
+    more = {"init": "zeros", "execution": execution, "loss": "half_squared_error"}
+    common = settings(rounds=1, local_steps=2, **more)
     run = simulation(algorithm, data, common, model="quadratic")
     assert next(rounds(run)).item() == pytest.approx(answer, abs=1e-12)

@@ -17,7 +17,7 @@ from tests.support.simulations import finish, partitioned, settings, simulation,
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.common.randomness import uniform
-from trials.engine.plans import minibatches
+from trials.engine.training import minibatches
 from trials.federated_data import FederatedData
 
 LR = 0.3
@@ -141,7 +141,7 @@ def test_centralized_sees_as_many_samples_as_the_clients(selection, batch, level
     found = []
     for algorithm in (FedAvg(lr=LR), Centralized()):
         meter = Meter()
-        monkeypatch.setattr("trials.engine.solver.minibatches", meter)
+        monkeypatch.setattr("trials.engine.federation.minibatches", meter)
         run = finish(simulation(algorithm, partitioned([8] * 5), common, level=level, seed=SEED))
         assert run.history[-1]["client_steps"] == meter.steps
         found.append((meter.samples, [entry["client_steps"] for entry in run.history]))

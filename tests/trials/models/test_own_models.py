@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from suite.testing.models import check_module
+from suite.testing.wrong import WrongError
 from tests.support.simulations import (
     ROOT,
     digest,
@@ -25,7 +27,7 @@ from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.federation import Federation
 from trials.engine.pack import Pack
-from trials.engine.solver import execution
+from trials.engine.training import execution
 from trials.models.base import Model
 from trials.run.saved_model import SavedModel, read
 from trials.run.scenario import Scenario
@@ -84,34 +86,6 @@ def test_a_module_has_the_numbers_of_the_registrys_model(name, algorithm, execut
     assert mine.history[-1]["test_loss"] == pytest.approx(its.history[-1]["test_loss"], abs=1e-10)
 
 
-def test_resnet18_with_batch_statistics_is_the_registrys():
-    shape = (3, 16, 16)
-    data = partitioned([5, 3], shape=shape)
-    start = Model(models.parse("resnet18(batch)"), shape, 3).initial(np.array([-1]), 3)[0]
-    mine, its = (
-        trained("fedavg", data, model, start, rounds=1)
-        for model in (own("resnet18"), "resnet18(batch)")
-    )
-    np.testing.assert_allclose(state(mine)["w"], state(its)["w"], rtol=0, atol=1e-10)
-
-
-def test_linear_layers_of_clients_at_once_have_torch_s_gradients():
-    fitted = Model(models.parse(own("Rows")), (5, 4), 3)
-    rng = torch.Generator().manual_seed(3)
-    draw = partial(torch.randn, dtype=torch.float64, generator=rng)
-    w, x, y = draw(4, fitted.d), draw(4, 7, 5, 4), torch.arange(28).view(4, 7) % 3
-    _, found = fitted.gradients(w, x, y, torch.ones(4, 7, dtype=torch.float64))
-    assert fitted.architecture.batchable
-    for k in range(4):
-        p = {name: value.clone().requires_grad_() for name, value in fitted.views(w[k]).items()}
-        h = torch.tanh(x[k] @ p["rows.weight"].T + p["rows.bias"])
-        h = torch.tanh(h @ p["plain.weight"].T)
-        z = (h.mean(-2) + p["rows.bias"] + h[:, 0]) @ p["out.weight"].T + 2 * p["out.bias"]
-        torch.nn.functional.cross_entropy(z, y[k], reduction="sum").backward()
-        expected = torch.cat([value.grad.flatten() for value in p.values()])
-        torch.testing.assert_close(found[k], expected, rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("name", "ways", "because"),
     [
@@ -119,12 +93,14 @@ def test_linear_layers_of_clients_at_once_have_torch_s_gradients():
         ("Branching", ["sequential"], "torch.func.vmap cannot"),
         ("Dropping", ["sequential"], "random numbers"),
         ("Normalised", ["sequential"], "random numbers"),
-        ("resnet18", ["sequential"], "its batch"),
+        ("fused", ["sequential"], "its batch"),
+        ("Tempered", ["batched", "sequential"], "vmap"),
+        ("Cast", ["sequential"], "vmap gives other numbers"),
     ],
 )
 def test_how_clients_are_computed_is_said(name, ways, because):
     model = Model(models.parse(own(name)), (1, 16, 16), 4)
-    assert because in model.architecture.note
+    assert because in model.network.note
     way = partial(execution, model, device=torch.device("cpu"))
     assert {way(settings(execution=asked)) for asked in ("batched", "sequential")} == set(ways)
 
@@ -158,7 +134,7 @@ def test_drops_of_clients_and_steps_differ():
     assert found[0] == found[2] != found[1]
     without = [model.gradient_parts(w, x, y, weight)[0].item() for _ in range(2)]
     assert without[0] == without[1] != found[0]
-    from trials.engine.plans import minibatches
+    from trials.engine.training import minibatches
 
     data = partitioned([9, 6, 5], shape=(1, 6, 6))
     ids, steps = np.array([0, 1, 2]), np.array([2, 2, 2])
@@ -216,8 +192,8 @@ def test_running_statistics_are_the_mean_over_clients_of_what_each_met():
     """
     data, run = normalising(rounds=2)
     mean, var = np.zeros(2), np.ones(2)
-    assert run.fed.model.architecture.statistics.server["0.running_var"].tolist() == [1, 1]
-    from trials.engine.plans import minibatches
+    assert run.fed.model.statistics.server["0.running_var"].tolist() == [1, 1]
+    from trials.engine.training import minibatches
 
     for at in (1, 2):
         run.advance()
@@ -231,7 +207,7 @@ def test_running_statistics_are_the_mean_over_clients_of_what_each_met():
             found.append((m, v))
         (m0, v0), (m1, v1) = found
         mean, var = (2 * m0 + m1) / 3, (2 * v0 + v1) / 3
-        kept = run.fed.model.architecture.statistics.server
+        kept = run.fed.model.statistics.server
         np.testing.assert_allclose(kept["0.running_mean"], mean, rtol=0, atol=1e-12)
         np.testing.assert_allclose(kept["0.running_var"], var, rtol=0, atol=1e-12)
     w, x = state(run)["w"], data.dataset.x[data.test].astype(np.float64)
@@ -246,8 +222,8 @@ def test_running_statistics_are_the_mean_over_clients_of_what_each_met():
 def test_frozen_statistics_stay_as_they_are_made():
     _, run = normalising(buffers="frozen")
     model = run.fed.model
-    assert model.architecture.statistics is None
-    assert "averaged" not in model.architecture.note
+    assert model.statistics is None
+    assert "averaged" not in model.network.note
     x = torch.tensor([[1.0, 2.0], [5.0, 0.0]]).double()
     w = torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0]).double()
     torch.testing.assert_close(model.logits(w, x), x / (1 + 1e-5) ** 0.5)
@@ -263,7 +239,7 @@ def test_a_prediction_does_not_depend_on_its_batch():
     model, x = run.fed.model, run.fed.x[torch.arange(6)]
     whole = model.logits(run.state["w"], x)
     torch.testing.assert_close(model.logits(run.state["w"], x[:1]), whole[:1])
-    assert "running statistics are averaged" in model.architecture.note
+    assert "running statistics are averaged" in model.network.note
     assert "test_accuracy_personal" in run.history[-1]
 
 
@@ -276,26 +252,15 @@ def test_initial_weights_are_the_modules_by_seed():
     assert [slot.name for slot in model.layout[:2]] == ["1.weight", "1.bias"]
 
 
-def test_a_minibatch_of_one_sample_is_normalised_to_its_bias():
-    model = Model(models.parse(own("Normalised")), (1, 6, 6), 4)
-    w = torch.from_numpy(model.initial(np.array([0]), 0)[0])
-    assert torch.isfinite(model.logits(w, torch.ones(1, 1, 6, 6).double())).all()
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("not_a_module", "returned list, but must return a torch.nn.Module"),
         ("nothing_to_train", "has no parameters to train"),
-        ("wrong_outputs", r"must give a tensor \(3, 4\) .* not \(3, 5\)"),
+        ("wrong_outputs", r"must give a tensor \(4, 4\) .* not \(4, 5\)"),
         ("raises", r"raised ValueError: no such shape"),
         ("lazy", "has lazy layers"),
         ("exits", r"it called sys.exit\(3\)"),
-        ("InPlace", "changes its input in place"),
-        ("Counting", "state outside its parameters"),
-        ("Buffered", "changes its buffer seen"),
-        ("Hidden", "trains tensors that are not its parameters"),
-        ("Unseeded", "differs between two modules made with the same torch.manual_seed"),
         ("mpl", "Did you mean 'mlp'"),
         ("mlp(width=0.5.1)", "arguments are given by name"),
         (
@@ -308,6 +273,57 @@ def test_a_minibatch_of_one_sample_is_normalised_to_its_bias():
 def test_what_is_wrong_is_said_in_a_line(name, message):
     with pytest.raises(UserError, match=message):
         Model(models.parse(own(name)), (2, 2), 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("InPlace", "changes its input in place"),
+        ("Counting", "state outside its parameters"),
+        ("Buffered", "changes its buffer seen"),
+        ("Hidden", "trains tensors that are not its parameters"),
+        ("Unseeded", "differs between two modules made with the same torch.manual_seed"),
+        ("Eager", "other outputs or gradients than by itself, in evaluation mode"),
+    ],
+)
+def test_a_check_says_what_a_run_would_not(name, message):
+    network = Model(models.parse(own(name)), (2, 2), 4).network
+    with pytest.raises(WrongError, match=message):
+        check_module(network, torch.rand(16, 2, 2))
+
+
+@pytest.mark.parametrize(
+    "name", ["fused", "Normalised", "Dropping", "Tempered", "Cast", "resnet18"]
+)
+@pytest.mark.parametrize("buffers", ["averaged", "frozen"])
+def test_a_module_is_computed_as_pytorch_does(name, buffers):
+    """Outputs and gradients, in training and evaluation mode; BatchNorm with an activation in it, too."""
+    shape = (3, 8, 8)
+    network = Model(models.parse(own(name)), shape, 4, buffers=buffers).network
+    check_module(network, torch.rand(16, *shape))
+
+
+def test_batchnorm_with_an_activation_is_batchnorm_and_then_it():
+    data = partitioned([9, 6, 5], shape=(1, 6, 6), classes=4)
+    common = settings(batch_size=4, local_steps=3)
+    runs = [
+        finish(simulation(ALGORITHMS["fedavg"](lr=0.1), data, common, own(name)))
+        for name in ("fused", "apart")
+    ]
+    np.testing.assert_array_equal(state(runs[0])["w"], state(runs[1])["w"])
+    losses = [[entry["test_loss"] for entry in run.history] for run in runs]
+    assert losses[0] == losses[1]
+
+
+def test_a_minibatch_of_one_value_is_normalised_by_running_statistics():
+    """PyTorch itself refuses it; its gradient flows, and the statistics stay."""
+    _, run = normalising()
+    model = run.fed.model
+    w, x = torch.ones(model.d).double(), torch.tensor([[3.0, -1.0]]).double()
+    _, g = model.gradients(w, x, torch.tensor([0]), torch.ones(1).double())
+    assert torch.isfinite(g).all()
+    torch.testing.assert_close(model.logits(w, x), model.outputs(model.views(w), x, "step"))
+    assert model.statistics.training(w)["0.running_mean"].tolist() == [0, 0]
 
 
 def test_a_file_without_a_function_s_name():
@@ -327,20 +343,6 @@ def test_networks_of_torchvision_take_the_classes_and_the_images(name):
     model = Model(models.parse(f"torchvision:{name}"), (1, 8, 8), 7)
     w = torch.from_numpy(model.initial(np.array([0]), 0)[0]).float()
     assert model.logits(w, torch.rand(2, 1, 8, 8)).shape == (2, 7)
-
-
-def test_resnet18_of_torchvision_is_the_registrys_but_for_its_first_convolution():
-    own, registrys = (
-        Model(models.parse(name), (3, 32, 32), 10).layout
-        for name in ("torchvision:resnet18", "resnet18(batch)")
-    )
-    sizes = [
-        {slot.name.removeprefix("network."): slot.shape for slot in layout}
-        for layout in (own, registrys)
-    ]
-    assert [list(one) for one in sizes] == [list(sizes[0])] * 2
-    differing = {name: (a, sizes[1][name]) for name, a in sizes[0].items() if a != sizes[1][name]}
-    assert differing == {"conv1.weight": ((64, 3, 7, 7), (64, 3, 3, 3))}
 
 
 def test_torchvision_says_what_it_does_not_have():

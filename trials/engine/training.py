@@ -1,0 +1,469 @@
+"""Local training of many clients at once: which samples they meet, and the steps that they take on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trials.common import randomness
+from trials.common.errors import UserError
+from trials.common.tensors import Tensor, torch
+from trials.common.transfer import to_device
+from trials.engine.direction import Affine, Direction, affine, column
+from trials.federated_data import FederatedData, Samples
+from trials.models.base import Model
+from trials.scoring.losses import Loss, cross_entropy, half_squared_error, squared_error
+from trials.scoring.scores import Scores
+from trials.settings import Settings
+
+Array = npt.NDArray[Any]
+BLOCK = 512
+"""Samples on which one model is evaluated at a time."""
+EXECUTIONS = ("compiled", "batched", "sequential")
+"""The ways to compute; they agree up to rounding."""
+COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squared_error: 1.0}
+"""The losses that are compiled; of a squared error the c of its slope c (z - y)."""
+
+# Which samples
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """The samples that each of k rows meets at each step.
+
+    `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss
+    and 0 for padding, which comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random
+    numbers of each row's training, such as dropout's; gradients of a plan without them have none. `clients`
+    (k,) are those that the rows are of; a plan of several runs does not say.
+    """
+
+    samples: Array
+    weight: Array
+    steps: Array
+    draws: Array | None = None
+    clients: Array | None = None
+
+
+def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
+    """Return the minibatches in one pass, ceil(m_k / B), the last short one kept; 1 for full batches."""
+    return np.ones_like(sizes) if batch_size == "full" else -(-sizes // int(batch_size))
+
+
+def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
+    """Return the samples in the minibatches of `steps` (k,) of clients of these sizes: whole passes, then full
+    minibatches.
+    """
+    per_epoch = steps_per_epoch(sizes, batch_size)
+    width = sizes if batch_size == "full" else int(batch_size)
+    return int((steps // per_epoch * sizes + steps % per_epoch * width).sum())
+
+
+def minibatches(
+    data: FederatedData, ids: Array, steps: Array, batch_size: int | str, words: tuple[int, ...]
+) -> BatchPlan:
+    """Return `steps` (k,) minibatches for clients `ids` (k,): each pass over a client's data in a new
+    order, a function of (`words`, client, pass) alone; a minibatch weighs its samples equally.
+    """
+    sizes = data.sizes[ids]
+    width = int(sizes.max()) if batch_size == "full" else min(int(batch_size), int(sizes.max()))
+    per_epoch = steps_per_epoch(sizes, batch_size)
+    passes = -(-steps // per_epoch)
+    row = np.repeat(np.arange(len(ids)), passes)
+    epoch = _counts_up(passes)
+    segment = np.repeat(np.arange(len(row)), sizes[row])
+    position = _counts_up(sizes[row])
+    key = randomness.bits("order", *words, ids[row][segment], epoch[segment], position)
+    order = (segment.astype(np.uint64) << np.uint64(40)) | (key >> np.uint64(24))
+    # 40 bits tie now and then, and how another sort breaks ties depends on the processor.
+    shuffled = position[np.argsort(order, kind="stable")]
+    row = row[segment]
+    step = epoch[segment] * per_epoch[row] + position // width
+    kept = step < steps[row]
+    row, step, slot = row[kept], step[kept], position[kept] % width
+    samples = np.zeros((len(ids), int(steps.max()), width), np.int64)
+    real = np.zeros(samples.shape, bool)
+    samples[row, step, slot] = data.train[data.offsets[ids[row]] + shuffled[kept]]
+    real[row, step, slot] = True
+    draws = randomness.bits("draws", *words, ids)
+    weight = real / np.maximum(real.sum(-1, keepdims=True), 1)
+    return BatchPlan(samples, weight, steps, draws, ids)
+
+
+def full_pass(data: FederatedData, ids: Array, width: int = 256) -> BatchPlan:
+    """Return all samples of clients `ids` in blocks, each weighing 1 / m_k: gradients of F_k add up."""
+    sizes = data.sizes[ids]
+    width = min(width, int(sizes.max()))
+    steps = -(-sizes // width)
+    row, position = np.repeat(np.arange(len(ids)), sizes), _counts_up(sizes)
+    samples = np.zeros((len(ids), int(steps.max()), width), np.int64)
+    weight = np.zeros(samples.shape)
+    where = (row, position // width, position % width)
+    samples[where] = data.train[data.offsets[ids[row]] + position]
+    weight[where] = 1 / sizes[row]
+    return BatchPlan(samples, weight, steps, clients=ids)
+
+
+def _counts_up(lengths: Array) -> Array:
+    """Return 0..l-1 for each length l, one after the other: [2, 3] -> [0, 1, 0, 1, 2]."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+# Which steps
+
+
+@dataclass(frozen=True)
+class SGD:
+    """How a step is taken: v <- momentum v + clipped(direction(w, g + weight_decay w)), w <- w - lr v.
+
+    `lr` is one number, or (k, J): of each row and step. A direction longer than `clip_norm` is cut
+    to that length. v starts at 0.
+    """
+
+    lr: float | Tensor
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+
+    def clipped(self, g: Tensor) -> Tensor:
+        """Return rows g (k, d), none longer than `clip_norm`."""
+        if self.clip_norm is None:
+            return g
+        return g * (self.clip_norm / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
+
+    def rates(self, start: Tensor) -> Tensor:
+        """Return the rate of each row at each step (k, J), or (k, 1) at all steps."""
+        if isinstance(self.lr, torch.Tensor):
+            return self.lr
+        return start.new_full((len(start), 1), self.lr)
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """Local SGD of k rows from `start` (k, d) on a plan: v <- momentum v + scale g + pull w + shift, w <- w - lr v.
+
+    `lr` is (k, J), or (k, 1) for all steps, None where weights stay and v adds up; `scale` and `pull` are (k, 1),
+    `shift` (k, d). What all rows lack is None, since 0 times an infinite weight is not 0. The weights after
+    `marks` (k, E) steps each, ascending from 1, are wanted; 0 is no mark.
+    """
+
+    start: Tensor
+    plan: BatchPlan
+    marks: Array
+    lr: Tensor | None
+    scale: Tensor
+    pull: Tensor | None = None
+    shift: Tensor | None = None
+    momentum: float = 0.0
+
+    @classmethod
+    def along(
+        cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: SGD
+    ) -> LocalTraining:
+        """Return the steps along a form from `start` (k, d), with the weight decay in them."""
+        scale, pull, shift = column(form.scale, start)[:, None], None, None
+        if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
+            pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
+        if isinstance(form.shift, torch.Tensor) or form.shift:
+            values = to_device(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
+            shift = values.expand_as(start).contiguous()
+        return cls(start, plan, marks, rule.rates(start), scale, pull, shift, rule.momentum)
+
+
+Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
+"""`move(w, parts, rows, step, v)`: a step, counted from 0, of the first rows of a group (a) on weights
+w (a, d) and momentum v (a, d), if any, in place; `parts` are gradients (a, size), one a parameter."""
+Answer = dict[str, Tensor]
+"""What a call gives for each of its rows, which are first."""
+
+
+def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
+    """Return the ways there are to compute a run, the one first that is fastest by what was measured on CPUs:
+    on a GPU it is measured before the run.
+    """
+    known, plain = ["sequential"], model.architecture.linear and not model.mixed
+    if not model.network.why_alone:
+        minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
+        faster = device.type != "cpu" or minibatch <= model.batched_up_to
+        known.insert(0 if faster else 1, "batched")
+    if plain and device.type == "cpu" and model.loss in COMPILED and find_spec("numba"):
+        known.insert(0, "compiled")
+    return known
+
+
+def execution(model: Model, settings: Settings, device: torch.device) -> str:
+    """Return how a run is computed: as the settings say, else in the first way there is. Models that cannot
+    be computed for many clients at once are computed one after the other, whatever is asked.
+
+    Raises `UserError` for `compiled` where a model, loss or device does not have it.
+    """
+    known = executions(model, settings, device)
+    if settings.execution == "compiled" and known[0] != "compiled":
+        raise UserError(
+            "execution is compiled, which is for linear models, any loss but two_sided, on a CPU with "
+            f"numba; leave it out, or use {' or '.join(known)}"
+        )
+    return settings.execution if settings.execution in known else known[0]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Clients that are computed together, `members` of a plan (a,), and their part of it on the device; `widths`
+    (a, J) are the real ones of each minibatch.
+    """
+
+    members: Array
+    ids: Tensor
+    steps: Array
+    samples: Tensor
+    weight: Tensor
+    widths: Array
+
+
+class Solver:
+    """Runs plans on a model and samples x (N, *shape), y (N,), in one of three executions.
+
+    Batched: `chunk` clients at a time as one tensor program (all by default), sorted by step count,
+    so that those that are done stop costing. Sequential: one after the other on its real samples
+    only; the others' oracle. Compiled: as batched, but SGD of a linear model is one compiled loop
+    wherever a step has a form it knows (`trials.engine.direction.Affine`, no clipping).
+    """
+
+    def __init__(
+        self, model: Model, x: Samples, y: Tensor, execution: str, chunk: int | None = None
+    ) -> None:
+        self.model, self.x, self.y = model, x, y
+        self.execution, self.sequential = execution, execution == "sequential"
+        self.chunk = 1 if self.sequential else chunk
+
+    def once(self, make: Callable[..., Any], *given: Any) -> Any:
+        """Return what `make` gives, plans or initial weights; runs of a pack share it, and nobody changes it."""
+        return make(*given)
+
+    def call(
+        self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
+    ) -> Answer:
+        """Return a method's answer on arguments with a row a client, of minibatches of `width` samples; runs of a
+        pack with equal `shared` arguments are computed in one call.
+        """
+        return method(self, *rows, *shared)
+
+    def sgd(
+        self,
+        start: Tensor,
+        plan: BatchPlan,
+        rule: SGD,
+        direction: Direction,
+        aligned: dict[str, Tensor],
+        marks: Array | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Take the plan's steps by `rule` from `start` (k, d).
+
+        `aligned` tensors (k, ...) reach `direction` with the rows they belong to. Returns the end
+        points (k, d), the mean over all steps of the minibatch loss, (), and the weights after
+        `marks` (k, E) steps each, ascending from 1, (k, E, d).
+        """
+        marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
+        form = affine(direction, aligned) if rule.clip_norm is None else None
+        if form is None:
+            moves = partial(self._any_move, rule, rule.rates(start), direction, aligned)
+            answer = self._descend(start, plan, marks, moves, bool(rule.momentum))
+        else:
+            training = LocalTraining.along(form, start, plan, marks, rule)
+            answer = self.call(Solver.follow, training, width=plan.samples.shape[2])
+        loss = answer["loss"].sum().to(start) / int(plan.steps.sum())
+        return answer["w"], loss, answer["path"][:, : marks.shape[1]]
+
+    def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
+        """Return the sum over a plan of the gradients at w (k, d): with `full_pass`, those of F_k, (k, d).
+
+        Also returns the mean over rows of F_k, ().
+        """
+        marks = np.zeros((len(w), 0), np.int64)
+        still = LocalTraining(w, plan, marks, None, w.new_ones(len(w), 1), momentum=1.0)
+        answer = self.call(Solver.follow, still, width=plan.samples.shape[2])
+        return answer["v"], answer["loss"].sum().to(w) / len(w)
+
+    def follow(self, training: LocalTraining) -> Answer:
+        """Return end points `w` (k, d), momentum `v`, the sum over all steps of each row's `loss` (k,), and the
+        `path` of weights at the marks (k, E, d).
+        """
+        if self.execution == "compiled":
+            from trials.engine import compiled
+
+            return compiled.follow(training, self.x, self.y, COMPILED[self.model.loss])
+        moves, momentum = partial(self._affine_move, training), bool(training.momentum)
+        return self._descend(training.start, training.plan, training.marks, moves, momentum)
+
+    def _descend(
+        self,
+        start: Tensor,
+        plan: BatchPlan,
+        marks: Array,
+        moves: Callable[[Tensor], Move],
+        momentum: bool,
+    ) -> Answer:
+        """`follow`, by steps of any kind: those that `moves` gives for the rows of a group."""
+        path = start.new_empty(*marks.shape, start.shape[1])
+        w, losses = torch.empty_like(start), start.new_zeros(len(start))
+        v = torch.empty_like(start) if momentum else start[:, :0]
+        for group in self._groups(plan):
+            now, loss = start[group.ids], start.new_zeros(len(group.ids))
+            speed, move = torch.zeros_like(now) if momentum else None, moves(group.ids)
+            if self.model.statistics is not None and plan.clients is not None:
+                self.model.statistics.work(int(plan.clients[group.members[0]]), now)
+            for rows, j, x, y, weight in self._batches(group):
+                on = now[rows], x, y, weight
+                values, parts = self._slopes(on, self._draw(group, plan, j))
+                loss[rows] += values
+                move(now[rows], parts, rows, j, None if speed is None else speed[rows])
+                if marks.shape[1]:
+                    row, mark = np.nonzero(marks[group.members[rows]] == j + 1)
+                    place = to_device(row, start.device)
+                    path[group.ids[place], to_device(mark, start.device)] = now[place]
+            w[group.ids], losses[group.ids] = now, loss
+            if speed is not None:
+                v[group.ids] = speed
+        return {"w": w, "v": v, "loss": losses, "path": path}
+
+    def _any_move(
+        self, rule: SGD, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
+    ) -> Move:
+        """Steps along any direction, on gradients in one piece."""
+
+        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
+            g, at = torch.cat(parts, -1), ids[rows]
+            if rule.weight_decay:
+                g = g.add_(w, alpha=rule.weight_decay)
+            step = direction(w, g, **{name: value[at] for name, value in aligned.items()})
+            step = rule.clipped(step)
+            if v is not None:
+                step = v.mul_(rule.momentum).add_(step)
+            w.sub_(_rates(lr[at], j) * step)
+
+        return move
+
+    def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
+        """Steps of a training, on the gradients of one parameter after the other."""
+        optional = training.pull, training.shift, training.lr
+        pull, shift, lr = (None if value is None else value[ids] for value in optional)
+        scale = training.scale[ids]
+
+        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
+            rate = 0.0 if lr is None else _rates(lr[rows], j)
+            along, by = (w, -rate) if v is None else (v.mul_(training.momentum), 1.0)
+            if pull is not None:
+                along.add_(by * pull[rows] * w)
+            if shift is not None:
+                along.add_(by * shift[rows])
+            by = by * scale[rows]
+            for slot, part in zip(self.model.layout, parts, strict=True):
+                along[:, slot.start : slot.stop].addcmul_(part, by)
+            if v is not None and lr is not None:
+                w.sub_(rate * v)
+
+        return move
+
+    def score(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Tensor:
+        """Return the weighted mean over a plan of the first of `scores` at w (k, d), (k,)."""
+        width = plan.samples.shape[2]
+        return self.call(Solver.scored, w, plan, width=width, shared=(scores,))["score"]
+
+    def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
+        """Return the `score` of each row."""
+        found = w.new_zeros(len(w))
+        for group in self._groups(plan):
+            now, sums = w[group.ids], w.new_zeros(len(group.ids))
+            for rows, _, x, y, weight in self._batches(group):
+                which = rows.start if self.sequential else rows
+                ranked, *_ = scores(self.model.logits(now[which], x), y).values()
+                sums[which] += (ranked * weight).sum(-1)
+            found[group.ids] = sums
+        return {"score": found}
+
+    def evaluate(self, w: Tensor, ids: Array, scores: Scores) -> Answer:
+        """Return mean scores and mean loss on samples `ids`: () for w (d,), (k,) for w (k, d)."""
+        if w.dim() == 1 and self.joins(BLOCK, slopes=False):
+            # As a row of many, whatever others are evaluated with it.
+            found = self.call(Solver.rated, w[None], width=BLOCK, shared=(ids, scores))
+            return {name: value[0] for name, value in found.items()}
+        if w.dim() == 2 and self.sequential:
+            each = [self.evaluate(row, ids, scores) for row in w]
+            return {name: torch.stack([row[name] for row in each]) for name in each[0]}
+        return self._means(w, ids, scores, max(1, 32768 // (w.shape[:-1].numel() + 63)))
+
+    def rated(self, w: Tensor, ids: Array, scores: Scores) -> Answer:
+        """Return `evaluate` of w (k, d), each row computed as if it were alone."""
+        return self._means(w, ids, scores, BLOCK, apart=True)
+
+    def joins(self, width: int, slopes: bool = True) -> bool:
+        """Return whether rows of several runs may be computed in one call, since that changes no bit."""
+        like = self.y.new_empty(0, dtype=self.x.dtype)
+        return self.execution == "batched" and self.model.exact(width, like, slopes)
+
+    def _means(
+        self, w: Tensor, ids: Array, scores: Scores, width: int, apart: bool = False
+    ) -> Answer:
+        """`evaluate` in blocks of `width` samples; if `apart`, each row has its own copy of them.
+
+        Where a sample's outputs depend on its block, blocks are drawn by chance, the same ever: in the
+        order of a data set that lies label by label each would have one label.
+        """
+        if len(ids) > width and not self.model.one_by_one:
+            ids = randomness.generator("evaluation").permutation(ids)
+        rows, total = w.shape[:-1], dict[str, Tensor]()
+        for block in to_device(ids, self.x.device).split(width):
+            x, y = self.x[block], self.y[block].expand(*rows, -1)
+            x = x.expand(*rows, *x.shape)
+            outputs = self.model.logits(w, x.contiguous() if apart else x)
+            values = {**scores(outputs, y), "loss": self.model.loss(outputs, y)}
+            for metric, value in values.items():
+                total[metric] = total.get(metric, 0) + value.sum(-1, dtype=torch.float64)
+        return {metric: value / len(ids) for metric, value in total.items()}
+
+    def _groups(self, plan: BatchPlan) -> Iterator[_Group]:
+        """Clients that are computed together, most steps first. The plan is copied to the device once."""
+        device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
+        ids, samples = to_device(order, device), to_device(plan.samples[order], device)
+        weight = to_device(plan.weight[order], device, self.x.dtype)
+        widths, steps = (plan.weight[order] > 0).sum(-1), plan.steps[order]
+        size = self.chunk or len(order)
+        for first in range(0, len(order), size):
+            cut = slice(first, first + size)
+            yield _Group(order[cut], ids[cut], steps[cut], samples[cut], weight[cut], widths[cut])
+
+    def _batches(self, group: _Group) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
+        """(rows, step, x, y, weight) of each step of a group; rows count within the group."""
+        for j in range(int(group.steps[0])):
+            rows = slice(0, int(np.searchsorted(-group.steps, -j)))
+            cut: Any = (0, j, slice(group.widths[0, j])) if self.sequential else (rows, j)
+            yield rows, j, self.x[group.samples[cut]], self.y[group.samples[cut]], group.weight[cut]
+
+    def _draw(self, group: _Group, plan: BatchPlan, step: int) -> int | None:
+        """The seed of a step's random numbers, a function of run, round, client and step, where it draws any:
+        clients are then computed one after the other.
+        """
+        if plan.draws is None or not self.model.network.draws:
+            return None
+        return int(randomness.bits("step", plan.draws[group.members[0]], step)[0])
+
+    def _slopes(
+        self, on: tuple[Tensor, Tensor, Tensor, Tensor], draw: int | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Losses (a,) and, of each slot of the layout, gradients (a, size), at weights on x, y and their shares."""
+        w, x, y, weight = on
+        if not self.sequential:
+            return self.model.gradient_parts(w, x, y, weight)
+        loss, parts = self.model.gradient_parts(w[0], x, y, weight, draw)
+        return loss, [part.unsqueeze(0) for part in parts]
+
+
+def _rates(lr: Tensor, step: int) -> Tensor:
+    """The rates (a, 1) of rows at a step."""
+    return lr[:, min(step, lr.shape[1] - 1), None]

@@ -1,0 +1,251 @@
+"""The models of the papers: builders of networks. ReLU everywhere but at the outputs, which are linear.
+
+The first line of a class is what `suite list models` says of it.
+
+Dropout is left out: a gradient here is a function of weights and samples alone, which is what makes
+equal trials equal to the bit, k clients at once equal to one after the other, and FedUmf's clients
+computable later.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import ClassVar, NamedTuple
+
+from trials.common.errors import UserError
+from trials.common.tensors import nn
+from trials.models.base import Architecture
+
+
+def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
+    """Add fully connected layers of these widths to a row, with ReLU between: `hidden1`, ..., `out`."""
+    *hidden, last = pairwise(widths)
+    for i, (inputs, outputs) in enumerate(hidden, 1):
+        row.add_module(f"hidden{i}", nn.Linear(inputs, outputs))
+        row.add_module(f"relu{i}", nn.ReLU())
+    row.add_module("out", nn.Linear(*last))
+    return row
+
+
+@dataclass(frozen=True)
+class Linear(Architecture):
+    """linear regression, W x + b: one output for a task of one number (DeFed's sine)"""
+
+    linear: ClassVar[bool] = True
+
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return dense(nn.Sequential(nn.Flatten()), prod(shape), classes)
+
+
+@dataclass(frozen=True)
+class LogisticRegression(Linear):
+    """multinomial logistic regression, softmax(W x + b), by a gradient in closed form"""
+
+
+@dataclass(frozen=True)
+class MLP(Architecture):
+    """two hidden layers with ReLU (default 200, 200: McMahan's 2NN)"""
+
+    width1: int = 200
+    width2: int = 200
+
+    def __post_init__(self) -> None:
+        if min(self.width1, self.width2) < 1:
+            raise UserError(f"model mlp: widths >= 1 must hold, got {self.width1}, {self.width2}")
+
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return dense(nn.Sequential(nn.Flatten()), prod(shape), self.width1, self.width2, classes)
+
+
+class Conv(NamedTuple):
+    """A convolution with stride 1: output maps, kernel side, padding."""
+
+    maps: int
+    kernel: int
+    padding: int = 0
+
+
+class ConvNet(Architecture):
+    """Convolutions, each followed by ReLU and 2x2 pooling, then fully connected layers."""
+
+    name: ClassVar[str]
+    hidden: ClassVar[tuple[int, ...]]
+    average: ClassVar[bool] = False
+    """Average pooling; else max-pooling."""
+
+    @property
+    @abstractmethod
+    def convolutions(self) -> tuple[Conv, ...]:
+        """The convolutions, first to last."""
+
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        least = 1
+        for conv in reversed(self.convolutions):
+            least = max(1, 2 * least + conv.kernel - 1 - 2 * conv.padding)
+        _check_images(self.name, shape, least, "convolutions and poolings leave nothing of less")
+        row, (channels, height, width) = nn.Sequential(), shape
+        for i, conv in enumerate(self.convolutions, 1):
+            row.add_module(f"conv{i}", nn.Conv2d(channels, *conv[:2], padding=conv.padding))
+            if self.average:
+                row.extend([nn.ReLU(), nn.AvgPool2d(2)])
+            else:  # the largest of four is rectified rather than the four: the same number for less
+                row.extend([nn.MaxPool2d(2), nn.ReLU()])
+            lost = conv.kernel - 1 - 2 * conv.padding
+            channels, height, width = conv.maps, (height - lost) // 2, (width - lost) // 2
+        row.append(nn.Flatten())
+        return dense(row, channels * height * width, *self.hidden, classes)
+
+
+def _check_images(model: str, shape: tuple[int, ...], side: int, because: str) -> None:
+    if len(shape) != 3 or min(shape[1:]) < side:
+        raise UserError(
+            f"model {model} needs images (channels, height, width) of at least {side}x{side}, "
+            f"because {because}; got {shape}"
+        )
+
+
+@dataclass(frozen=True)
+class LeNet5(ConvNet):
+    """LeNet-5 without padding (SAFL Table II), images of 16x16 and more
+
+    conv 5x5x6, pool, conv 5x5x16, pool, 120, 84, C: 44,426 weights at 28x28x1 with 10 classes. Average pooling
+    as printed; the activation is not stated there, ReLU is taken.
+    """
+
+    name, hidden, average = "lenet5", (120, 84), True
+    convolutions = (Conv(6, 5), Conv(16, 5))
+
+
+@dataclass(frozen=True)
+class LeNet5FedAgg(ConvNet):
+    """LeNet-5 of FedAgg: padded first convolution, 32 second maps
+
+    Its EMNIST rows: conv 5x5, pool, conv 5x5, pool, 800, 120, 84, C. 800 = 5x5x32 at 28x28 follows from 32 second maps and padding 2 on the first convolution only.
+    The number of first maps is not stated: 6 (LeNet's own) is taken, 16 is the other reading.
+    Average pooling, as in LeNet-5 itself; the pooling is not stated either. 113,482 weights at
+    28x28x1 with 26 classes.
+    """
+
+    name, hidden, average = "lenet5_fedagg", (120, 84), True
+    maps: int = 6
+
+    def __post_init__(self) -> None:
+        if self.maps < 1:
+            raise UserError(f"model lenet5_fedagg: maps >= 1 must hold, got {self.maps}")
+
+    @property
+    def convolutions(self) -> tuple[Conv, ...]:
+        return Conv(self.maps, 5, 2), Conv(32, 5)
+
+
+@dataclass(frozen=True)
+class McMahanCNN(ConvNet):
+    """CNN of McMahan et al. 2017: two padded 5x5 convolutions, 512
+
+    FedAgg's MNIST-CNN: 32 and 64 maps, max-pooling; 1,663,370 weights at 28x28x1 with 10 classes.
+    """
+
+    name, hidden = "mcmahan_cnn", (512,)
+    convolutions = (Conv(32, 5, 2), Conv(64, 5, 2))
+
+
+@dataclass(frozen=True)
+class Cifar10CNN(ConvNet):
+    """CIFAR10-CNN of FedAgg: three padded 3x3 convolutions, 512; no dropout
+
+    With max-pooling, then 1024 (4x4x64), 512, C. Only the last of the widths is stated (by 4x4x64): 32, 64, 64 is taken. The paper has two dropout
+    layers of unstated place and rate; they are left out, see the module. 586,250 weights at 32x32x3
+    with 10 classes.
+    """
+
+    name, hidden = "cifar10_cnn", (512,)
+    convolutions = (Conv(32, 3, 1), Conv(64, 3, 1), Conv(64, 3, 1))
+
+
+@dataclass(frozen=True)
+class FedDCCNN(ConvNet):
+    """CIFAR network of FedDC and FedDyn: two 5x5 convolutions, 384, 192
+
+    FedUmf's Appendix A: 64 maps each, max-pooling, no padding; 797,962 weights at 32x32x3 with 10 classes.
+    """
+
+    name, hidden = "feddc_cnn", (384, 192)
+    convolutions = (Conv(64, 5), Conv(64, 5))
+
+
+@dataclass(frozen=True)
+class VGGLight(Architecture):
+    """light VGGNet of SAFL: five 3x3 convolutions; images, (1, 13, frames)
+
+    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C. 518,538 weights for one input channel and 10 classes, 519,690 for three (1.76 M are printed).
+    Readings: padding 1, "same" pooling (an odd side keeps its last row, so that the 13 coefficients
+    of speech features survive four poolings: 13, 7, 4, 2, 1), ReLU, no normalisation. The 1x1
+    convolution of one averaged pixel is a fully connected layer and written as one.
+    """
+
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        _check_images("vgg_light", shape, 1, "it convolves")
+        row = nn.Sequential()
+        for i, (inputs, maps) in enumerate(pairwise((shape[0], 64, 128, 128, 128, 128)), 1):
+            row.add_module(f"conv{i}", nn.Conv2d(inputs, maps, 3, padding=1))
+            row.extend([nn.MaxPool2d(2, ceil_mode=True)] if i > 1 else []).append(nn.ReLU())
+        return dense(row.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten()]), 128, classes)
+
+
+class StackedLSTM(Architecture):
+    """Stacked LSTMs for text. Samples are token ids (length,), as floats like all samples.
+
+    FedProx's code (Li et al. 2020) is the source. Two LSTM layers, of which the output at the last
+    position goes through one fully connected layer. A layer has one bias, as its TensorFlow cells do;
+    their constant 1 on the forget gate is left out, so that one rule starts all weights.
+    """
+
+    why_alone: ClassVar[str] = "PyTorch's LSTM is fused for one client"
+
+    def stack(self, name: str, shape: tuple[int, ...], *sizes: int) -> nn.Module:
+        """Return the network of a vocabulary, the width of its embedding, units and classes."""
+        from trials.models import torch_modules
+
+        if len(shape) != 1:
+            raise UserError(
+                f"model {name} needs sequences of token ids (length,), because it reads one token "
+                f"after the other; got {shape}"
+            )
+        return torch_modules.StackedLSTM(*sizes)
+
+
+@dataclass(frozen=True)
+class CharLSTM(StackedLSTM):
+    """next character (Shakespeare): embedding 8, LSTM 2 x 100
+
+    Inputs and outputs share an alphabet: the ids are 0..C-1. 132,720 weights with 80 characters.
+    """
+
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return self.stack("char_lstm", shape, classes, 8, 100, classes)
+
+
+@dataclass(frozen=True)
+class SentLSTM(StackedLSTM):
+    """sentiment of words (Sent140): embedding, LSTM 2 x 256
+
+    There the embedding is 300 wide and GloVe's, frozen; here it starts at random and is trained. Ids
+    are 0..vocabulary-1, as many as the data set `sent140(vocabulary)` has. The code's linear layer of 30 units
+    between LSTM and output is left out.
+    """
+
+    vocabulary: int = 10000
+    width: int = 300
+
+    def __post_init__(self) -> None:
+        if min(self.vocabulary, self.width) < 1:
+            raise UserError(
+                f"model sent_lstm: vocabulary >= 1 and width >= 1 must hold, "
+                f"got {self.vocabulary}, {self.width}"
+            )
+
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return self.stack("sent_lstm", shape, self.vocabulary, self.width, 256, classes)

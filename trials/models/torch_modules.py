@@ -1,0 +1,117 @@
+"""Classes that derive from torch's, apart because torch takes two seconds to import."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from trials.common.errors import UserError
+
+SIDES = (None, 64, 224, 299)
+"""Sides of images to try, the data's own first: the smallest that a network takes."""
+
+
+class BatchedLinear(torch.autograd.Function):
+    """x w' + b of k clients, whose gradient in w is laid out as w is, which saves copying it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+        """Return (k, b, o) of x (k, b, i), w (k, o, i), b (k, o)."""
+        ctx.save_for_backward(x, w)
+        return torch.baddbmm(b.unsqueeze(1), x, w.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        """Return dF/dx = z w, dF/dw = z' x, dF/db = sum_b z for z = dF/d(outputs)."""
+        (z,), (x, w) = gradients, ctx.saved_tensors
+        into_x = torch.bmm(z, w) if ctx.needs_input_grad[0] else None
+        return into_x, torch.bmm(z.transpose(1, 2), x), z.sum(1)
+
+
+class ClientLinear(nn.Linear):
+    """`torch.nn.Linear`, which takes k clients' weights and samples (k, b, i) as well."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (b, o), or (k, b, o)."""
+        w, b = self.weight, self.bias
+        if w.dim() == 2:
+            return F.linear(x, w, b)
+        if not (x.stride(0) or x.requires_grad or w.requires_grad):
+            # All clients' weights on the same samples, which are then read once.
+            same = F.linear(x[0], w.flatten(0, 1), b.flatten())
+            return same.unflatten(-1, b.shape).transpose(0, 1)
+        outputs: Tensor = BatchedLinear.apply(x, w, b)
+        return outputs
+
+
+class StackedLSTM(nn.Module):
+    """An embedding of token ids (b, t), two LSTM layers, and a layer on the last position's output: logits (b, C).
+
+    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h).
+    """
+
+    def __init__(self, vocabulary: int, width: int, units: int, classes: int) -> None:
+        super().__init__()
+        # Not `nn.Embedding(...)`: to draw its weights on the meta device torch loads 70 MB of its compiler.
+        table = torch.empty(vocabulary, width)
+        self.embedding = nn.Embedding.from_pretrained(table, freeze=False)
+        self.lstm1, self.lstm2 = (nn.Linear(i + units, 4 * units) for i in (width, units))
+        self.out = nn.Linear(units, classes)
+
+    def check(self, ids: Tensor) -> None:
+        """Raise `UserError` unless all token ids are those of the vocabulary."""
+        size = self.embedding.num_embeddings
+        low, high = int(ids.min()), int(ids.max())
+        if low < 0 or high >= size:
+            raise UserError(
+                f"token ids must be 0..{size - 1} for a model with a vocabulary of {size}, "
+                f"but there are ids from {low} to {high}"
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits. On a CPU ids are checked; a GPU's answer would have to be waited for, and there all
+        samples are checked before the first step.
+        """
+        ids = x.long()
+        if ids.device.type == "cpu":
+            self.check(ids)
+        h = self.embedding(ids)
+        for layer in (self.lstm1, self.lstm2):
+            w, b, inputs = layer.weight, layer.bias, h.shape[-1]
+            nothing = h.new_zeros(1, len(h), w.shape[1] - inputs)
+            weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
+            # cuDNN keeps what a backward pass needs in training mode only.
+            how = True, 1, 0.0, w.requires_grad, False, True
+            h = torch.lstm(h, (nothing, nothing), weights, *how)[0]
+        return self.out(h[:, -1])
+
+
+class ForImages(nn.Module):
+    """A network for colour images: one channel is given three times, and `side` is what they are scaled to."""
+
+    def __init__(self, name: str, network: nn.Module, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.network, self.side = network, None
+        network.eval()
+        for self.side in SIDES:
+            try:
+                with torch.no_grad():
+                    outputs = self(torch.zeros(1, *shape))
+            except (RuntimeError, AssertionError, ValueError):
+                continue
+            if math.isfinite(float(outputs.sum())):
+                return
+        raise UserError(f"model torchvision:{name} takes no images of {shape}")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (b, C) of images x (b, 1 or 3, h, w)."""
+        x = x.expand(-1, 3, -1, -1)
+        if self.side is not None:
+            size = (self.side, self.side)
+            x = F.interpolate(x, size, mode="bilinear", align_corners=False)
+        outputs: Tensor = self.network(x)
+        return outputs
