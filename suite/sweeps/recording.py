@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,6 @@ PERSON_SECONDS = 5.0
 """How long one that is interrupted goes on recording, however well that goes."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
-LIVE_SECONDS = 1.0
-"""How often a running trial is shown at most, of several each in turn. One that is shorter is never seen running."""
 
 
 @dataclass(kw_only=True)
@@ -73,9 +70,8 @@ class SweepRecording:
     def __post_init__(self) -> None:
         self.entries = {first.entry.id: first.entry for first in self.search.firsts}
         self.code = plugins.hashes(self.study.sampler, *sorted(self.search.code))
-        # The runs of trials whose writing failed, which are written anew, and of those that are shown, as far as they are.
+        # The runs of trials whose writing failed, which are written anew.
         self._half: dict[str, str] = {}
-        self._shown: dict[str, tuple[str, int]] = {}
 
     def open(self) -> None:
         """Find or make the run of the sweep, which is the parent of all others. Raises `UserError` where the store has
@@ -120,10 +116,7 @@ class SweepRecording:
         return runs[0] if runs else None
 
     def close(self, status: str, rows: Iterable[str] = ()) -> None:
-        """Set the status of the sweep's run, and of its leaderboard's `rows`; trials that still run are shown no more."""
-        for run_id, _ in self._shown.values():
-            self.store.delete(run_id)
-        self._shown.clear()
+        """Set the status of the sweep's run, and of its leaderboard's `rows`."""
         for run_id in (*rows, self.sweep_run):
             self.store.set_status(run_id, status)
 
@@ -155,21 +148,18 @@ class SweepRecording:
         trial_id, spec = request.trial_id, self.search.spec(request)
         kind = RunKind.SEARCH if request.counted else RunKind.FINAL
         tags = run_tags(kind, spec, outcome) | self._names(request)
-        run_id, seen = self._shown.pop(trial_id, ("", -1))
         if trial_id in self._half:
             self._remove(self._half[trial_id])
             del self._half[trial_id]
-        if not run_id:
-            run_id = self._begin(request, tags, outcome.seconds)
-        self._half[trial_id] = run_id
+        run_id = self._half[trial_id] = self._begin(request, tags, outcome.seconds)
         note(run_id)
         params = spec_params(spec)
         if request.counted:  # the settings are its study's, but for those that were searched
             params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
-        news = [entry for entry in self._curve(request, outcome.history) if entry["round"] > seen]
+        curve = self._curve(request, outcome.history)
         status = "FAILED" if outcome.status == Status.FAILED else "FINISHED"
         try:
-            self.store.log(run_id, params, [*news, *self._ends(request, outcome)], tags)
+            self.store.log(run_id, params, [*curve, *self._ends(request, outcome)], tags)
             self.store.set_status(run_id, status)
         except StoreError as error:
             if not error.passes:  # the record of this trial ends; no session tries it again
@@ -178,30 +168,6 @@ class SweepRecording:
                 note("")
             raise
         del self._half[trial_id]
-
-    def show(self, request: TrialRequest, history: History) -> None:
-        """Write what a running trial reported and is not there yet, in a run that becomes its record."""
-        if request.trial_id not in self._shown:
-            entry = self.entries[request.entry_id]
-            place = {"algorithm": entry.algorithm, **entry.scenario.names()}
-            tags = self._names(request) | place | {"kind": RunKind.RUNNING}
-            self._shown[request.trial_id] = self._begin(request, tags), -1
-        run_id, seen = self._shown[request.trial_id]
-        news = [entry for entry in self._curve(request, history) if entry["round"] > seen]
-        try:
-            self.store.log(run_id, history=news)
-        except StoreError as error:
-            if error.passes:
-                raise
-            return  # its record will be refused, too
-        if news:
-            self._shown[request.trial_id] = run_id, int(news[-1]["round"])
-
-    def hide(self, trial_id: str) -> None:
-        """Show a trial no more that runs no more and has no end."""
-        run_id, _ = self._shown.pop(trial_id, ("", -1))
-        if run_id:
-            self.store.delete(run_id)
 
     def _begin(self, request: TrialRequest, tags: Mapping[str, Any], seconds: float = 0.0) -> str:
         searched = request.kind == TrialKind.SEARCH
@@ -408,7 +374,6 @@ class Records:
     def __init__(self, recording: SweepRecording, control: Control, progress: Progress) -> None:
         self.recording, self.control, self.progress = recording, control, progress
         self._refused, self._until = 0, 0.0
-        self._shown: dict[str, float] = {}
         self._recorder = Recorder(self._write, self._gives_up)
         self.put, self.refuse = self._recorder.put, self._recorder.refuse
 
@@ -416,19 +381,6 @@ class Records:
     def refusals(self) -> list[str]:
         """What the store refused, a line for each reason."""
         return self._recorder.refusals
-
-    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Show what a running trial has said: each trial so often that one write a second comes of all."""
-        now = time.monotonic()
-        since = self._shown.setdefault(request.trial_id, now)
-        # A store that is behind gets no more to do.
-        if now - since >= LIVE_SECONDS * len(self._shown) and not self._recorder.left:
-            self._shown[request.trial_id] = now
-            self.put(partial(self.recording.show, request, list(outcome.history)))
-
-    def over(self, request: TrialRequest) -> None:
-        """Note that a trial runs no more."""
-        self._shown.pop(request.trial_id, None)
 
     def close(self) -> bool:
         """Wait until all is written, or it is no use to wait, or nobody wants to; return whether it is."""

@@ -307,11 +307,9 @@ class Sweep:
             self.deadline.began()
 
     def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        self.records.reported(request, outcome)
         self.running.reported(request, outcome)
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
-        self.records.over(request)
         # A text with half of a surrogate pair has no JSON.
         outcome.error = outcome.error.encode(errors="replace").decode()
         if self.deadline is not None:
@@ -332,11 +330,9 @@ class Sweep:
         self._note(events.Died(trial_id=name, round=at, error=error, killed=True))
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
-        self.records.over(request)
         self.running.stopped(request)
         if not again:
             self.search.end(name, ValidationResult.of(outcome))
-            self.records.put(partial(self.recording.hide, name))
         why = reason(error)[:200] or "no reason given"
         then = "starts again" if again else "is set aside: --resume has it again"
         self.progress.note(f"trial {name} died at round {at} and {then}: {why}")

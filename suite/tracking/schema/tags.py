@@ -21,8 +21,6 @@ class RunKind(StrEnum):
     """What a recorded run is."""
 
     SWEEP = "sweep"
-    RUNNING = "running"
-    """A trial that is not over; then it becomes one of the next two."""
     SEARCH = "search"
     FINAL = "final"
     LEADERBOARD = "leaderboard"

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from suite.search.sweep_search import SweepSearch
-from suite.sweeps import recording as module
-from suite.sweeps.recording import Records, SweepRecording
+from suite.sweeps.recording import SweepRecording
 from suite.tracking.store import Store
 from tests.support.commands import runs_of
 from tests.support.searches import a_study, entries_of
@@ -47,10 +46,6 @@ def outcome(*rounds: int, status: Status = Status.FINISHED) -> TrialResult:
     return TrialResult(status, [entry(at) for at in rounds], {20: 0.9}, "abc", "", 2.0)
 
 
-def running(store: Store, sweep: SimpleNamespace) -> list[Any]:
-    return runs_of(store, sweep=sweep.name, kind="running")
-
-
 def points(store: Store, run_id: str) -> list[tuple[int, float]]:
     history = store.client.get_metric_history(run_id, "val_accuracy")
     return [(point.step, point.value) for point in history]
@@ -66,84 +61,36 @@ def record(sweep: SimpleNamespace, request: Any, result: TrialResult) -> str:
     return str(sweep.recorded[request.trial_id])
 
 
-def test_a_trial_shows_its_curve_while_it_runs(store: Store, sweep: SimpleNamespace) -> None:
-    """An attempt that starts again reports all once more, and adds what is new."""
+def test_a_trial_is_one_finished_run_with_its_curve(store: Store, sweep: SimpleNamespace) -> None:
     request = sweep.requests[0]
-    sweep.recording.show(request, [entry(0), entry(5)])
-    (run,) = running(store, sweep)
-    assert (run.status, run.tags["trial_id"]) == ("RUNNING", request.trial_id)
-    sweep.recording.show(request, [entry(0), entry(5), entry(10)])
-    assert points(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5)]
-    assert runs_of(store, sweep=sweep.name, kind="search") == []
-    assert record(sweep, request, outcome(0, 5, 10, 20)) == run.run_id
-    assert running(store, sweep) == []
+    record(sweep, request, outcome(0, 5, 10, 20))
     (run,) = runs_of(store, sweep=sweep.name, kind="search")
     assert (run.run_id, run.status) == (sweep.recorded[request.trial_id], "FINISHED")
     assert (run.tags["status"], run.metrics["val_score"]) == ("finished", 0.9)
-    assert [at for at, _ in points(store, run.run_id)] == [0, 5, 10, 20]
+    assert points(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5), (20, 1.0)]
+    params = store.client.get_run(run.run_id).data.params
+    assert params["lr"] == str(request.params["lr"])
 
 
-def test_it_is_recorded_as_if_nobody_had_looked(store: Store, sweep: SimpleNamespace) -> None:
-    """Tags, params and metrics are those of a trial that was never shown."""
-    seen, unseen = sweep.requests
-    sweep.recording.show(seen, [entry(0)])
-    runs = [store.get(record(sweep, request, outcome(0, 5, 20))) for request in (seen, unseen)]
-    assert [run.metrics for run in runs] == [runs[0].metrics] * 2
-    assert {*runs[0].tags} == {*runs[1].tags}
-    params = [store.client.get_run(run.run_id).data.params for run in runs]
-    assert {*params[0]} == {*params[1]}
-    assert params[0]["lr"] == str(seen.params["lr"])
-
-
-def test_one_write_a_second_each_in_turn(
-    sweep: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two trials report ten times a second for 4.5 s; what is over is shown no more."""
-    clock, shown = [0.0], []
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(sweep.recording, "show", lambda ask, history: shown.append(ask.trial_id))
-    records = Records(sweep.recording, SimpleNamespace(ending=""), SimpleNamespace())
-    records.put = lambda write: write()
-    first, second = sweep.requests
-    for step in range(46):
-        clock[0] = step / 10
-        for request in (second, first):
-            records.reported(request, outcome(0, step, status=Status.RUNNING))
-    assert shown == [second.trial_id, first.trial_id] * 2
-    records.over(second)
-    clock[0] = 5.1
-    records.reported(first, outcome(0, 50, status=Status.RUNNING))
-    assert shown[-1] == first.trial_id
-    assert records.close()
-
-
-def test_a_session_that_ends_or_was_killed_leaves_no_running_trial(
+def test_what_a_killed_session_left_half_written_is_written_anew(
     store: Store, sweep: SimpleNamespace
 ) -> None:
-    """What the journal has of a killed one as recorded, and is half-written, is written anew."""
-    shown, half = sweep.requests
-    sweep.recording.show(shown, [entry(0)])
-    sweep.recording.close("KILLED")
-    assert running(store, sweep) == []
-    sweep.recording.show(shown, [entry(0)])
+    half = sweep.requests[0]
     whole = record(sweep, half, outcome(0, 20))
     again = recording_of(store, sweep.name, sweep.recorded)
     assert again.missing([half.trial_id]) == []
-    assert running(store, sweep) == []
     store.set_status(whole, "RUNNING")
     again = recording_of(store, sweep.name, sweep.recorded)
     assert again.missing([half.trial_id]) == [half.trial_id]
     assert runs_of(store, sweep=sweep.name, trial_id=half.trial_id) == []
 
 
-@pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("fails", ["create", "log", "set_status"])
 def test_a_record_whose_answer_is_lost_is_written_anew_and_once(
     store: Store,
     sweep: SimpleNamespace,
     monkeypatch: pytest.MonkeyPatch,
     fails: str,
-    shown: bool,
 ) -> None:
     request, write = sweep.requests[0], getattr(store, fails)
 
@@ -153,9 +100,6 @@ def test_a_record_whose_answer_is_lost_is_written_anew_and_once(
 
     with monkeypatch.context() as patched:
         patched.setattr(store, fails, lose)
-        if shown and fails != "set_status":
-            with pytest.raises(OSError, match="lost"):
-                sweep.recording.show(request, [entry(0)])
         with pytest.raises(OSError, match="lost"):
             record(sweep, request, outcome(0, 20))
     run_id = record(sweep, request, outcome(0, 20))
