@@ -23,7 +23,7 @@ def two_kinds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     clock, order = [0.0], []
 
     class Sweep:
-        def __init__(self, name: str, study: Any, place: Any, resume: bool) -> None:
+        def __init__(self, name: str, study: Any, place: Any) -> None:
             self.pack, self.journal = study.pack, Path(place.journal)
 
         def run(self, resources: Any) -> None:
