@@ -113,7 +113,7 @@ def test_the_reference_names_every_command():
     named = set()
     for first, rest in re.findall(r"^\| `suite ([a-z|\\]+)([^`]*)`", table, re.MULTILINE):
         heads = first.split("\\|")
-        group = heads == ["tuned"] or heads[0] in ("tuned", "data", "new")
+        group = heads == ["tuned"] or heads[0] in ("tuned", "data", "new", "export")
         inner = rest.split()[0].split("\\|") if group and rest.split() else [""]
         named |= {f"{head} {one}".strip() for head in heads for one in inner}
     assert named == commands()

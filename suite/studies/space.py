@@ -104,6 +104,12 @@ class RangeSpec(DataSetRange):
         Field(exclude_if=lambda ranges: not ranges),
     ] = {}
 
+    @model_validator(mode="after")
+    def _in_order(self) -> "RangeSpec":
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
+        return self
+
     def on(self, dataset: str) -> DataSetRange:
         """Return what it says on one data set."""
         written = self.model_dump(exclude={"datasets"}, exclude_none=True)

@@ -12,7 +12,7 @@ LEAST = 0.05
 """No pace is told before so much of a trial is done: of less, the time left is anything."""
 
 
-class RunningTrial(NamedTuple):
+class Seen(NamedTuple):
     """A trial that runs: its last evaluation's round, of how many, and its last score (None: it has none yet)."""
 
     round: int
@@ -28,19 +28,19 @@ class Running:
 
     def __init__(self, entries: Mapping[str, tuple[str, int]]) -> None:
         self.entries = entries
-        self._trials: dict[str, RunningTrial] = {}
+        self._trials: dict[str, Seen] = {}
         self._over = 0
         self._since, self._before = math.inf, 0.0
 
     def began(self, request: TrialRequest) -> None:
         """Note that a trial runs."""
         _, rounds = self.entries[request.entry_id]
-        self._trials[request.trial_id] = RunningTrial(0, rounds)
+        self._trials[request.trial_id] = Seen(0, rounds)
 
     def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Note that a trial has said more."""
         metric, rounds = self.entries[request.entry_id]
-        trial = RunningTrial(outcome.last_round, rounds, outcome.last(f"val_{metric}"))
+        trial = Seen(outcome.last_round, rounds, outcome.last(f"val_{metric}"))
         self._trials[request.trial_id] = trial
         self._spoke(trial.round / rounds)
 
@@ -60,7 +60,7 @@ class Running:
             # of trials that all end at once.
             self._since, self._before = time.monotonic(), share * max(1, len(self._trials))
 
-    def now(self) -> tuple[dict[str, RunningTrial], float | None]:
+    def now(self) -> tuple[dict[str, Seen], float | None]:
         """Return the trials that run, and trials per second (None: nobody knows)."""
         trials = self._trials.copy()  # another thread may look while one begins or ends
         shares = sum(trial.round / trial.rounds for trial in trials.values())

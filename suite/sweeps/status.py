@@ -15,7 +15,7 @@ from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.journal.events import SweepState, broken, check_first, sessions
 from suite.sweeps.journal.file import begun, in_the_way, is_locked
 from suite.sweeps.journal.paths import MARKER, STATUS, check_name
-from suite.sweeps.running import RunningTrial
+from suite.sweeps.running import Seen
 from suite.yaml_files import write_whole
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain
@@ -28,7 +28,7 @@ def standing(
     name: str,
     state: SweepState,
     active: bool,
-    running: Mapping[str, RunningTrial] | None = None,
+    running: Mapping[str, Seen] | None = None,
     pace: float | None = None,
 ) -> dict[str, Any]:
     """Return how far a sweep is, as plain data, which its terminal and `suite status` show.

@@ -75,6 +75,9 @@ class SweepTable:
         self._parts: list[Any] = []
         self._next = 0.0
         self.there: set[str] = set()
+        rows_table(
+            []
+        ).to_pandas()  # imports what the thread that records needs: only this thread may
         if self.before is not None:
             rows = self.before.whole()
             trial_ids = rows["trial_id"].to_pylist()

@@ -93,7 +93,7 @@ def _untouched(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> li
     """Outputs and gradients of a module as PyTorch computes them."""
     module.train(training)
     for child in module.modules():
-        if frozen and isinstance(child, nn.modules.batchnorm._BatchNorm):
+        if frozen and isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
             child.eval()
     with seeded(1):
         outputs = module(x)

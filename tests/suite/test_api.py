@@ -60,7 +60,7 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
 def test_importing_it_loads_nothing_and_it_tells_what_it_has() -> None:
     script = f"import sys, suite; print([m for m in {HEAVY} if m in sys.modules], dir(suite))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    named = "leaderboard load load_model replay report run status stop sweep trainable tuned"
+    named = "leaderboard load load_model replay report run status stop study sweep trainable tuned"
     names = ["UserError", *named.split()]
     assert done.stdout.strip() == f"[] {names}", done.stderr
     assert all(getattr(suite, name) for name in names)

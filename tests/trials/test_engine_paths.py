@@ -301,7 +301,9 @@ def test_samples_on_demand_are_the_same_samples():
         "folb",
         {},
         Scenario("gaussians(6,3,5)", "logreg", "natural"),
-        settings(rounds=3, clients=9, participation=0.4, local_steps=None, batch_size=2),
+        settings(
+            rounds=3, clients=9, participation=0.4, local_steps=None, batch_size=2, val_fraction=0.0
+        ),
         1,
     )
     dataset = load_dataset(spec, None)

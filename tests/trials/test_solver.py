@@ -134,15 +134,17 @@ def test_a_full_pass_in_blocks_gives_the_gradient_on_all_samples(execution):
 @given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 99), st.integers(1, 99))
 def test_system_draws_lie_in_range_and_belong_to_the_client(low, more, seed, t):
     (system,) = heterogeneity.parse(f"iid+system(steps={low}..{low + more})").modifiers
-    ids = np.arange(200)
-    steps = system.draw(ids, t, seed)
+    ids, none = np.arange(200), np.zeros(200, np.int64)
+    steps = system.local_steps(none, none, ids, t, seed)
     assert ((low <= steps) & (steps <= low + more)).all()
-    np.testing.assert_array_equal(system.draw(ids[::-3], t, seed), steps[::-3])
+    some = system.local_steps(none[::-3], none[::-3], ids[::-3], t, seed)
+    np.testing.assert_array_equal(some, steps[::-3])
 
 
 def test_system_draws_are_uniform_and_anew_each_round():
     (system,) = heterogeneity.parse("iid+system(steps=1..20)").modifiers
-    drawn = np.array([system.draw(np.arange(500), t, 0) for t in range(1, 21)])
+    none = np.zeros(500, np.int64)
+    drawn = np.array([system.local_steps(none, none, np.arange(500), t, 0) for t in range(1, 21)])
     counts = np.bincount(drawn.ravel(), minlength=21)[1:]
     assert (np.abs(counts - 500) < 5 * np.sqrt(500)).all()
     for a, b in pairwise(drawn):

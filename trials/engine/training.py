@@ -141,7 +141,9 @@ class SGD:
         """Return the rate of each row at each step (k, J), or (k, 1) at all steps."""
         if isinstance(self.lr, torch.Tensor):
             return self.lr
-        return start.new_full((len(start), 1), self.lr)
+        # By way of float64: a rate above float32's range is infinite there, and the trial diverges.
+        rate = torch.full((len(start), 1), self.lr, dtype=torch.float64)
+        return rate.to(start.device, start.dtype)
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ class VGGLight(Architecture):
         return dense(row.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten()]), 128, classes)
 
 
-class StackedLSTM(Architecture):
+class TextModel(Architecture):
     """Stacked LSTMs for text. Samples are token ids (length,), as floats like all samples.
 
     FedProx's code (Li et al. 2020) is the source. Two LSTM layers, of which the output at the last
@@ -218,7 +218,7 @@ class StackedLSTM(Architecture):
 
 
 @dataclass(frozen=True)
-class CharLSTM(StackedLSTM):
+class CharLSTM(TextModel):
     """next character (Shakespeare): embedding 8, LSTM 2 x 100
 
     Inputs and outputs share an alphabet: the ids are 0..C-1. 132,720 weights with 80 characters.
@@ -229,7 +229,7 @@ class CharLSTM(StackedLSTM):
 
 
 @dataclass(frozen=True)
-class SentLSTM(StackedLSTM):
+class SentLSTM(TextModel):
     """sentiment of words (Sent140): embedding, LSTM 2 x 256
 
     There the embedding is 300 wide and GloVe's, frozen; here it starts at random and is trained. Ids

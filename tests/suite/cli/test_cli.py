@@ -19,10 +19,10 @@ def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
     failed = suite("sweep", path, cwd=tmp_path, code=2)
     assert fault(failed) == (
         f"{path}: 4 faults, nothing was started\n"
+        "  algorithms[1] = 'foldb': unknown algorithm 'foldb'. Did you mean 'folb'?\n"
         "  trials = -1: must be greater than or equal to 1\n"
         "  settings.rouns = 3: unknown key 'rouns'. Did you mean 'rounds'?\n"
-        "  search.lr = {'low': 1.0, 'high': 0.1}: low <= high must hold, but got low=1, high=0.1\n"
-        "  algorithms[1] = 'foldb': unknown algorithm 'foldb'. Did you mean 'folb'?"
+        "  search.lr = {'low': 1.0, 'high': 0.1}: low <= high must hold, but got low=1, high=0.1"
     )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["small.yaml"]
 

@@ -245,7 +245,7 @@ ARRAYS = "{'x_train': X, 'y_train': Y, 'x_test': X, 'y_test': Y"
 FUNCTIONS = {
     "ExitedError: it called sys.exit(0)": "raise SystemExit(0)",
     "ZeroDivisionError: division by zero": "1 / 0",
-    "d.py:load returned NoneType": "pass",
+    "one table or two with target=, not NoneType": "pass",
     "lacks x_test, x_train, y_test, y_train": "return {'x': X, 'y': Y}",
     "d.py:load": "return {1: X, 'y': Y}",
     "Did you mean 'client_train'?": f"return {ARRAYS}, 'clients_train': Y}}",

@@ -17,6 +17,7 @@ from suite.execution.plan import ExecutionPlan, Hooks
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.trial import TrialRequest
+from suite.sweeps.journal.events import outcomes
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study, a_trial
@@ -321,10 +322,10 @@ def swept(
     given = {"trials": 8, "seeds": 1, "sampler": "tpe", "pack": 1, "retries": 0}
     settings = {"rounds": 4, "clients": 4, "eval_every": 1, "execution": "batched"}
     study = a_study(**given, settings=settings)
-    Sweep("s", study, paths, resume).run(Resources(max_concurrent=1))
-    state = paths.state(False)
-    ends = {name: timeless(outcome.history) for name, outcome in state.ended.items()}
-    return ends, state.kills
+    Sweep("s", study, paths, resume=resume).run(Resources(max_concurrent=1))
+    state = paths.state()
+    ended = outcomes(paths.journal, state.ended.keys())
+    return {name: timeless(outcome.history) for name, outcome in ended}, state.kills
 
 
 def test_kills_change_no_number_and_no_winner(
