@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.simulations import ROOT
 
-LINES = {"suite": 18_500, "trials": 14_300, "reports": 7_100, "tests": 36_000}
+LINES = {"suite": 17_000, "trials": 12_600, "reports": 5_900, "tests": 34_800}
 
 
 @pytest.mark.parametrize("package", LINES)
