@@ -101,15 +101,16 @@ def _page(data: ReportData, look: Look, found: Gallery) -> Page:
 
 
 def _leaderboard(data: ReportData, look: Look) -> Section:
+    """The tables come first: notes and the legend are for who wants to know more."""
     board = data.board
-    found: list[Block] = [Text(n, "note") for n in (*board.notes, *setting_notes(board.rows))]
-    found += tables(data, look)
-    found += (
+    blocks: list[Block] = [*tables(data, look)]
+    blocks += [Text(note, "note") for note in (*board.notes, *setting_notes(board.rows))]
+    blocks += (
         legend_blocks(board)
         if board.rows
         else [Text("No final runs yet: there is nothing to rank.")]
     )
-    return Section("leaderboard", "Leaderboard", found, "Leaderboard")
+    return Section("leaderboard", "Leaderboard", blocks, "Leaderboard")
 
 
 def legend_blocks(board: Leaderboard) -> list[Block]:
