@@ -22,6 +22,7 @@ from suite.results.table import TableFacts
 from suite.results.tables import KEYS, Tables, each
 from suite.studies.study import LISTS, OPTIONS, Study, read_study, study_names
 from trials.algorithm import Range
+from trials.common.errors import UserError
 from trials.scoring.metrics import TASKS
 from trials.settings import Settings
 
@@ -116,18 +117,23 @@ def _changed(sweep: TableFacts) -> tuple[list[str], Spans]:
     """
     if sweep.study_file is not None or sweep.study_name not in study_names():
         return [], {}
-    shipped = read_study(sweep.study_name, {})[1].model_dump(mode="json")
-    options = []
+    options: list[str] = []
+    try:
+        study = read_study(sweep.study_name, {})[1]
+    except UserError:  # it leaves the data sets to who runs it
+        study = read_study(sweep.study_name, {"datasets": sweep.study["datasets"]})[1]
+        options += ["--datasets", ",".join(sweep.study["datasets"])]
+    shipped = study.model_dump(mode="json")
     for key, field in (Study.model_fields | Settings.model_fields).items():
         part = "settings" if key in Settings.model_fields else None
         mine, theirs = (
-            (study.get(part, {}) if part else study).get(key, field.default)
-            for study in (sweep.study, shipped)
+            (content.get(part, {}) if part else content).get(key, field.default)
+            for content in (sweep.study, shipped)
         )
         if key not in PARTS and mine != theirs:
             text = ",".join(mine) if key in LISTS else json.dumps(mine).strip('"')
             options += [f"--{key}", text] if key in OPTIONS else ["--set", f"{key}={text}"]
-    spans, before = (_spans(study.get("search", {})) for study in (sweep.study, shipped))
+    spans, before = (_spans(content.get("search", {})) for content in (sweep.study, shipped))
     return options, {key: span for key, span in spans.items() if span != before.get(key)}
 
 
