@@ -88,6 +88,7 @@ class Sweep:
         self.deadline: Deadline | None = None
         self.board: Leaderboard | None = None
         self.cut, self._looking = "", threading.Lock()
+        self.set_aside = 0
 
     def load(self) -> None:
         """Load the data of all entries. Raises `UserError` where they are not to be had."""
@@ -332,6 +333,7 @@ class Sweep:
             self.deadline.took(request.entry_id, outcome)
         self.running.stopped(request)
         if not again:
+            self.set_aside += 1
             self.search.end(name, ValidationResult.of(outcome))
         why = reason(error)[:200] or "no reason given"
         then = "starts again" if again else "is set aside: --resume has it again"
@@ -437,6 +439,7 @@ class Sweep:
                 counts[requests[trial_id].counted, result.status] += 1
         searched = {f"trials_{status}": counts[True, status] for status in ENDINGS}
         searched["trials_failed"] += counts[False, Status.FAILED]
+        searched["trials_failed"] += self.set_aside
         return Summary(
             study=self.study_name,
             name=self.paths.name,

@@ -322,8 +322,9 @@ def swept(
     given = {"trials": 8, "seeds": 1, "sampler": "tpe", "pack": 1, "retries": 0}
     settings = {"rounds": 4, "clients": 4, "eval_every": 1, "execution": "batched"}
     study = a_study(**given, settings=settings)
-    Sweep("s", study, paths, resume=resume).run(Resources(max_concurrent=1))
+    summary = Sweep("s", study, paths, resume=resume).run(Resources(max_concurrent=1)).summary
     state = paths.state()
+    assert summary.trials_failed == len(state.requested) - len(state.ended)
     ended = outcomes(paths.journal, state.ended.keys())
     return {name: timeless(outcome.history) for name, outcome in ended}, state.kills
 
