@@ -101,6 +101,7 @@ def test_of_settings_only_what_changed_is_told(tmp_path):
 @pytest.mark.parametrize("at_once", [False, True])
 def test_two_sweeps_of_one_name_on_one_server(tmp_path, monkeypatch, at_once):
     """Also where neither sees the other's run when it begins: who comes second says so before its first trial."""
+    monkeypatch.chdir(tmp_path)  # where MLflow keeps the files of such a store
     uri = f"sqlite:///{tmp_path}/shared.db"
     places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
     first, second = (Sweep("s", little(), place) for place in places)
