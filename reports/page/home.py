@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from reports.charts.data import ReportData
+from reports.durations import spell
 from reports.leaderboard import interim
 from reports.leaderboard.names import as_shown, without_paths
 from reports.page.board_table import tables
 from reports.page.gallery import look_of
 from reports.page.page import legend_blocks, render
-from reports.snapshot import spell
 from reports.table import Column, ColumnKind, Table, table
 from reports.wording.tables import interim_tables
 from reports.wording.words import params_text

@@ -72,7 +72,7 @@ def status(
 
 def _standing(one: dict[str, Any]) -> str:
     """How far a sweep is, in one line."""
-    from reports.snapshot import spell
+    from reports.durations import spell
 
     counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
     shown = ", ".join(count for count in counts if not count.startswith("0 "))

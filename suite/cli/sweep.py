@@ -282,7 +282,7 @@ def _besides(study: Any) -> str:
 def _hours(total: dict[str, Any]) -> str:
     if total["cpu_hours"] is None:
         return "Hours: add --calibrate, which runs a few rounds of each entry"
-    from reports.snapshot import spell
+    from reports.durations import spell
 
     cpu, gpu, here = (3600 * total[key] for key in ("cpu_hours", "gpu_hours", "hours"))
     gpus = f", {spell(gpu)} of GPUs" if gpu else ""

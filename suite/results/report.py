@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
 from reports.charts.drawing import SIGN
+from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
 from suite.results.final_runs import is_lost, number, run_id
 from suite.results.leaderboards import board_of, searched, without_row
@@ -175,15 +176,7 @@ def _sweep(tables: Tables, of: TableFacts) -> SweepFacts:
     setting["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
     setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(of.began)) + " UTC"
     if of.ended is not None:
-        setting["duration"] = _duration(of.ended - of.began)
+        setting["duration"] = spell(of.ended - of.began)
     page = run_page(of.experiment, of.run_id) if of.run_id else ""
     text = dump({**study, "settings": settings})
     return SweepFacts(of.name, of.study_name, text, facts, page, setting)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

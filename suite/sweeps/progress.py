@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reports.snapshot import spell
+from reports.durations import spell
 from trials.run.outcome import ENDINGS
 from trials.run.scenario import Scenario
 from trials.scoring.metrics import TASKS

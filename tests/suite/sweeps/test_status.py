@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reports.snapshot import spell
+from reports.durations import spell
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.trial import TrialRequest
