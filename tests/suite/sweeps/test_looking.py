@@ -97,7 +97,7 @@ def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_
 
 def test_the_command_shows_it_and_says_what_has_no_form_of_it(tmp_path):
     sweep(tmp_path / "runs", stop_after=2)
-    got = document(suite_here("leaderboard", "--name", "small", "--json", cwd=tmp_path))
+    got = document(suite_here("leaderboard", "small", "--json", cwd=tmp_path))
     assert got["rows"] == []
     assert [one["trials"] for one in got["interim"]] == [1, 1]
     done = suite_here("leaderboard", "--format", "md", cwd=tmp_path)

@@ -98,6 +98,6 @@ def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(confirmed: Pa
         ("bound", False),
         ("confirmed", True),
     }
-    shown = suite_here("leaderboard", "--name", "confirmed", "--format", "md", cwd=confirmed).stdout
+    shown = suite_here("leaderboard", "confirmed", "--format", "md", cwd=confirmed).stdout
     assert ", warm-started (confirmed)**" in shown
     assert {row["rank"] for row in board["rows"] if row["warm"]} == {1}
