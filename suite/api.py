@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from trials.models.trained_model import TrainedModel
     from trials.settings import Settings
 
+    Source = str | Path | Result
+    """The name of a sweep or a study, the path of a table, or what `sweep` returned."""
+
 TABLE = ".parquet"
 """How the name of a table ends."""
 OPTIONS = ("name", "smoke", "resume", "address", "storage", "tracking_uri", "data_root")
@@ -57,16 +60,13 @@ def sweep(
 ) -> Result:
     """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them.
 
-    `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`: a key of
-    a mapping, or the argument.
-    `values` are the keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8,
-    rounds=20, max_concurrent=2`; of a mapping, as in `search={"lr": "0.01..1"}`, only the keys that it has
-    are replaced. `address` is a running Ray cluster's. `resume` continues, or extends, a sweep
-    of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. By `minutes` from now it is over: the search is
-    cut after the same number of trials of each entry, and final runs are not. Where this process already runs Ray, that Ray
-    is used and left alone.
+    `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`. `values` are the
+    keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8, rounds=20`; of a mapping, as in
+    `search={"lr": "0.01..1"}`, only the keys that it has are replaced. `address` is a running Ray cluster's. `resume`
+    continues, or extends, a sweep of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. By `minutes`
+    from now it is over: the search is cut after the same number of trials of each entry, and final runs are not.
 
-    Raises `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
+    Raise `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
     full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
     """
     if minutes is not None and not 0.1 <= minutes < inf:
@@ -77,10 +77,8 @@ def sweep(
     return request.run(resources, minutes)
 
 
-def sweep_request(
-    study: Any, *, planned: bool = False, **options: Any
-) -> tuple[SweepRequest, Resources]:
-    """Return the sweep that `sweep` is asked for, and what its trials get. One that is only `planned` may exist."""
+def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
+    """Return the sweep that `sweep` is asked for, and what its trials get."""
     from suite.sweeps.journal.paths import SweepPaths
     from suite.tracking import usual
 
@@ -95,7 +93,7 @@ def sweep_request(
         raise UserError("name: a study that is no file needs one: sweep(study, name='mine')")
     paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
     # Before the libraries come, which takes seconds.
-    if paths.begun and not (resume or planned):
+    if paths.begun and not resume:
         raise UserError(
             f"sweep {name!r} exists in {paths.storage}: continue it with --resume, or choose another --name"
         )
@@ -126,9 +124,8 @@ def run(
     """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
 
     What is not given is the tuned configuration's where there is one in the place of an algorithm's
-    name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings: the
-    same names as in the config of a `trainable`, and `memory_budget` (GB for the clients that are computed
-    at once). `model` may be the function that makes a model of your own (docs/own-model.md), defined in a file.
+    name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings, and
+    `memory_budget` (GB for the clients that are computed at once). `model` may be the function that makes it.
 
     `data`, in the place of a `dataset`'s name, is what the program holds: two `torch.utils.data.Dataset`s (train,
     test), or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
@@ -217,12 +214,9 @@ def recorded_runs(
 def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
-    """Return the final model that `suite run --save DIR`, `Finished.save` or a study's `save: best` kept in a
-    folder, as a `torch.nn.Module`: samples (b, *shape) to logits (b, C). `client` names one of the
-    clients' own models, where the method keeps such.
-
-    Nothing in the folder is run. A model of your own needs `model`, the function that makes it, as `run` takes
-    it. Raises `UserError` where the folder holds no such model.
+    """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one, where
+    the method keeps such. Nothing in the folder is run: a model of your own needs `model`, the function that makes
+    it. Raise `UserError` where the folder holds no such model.
     """
     from trials.models.own import located
     from trials.run.saved_model import read_named
@@ -253,15 +247,13 @@ def trainable(
 
 
 def load(
-    *sources: str | Path | Result,
+    *sources: Source,
     curves: bool = False,
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Load the trials of sweeps, a row each, as docs/table.md says.
-
-    `sources` are names of sweeps or studies, or paths of tables (`trials.parquet`); without any, all sweeps of the storage, or of
-    the tracking server. With `curves` their curves are columns too.
+    """Load the trials of sweeps, a row each, as docs/table.md says; with `curves` their curves are columns too. Without
+    `sources` those of all sweeps of the storage, or of the tracking server.
     """
     from suite.results.table import CURVES, PLAIN
 
@@ -273,7 +265,7 @@ def load(
 
 
 def leaderboard(
-    *sources: str | Path | Result,
+    *sources: Source,
     where: Mapping[str, Any] | None = None,
     metric: str = "score",
     at: str = "rounds",
@@ -281,9 +273,8 @@ def leaderboard(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> Leaderboard:
-    """Rank algorithms by the final runs of `sources`: `suite leaderboard`.
+    """Rank algorithms by the final runs of a sweep, of studies, of tables, or of all that there are: `suite leaderboard`.
 
-    They are a sweep, a study (all its sweeps), several studies, or tables (paths); without any, all sweeps that there are.
     `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best,
     worst_clients, client_spread, personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps,
     bytes or simulated seconds; `target` is the test score for rounds to target.
@@ -295,7 +286,7 @@ def leaderboard(
 
 
 def report(
-    *sources: str | Path | Result,
+    *sources: Source,
     where: Mapping[str, Any] | None = None,
     output: str | Path | None = None,
     figures: Sequence[str] = (),
@@ -316,8 +307,8 @@ def report(
         if form not in FORMS:
             raise unknown("form of figures", form, FORMS)
     tables, query = asked(sources, where, storage, tracking_uri)
-    names = list(map(name_of, sources))
-    place, uri = _storage(sources, storage), usual(tracking_uri)
+    names, place = _places(sources, storage)
+    uri = usual(tracking_uri)
     files = any(name.endswith(TABLE) for name in names)
     if output is None:
         name = "-".join(Path(each).stem if files else each for each in names) or "all"
@@ -328,7 +319,7 @@ def report(
 
 
 def asked(
-    sources: Sequence[str | Path | Result],
+    sources: Sequence[Source],
     where: Mapping[str, Any] | None,
     storage: str | Path,
     tracking_uri: str | None,
@@ -354,38 +345,32 @@ def asked(
 
 
 def tables_at(
-    sources: Sequence[str | Path | Result], storage: str | Path, tracking_uri: str | None
+    sources: Sequence[Source], storage: str | Path, tracking_uri: str | None
 ) -> tuple[Tables, list[str]]:
     """Return the tables that `sources` are the paths of, or else those at a place; and the names among `sources`."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
-    names = list(map(name_of, sources))
+    names, folder = _places(sources, storage)
     files = [Path(name) for name in names if name.endswith(TABLE)]
     names = [name for name in names if not name.endswith(TABLE)]
     if files and names:
         raise UserError(f"{names[0]} is the name of a sweep, beside paths of tables: give either")
-    return open_tables(_storage(sources, storage), usual(tracking_uri), files), names
+    return open_tables(folder, usual(tracking_uri), files), names
 
 
-def name_of(sweep: str | Path | Result) -> str:
-    """Return the name of a sweep that is given by name, or as what `sweep` returned."""
-    summary = getattr(sweep, "summary", None)
-    if summary is None and not isinstance(sweep, str | Path):
-        raise UserError(f"sweep is {sweep!r}, but must be a name, or what `suite.sweep` returned")
-    return str(summary.name if summary else sweep)
-
-
-def _storage(sources: Sequence[Any], storage: str | Path) -> Path:
-    """Return the storage of the first source that is a sweep's result, else the one that is named."""
+def _places(sources: Sequence[Any], storage: str | Path) -> tuple[list[str], Path]:
+    """Return the names of sources, and their storage: that of a sweep that is given as what `sweep` returned."""
+    names, folder = [], folder_of(storage)
     for source in sources:
-        if summary := getattr(source, "summary", None):
-            return Path(summary.storage).parent
-    return folder_of(storage)
+        summary = getattr(source, "summary", None)
+        names.append(str(summary.name if summary else source))
+        folder = Path(summary.storage).parent if summary else folder
+    return names, folder
 
 
 def study(
-    sweep: str | Path | Result,
+    sweep: Source,
     entry: str,
     *,
     storage: str | Path = "runs",
@@ -411,12 +396,12 @@ def status(
     from suite.sweeps.status import of_study, sweeps
     from suite.sweeps.status import status as read
 
-    folder = _storage([sweep], storage)
-    names = sweeps(folder) if sweep is None else of_study(folder, name_of(sweep))
+    (own,), folder = _places([sweep], storage)
+    names = sweeps(folder) if sweep is None else of_study(folder, own)
     if sweep is not None and not names:
-        return read(folder, name_of(sweep))
+        return read(folder, own)
     if sweep is not None:
-        say(f"{name_of(sweep)} is a study; its sweeps: {', '.join(names)}")
+        say(f"{own} is a study; its sweeps: {', '.join(names)}")
     standings = []
     for name in names:
         try:
@@ -427,12 +412,13 @@ def status(
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
-    """End a sweep that another process runs: `suite stop`; whether one on this machine does. Running trials finish, but
-    with `now` it ends within seconds.
+    """End a sweep that another process runs; return whether one on this machine does. Running trials finish, but with
+    `now` it ends within seconds.
     """
     from suite.sweeps.status import ask
 
-    return ask(_storage([sweep], storage), name_of(sweep), "cancel" if now else "stop")
+    (name,), folder = _places([sweep], storage)
+    return ask(folder, name, "cancel" if now else "stop")
 
 
 def tuned(

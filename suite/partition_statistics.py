@@ -1,15 +1,17 @@
 """What a data set looks like once a heterogeneity level has partitioned it, and which data files are there."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from suite.yaml_files import refuse_foreign, writing
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets import DATASETS
@@ -132,6 +134,23 @@ class Description:
             shown["clients not trained on"] = unseen
         return {**shown, "partition seed": self.seed, "fingerprint": self.data.fingerprint}
 
+    def write(self, path: Path) -> None:
+        """Write a heat map (.png), or which samples each client holds (.npz). Raise `UserError` for another end of the
+        name, and where a file is there that the suite did not write.
+        """
+        from reports import partition
+        from reports.charts.drawing import SIGN
+
+        if path.suffix == ".png":
+            content = partition.png(partition.figure(self.counts, self.labels, self.title))
+        elif path.suffix == ".npz":
+            content = self.exported()
+        else:
+            raise UserError(f"--output {path}: must end with .png or .npz")
+        refuse_foreign([path], SIGN)
+        with writing(path):
+            path.write_bytes(content)
+
     def exported(self) -> bytes:
         """Return who holds what, an .npz file of arrays: the ids `client_K` of each client's training samples (`unseen_K`
         of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples, which ids
@@ -164,6 +183,18 @@ def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
         if not reports:
             found.append({"dataset": text, "name": None, "found": None, "sound": True})
     return found
+
+
+def states(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return by data set whether its files are here, and which one is not as it should be."""
+    words: dict[str, str] = {}
+    for file in files:
+        name, path = file["dataset"], file.get("path")
+        if file["found"] is not None and not file["sound"]:
+            words[name] = f"wrong: {path} has {file['found']}, expected {file['expected']}"
+        elif file["name"] is not None and file["found"] is None:
+            words.setdefault(name, f"absent: {path}")
+    return {file["dataset"]: words.get(file["dataset"], "ready") for file in files}
 
 
 def fetch(wanted: Sequence[str], root: str | None) -> None:

@@ -65,7 +65,7 @@ def summary(of: Status) -> dict[str, Any]:
     counts = [f"{of[key]} {key}" for key in ("pruned", "diverged", "failed", "died") if of[key]]
     pace = ""
     if of["running"] and of["per_minute"] and of["seconds_left"] is not None:
-        pace = f"about {spell(of['seconds_left'])} left, {of['per_minute']:.0f} trials/min"
+        pace = f"about {spell(of['seconds_left'])} left, {of['per_minute']:.0f} runs/min"
     return {
         **{key: of[key] for key in ("name", "study", "running", "expected")},
         "done": done,

@@ -9,11 +9,10 @@ import importlib.metadata
 import platform
 import sys
 from difflib import get_close_matches
-from itertools import groupby
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from suite.cli import control, extend, listing, reproduce, results, run, sweep, tuned
 from suite.cli.options import keys_of
@@ -38,36 +37,13 @@ COMMANDS: list[tuple[str, str, Any, str]] = [
     ("Results", "export", results.export, ""),
     ("Reuse", "tuned", tuned.app, ""),
     ("Reuse", "replay", run.replay, "0f3c12"),
-    ("Papers", "reproduce", reproduce.reproduce, "folb/table1 --output results"),
+    ("Reuse", "reproduce", reproduce.reproduce, "folb/table1 --output results"),
     ("Extend", "new", extend.new, ""),
     ("Extend", "check", extend.check, "slowmo.py --reduces-to fedavg --set beta=0"),
     ("Look after", "status", control.status, "quickstart"),
     ("Look after", "stop", control.stop, "quickstart --now"),
 ]
 """Every command by what one wants to do, with an example of its use."""
-
-
-class Grouped(TyperGroup):
-    """The whole command, whose help is one screen."""
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        named = dict(self.commands)  # typer has groups of commands last
-        self.commands = {name: named[name] for _, name, _, _ in COMMANDS}
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by what one wants to do, a line each."""
-        lines = [f"Usage: {ctx.command_path} COMMAND [ARGS]...", "", self.help or ""]
-        for title, group in groupby(COMMANDS, lambda command: command[0]):
-            lines += ["", typer.style(title, bold=True)]
-            for _, name, _, _ in group:
-                lines.append(f"  {name:13}{self.commands[name].get_short_help_str(99)}")
-        formatter.write("\n".join([*lines, "", END]) + "\n")
-
-
-END = """suite COMMAND --help has its options and an example; suite --version.
-suite --install-completion: from then on Tab completes commands and options.
-Start here: suite sweep quickstart"""
 
 
 class Command(TyperCommand):
@@ -101,7 +77,7 @@ class Command(TyperCommand):
 
 
 app = typer.Typer(
-    cls=Grouped,
+    epilog="suite COMMAND --help has options and an example. Start here: suite sweep quickstart",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -119,9 +95,9 @@ def _say_version(asked: bool) -> None:
 
 @app.callback()
 def _whole(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True)
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_say_version, is_eager=True, help="Show versions and exit."
+    ),
 ) -> None:
     """Federated-learning algorithms, tuned fairly, compared across papers, reused."""
 

@@ -1,16 +1,15 @@
 """Sweeps that another process runs: `suite status` and `stop`; and their pages, `suite ui`."""
 
 import secrets
-import socket
 from collections import defaultdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from suite import api
 from suite.cli.options import PLAIN, RUNS, Json, Storage, Tracking
 from suite.console import emit, out, say
-from trials.common.errors import UserError, unknown
+from trials.common.errors import unknown
 
 LEADERS = 3
 """Methods of a scenario that are named."""
@@ -18,9 +17,7 @@ PORT = 5000
 
 
 def status(
-    name: Annotated[
-        str | None, typer.Argument(help="Name of a sweep or a study. Default: all.")
-    ] = None,
+    name: str | None = typer.Argument(None, help="A sweep or a study. Default: all."),
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
@@ -81,13 +78,8 @@ def _leaders(standing: dict[str, Any]) -> list[str]:
 
 
 def stop(
-    name: Annotated[str, typer.Argument(help="The sweep's name.")],
-    now: Annotated[
-        bool,
-        typer.Option(
-            "--now", help="End at once, as Ctrl-C does; running trials are resumed later."
-        ),
-    ] = False,
+    name: str = typer.Argument(help="The sweep's name."),
+    now: bool = typer.Option(False, "--now", help="End at once, as Ctrl-C does."),
     storage: Storage = RUNS,
 ) -> None:
     """End a sweep that another process runs; `--resume` continues it.
@@ -105,14 +97,11 @@ def stop(
 
 
 def ui(
-    name: Annotated[
-        str | None, typer.Argument(help="A sweep, at whose page to begin. Default: all sweeps.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(min=1, max=65535, help=f"Default: {PORT}, or one that is free."),
-    ] = None,
+    name: str | None = typer.Argument(None, help="A sweep, at whose page to begin."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on."),
+    port: int | None = typer.Option(
+        None, min=1, max=65535, help=f"Default: {PORT}, or a free one."
+    ),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
@@ -122,35 +111,13 @@ def ui(
     """
     from suite.sweeps.status import sweeps
     from suite.tracking.database import refuse_others
-    from suite.ui import address
+    from suite.ui import address, bind, site
     from suite.ui import ui as serve
 
     if name is not None and name not in (known := sweeps(storage)):
         raise unknown(f"sweep in {storage}", name, known)
     refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
-    there = bind(host, port, PORT)
-    token = secrets.token_urlsafe(24)
+    there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
     say(f"Pages: {page}\nCtrl-C ends it.")
     serve(storage, tracking_uri, there, token)
-
-
-def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
-    `UserError` where the port that was asked for cannot be used, or none of the host.
-    """
-    for wanted in (usual, 0) if port is None else (port,):
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server((host, wanted), family=family)
-        except OSError as error:
-            reason = error.strerror or error
-    where = f"--port {port}" if port is not None else f"--host {host}"
-    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
-
-
-def site(there: socket.socket) -> str:
-    """Return the address that a browser finds a socket at."""
-    host, port, *_ = there.getsockname()
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,7 +20,7 @@ new = typer.Typer(
 
 @new.command("algorithm", epilog="Example: suite new algorithm SlowMo")
 def new_algorithm(
-    name: Annotated[str, typer.Argument(help="Its class: SlowMo is written to slowmo.py.")],
+    name: str = typer.Argument(help="Its class: SlowMo is written to slowmo.py."),
 ) -> None:
     """Write a commented algorithm that works, and its test, into this folder."""
     from suite.authoring.new import new_algorithm
@@ -37,14 +37,10 @@ def new_algorithm(
 
 
 def check(
-    file: Annotated[str, typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`.")],
+    file: str = typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`."),
     assign: Assign = None,
-    reduces_to: Annotated[
-        str | None, typer.Option(help="With --set: a method that it must equal to the bit.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="The data set to check a model on. Default: digits.")
-    ] = None,
+    reduces_to: str | None = typer.Option(None, help="A method that it must equal to the bit."),
+    dataset: str | None = typer.Option(None, help="What to check a model on. Default: digits."),
     as_json: Json = False,
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.

@@ -1,7 +1,7 @@
 """`suite list`: what there is; `suite data`: what a data set looks like on the clients."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
@@ -9,11 +9,6 @@ from reports.table import Column, ColumnKind
 from suite import api
 from suite.cli.options import PLAIN, Assign, DataRoot, Json
 from suite.console import emit, out, say, show_table
-from trials.common.errors import UserError
-
-if TYPE_CHECKING:
-    from suite.partition_statistics import Description
-
 
 OWN_MODEL = (
     "What is not given has its default: mlp(32) is mlp(32,200). A model of your own: my.py:make, "
@@ -22,7 +17,7 @@ OWN_MODEL = (
 
 
 def list_things(
-    kind: Annotated[str, typer.Argument(help="What to list, as above.")],
+    kind: str = typer.Argument(help="What to list, as above."),
     as_json: Json = False,
 ) -> None:
     """List what there is: algorithms, data sets, models, studies, ...
@@ -81,13 +76,10 @@ NAMES = {
     epilog="Example: suite data describe digits 'dirichlet(0.3)' --clients 10 --output digits.png"
 )
 def describe(
-    dataset: Annotated[str, typer.Argument(help="As in `suite list datasets`.")],
-    heterogeneity: Annotated[str, typer.Argument(help="As in `suite list heterogeneity`.")] = "iid",
+    dataset: str = typer.Argument(help="As in `suite list datasets`."),
+    heterogeneity: str = typer.Argument("iid", help="As in `suite list heterogeneity`."),
     assign: Assign = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Write it: .png is a heat map, .npz has each client's indices."),
-    ] = None,
+    output: Path | None = typer.Option(None, help=".png: a heat map; .npz: each client's indices."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
@@ -103,7 +95,8 @@ def describe(
     spec = api.run_request(None, dataset, None, heterogeneity, values=values).spec()
     description = Description.of(spec, data_root)
     if output is not None:
-        _write(description, output)
+        description.write(output)
+        say(f"wrote {output}")
     if as_json:
         emit(description.document())
         return
@@ -118,33 +111,9 @@ def describe(
     out().print(", ".join(facts), **PLAIN)
 
 
-def _write(description: "Description", path: Path) -> None:
-    """Write a picture or indices, by the end of the file's name."""
-    from reports import partition
-    from reports.charts.drawing import SIGN
-    from suite.yaml_files import refuse_foreign, writing
-
-    if path.suffix == ".png":
-        counts, labels, title = description.counts, description.labels, description.title
-        content = partition.png(partition.figure(counts, labels, title))
-    elif path.suffix == ".npz":
-        content = description.exported()
-    else:
-        raise UserError(f"--output {path}: must end with .png or .npz")
-    refuse_foreign([path], SIGN)
-    with writing(path):
-        path.write_bytes(content)
-    say(f"wrote {path}")
-
-
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
 def prepare(
-    wanted: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[DATASET]...", help="Download these. Default: check all, download none."
-        ),
-    ] = None,
+    wanted: list[str] = typer.Argument([], metavar="[DATASET]...", help="Download these."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
@@ -157,19 +126,5 @@ def prepare(
     if as_json:
         emit(items)
         return
-    files: dict[str, list[dict[str, Any]]] = {}
-    for item in items:
-        files.setdefault(item["dataset"], []).append(item)
     heads = [Column("dataset", ColumnKind.NAME), Column("state", ColumnKind.WORDS)]
-    show_table(heads, [[name, _state(own)] for name, own in files.items()])
-
-
-def _state(files: list[dict[str, Any]]) -> str:
-    """Return whether a data set's files are here, and which one is not as it should be."""
-    if files[0]["name"] is None:
-        return "ready: needs no files"
-    absent = [file["path"] for file in files if file["found"] is None]
-    for file in files:
-        if file["found"] is not None and not file["sound"]:
-            return f"wrong: {file['path']} has {file['found']}, expected {file['expected']}"
-    return f"absent: {absent[0]}" if absent else f"ready: {len(files)} files, checked"
+    show_table(heads, [[*pair] for pair in statistics.states(items).items()])

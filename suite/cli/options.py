@@ -9,7 +9,6 @@ import typer
 from suite.api import folder_of
 from suite.tracking import RUNS as RUNS
 from suite.tracking import VARIABLE
-from trials.common.errors import UserError
 
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """How text is printed that may be pasted: no line is cut, and nothing in it is markup."""
@@ -57,14 +56,9 @@ Sources = Annotated[
 ]
 
 
-def pairs(option: str, texts: Iterable[str] | None) -> dict[str, str]:
-    """Return the texts that KEY=VALUE gives, by key; raise `UserError` for a text that gives none."""
-    values = {}
-    for text in texts or ():
-        key, equals, values[key] = text.partition("=")
-        if not equals or not key:
-            raise UserError(f"{option} {text}: must be KEY=VALUE, as in {option} dataset=digits")
-    return values
+def pairs(texts: Iterable[str] | None) -> dict[str, str]:
+    """Return the texts that KEY=VALUE gives, by key."""
+    return {key: value for key, _, value in (text.partition("=") for text in texts or ())}
 
 
 SCENARIO = ("algorithm", "dataset", "model", "heterogeneity")

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -16,36 +16,24 @@ INTERIM = FORMATS[:4]
 """What also shows scenarios whose final runs are not all there."""
 
 
+METRIC = (
+    "score: mean of the last three evaluations. best: over rounds, selected on test data. worst_clients: of the "
+    "worst 10 %. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."
+)
+
+
 def leaderboard(
     sources: Sources = None,
     where: Where = None,
-    metric: Annotated[
-        str,
-        typer.Option(
-            help="score: mean of the last three evaluations. best: over rounds, selected on test "
-            "data. worst_clients: of the worst 10 %. personal: each client's own model on its own data. Also "
-            "client_spread, fine_tuned, unseen, loss, top5."
-        ),
-    ] = "score",
-    target: Annotated[float | None, typer.Option(help="Test score for rounds to target.")] = None,
-    at: Annotated[
-        str,
-        typer.Option(
-            help="Compare at equal rounds, steps (client work), bytes or seconds (simulated)."
-        ),
-    ] = "rounds",
-    form: Annotated[
-        str, typer.Option("--format", help="table, csv, md, latex, html or svg.")
-    ] = "table",
-    columns: Annotated[
-        str | None, typer.Option(help="Further columns by their heads, with commas; or all.")
-    ] = None,
-    audit: Annotated[
-        bool, typer.Option("--audit", help="Show first how fair each row's search was.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say what columns mean, and how settings differ.")
-    ] = False,
+    metric: str = typer.Option("score", help=METRIC),
+    target: float | None = typer.Option(None, help="Test score for rounds to target."),
+    at: str = typer.Option("rounds", help="Compare at equal rounds, steps, bytes or seconds."),
+    form: str = typer.Option("table", "--format", help=f"{', '.join(FORMATS)}."),
+    columns: str | None = typer.Option(
+        None, help="More columns by their heads, with commas; or all."
+    ),
+    audit: bool = typer.Option(False, "--audit", help="Show first how fair each search was."),
+    explain: bool = typer.Option(False, "--explain", help="Say what columns mean, what differs."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -55,7 +43,7 @@ def leaderboard(
     A name that ends with .parquet is a sweep's table: a colleague's, say. --where takes the columns of
     docs/table.md, and each is an option, too: --dataset digits, --study quickstart (all its sweeps).
     """
-    values = pairs("--where", where)
+    values = pairs(where)
     say(READING)
     from reports.wording.formats import audit_table, render, table
 
@@ -88,18 +76,14 @@ def leaderboard(
 def report(
     sources: Sources = None,
     where: Where = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Folder to write. Default: one in the storage.")
-    ] = None,
-    figures: Annotated[
-        str | None, typer.Option(help="svg, png or pdf, with commas: each chart as a file.")
-    ] = None,
+    output: Path | None = typer.Option(None, help="Folder to write. Default: in the storage."),
+    figures: str | None = typer.Option(None, help="svg, png, pdf with commas: charts as files."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page, and its figures as files."""
-    values = pairs("--where", where)
+    values = pairs(where)
     forms = [text.strip() for text in (figures or "").split(",") if text.strip()]
     say(READING)
     place: dict[str, Any] = {"storage": storage, "tracking_uri": tracking_uri}
@@ -117,8 +101,8 @@ export = typer.Typer(no_args_is_help=True, help="Write results for other tools."
 
 @export.command("optuna", epilog="Example: suite export optuna quickstart searches.db")
 def export_optuna(
-    sweep: Annotated[str, typer.Argument(help="The sweep's name.")],
-    file: Annotated[Path, typer.Argument(help="The SQLite file to write.")],
+    sweep: str = typer.Argument(help="The sweep's name."),
+    file: Path = typer.Argument(help="The SQLite file to write."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:

@@ -1,7 +1,7 @@
 """`suite run` and `replay`: one configuration, and a recorded run again."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -10,34 +10,27 @@ from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Trac
 from suite.console import READING, emit, out, say
 from suite.yaml_files import assignments
 from trials.common.errors import UserError
-from trials.scoring.metrics import LAST, TASKS
+from trials.scoring.metrics import TASKS
 
 if TYPE_CHECKING:
     from suite.configurations.configuration import Tuned
     from suite.runs.single import Finished
 
-Name = Annotated[str | None, typer.Option(help="A name of `suite list`. The default is above.")]
 SCORES = {f"{part}_{task}" for part in ("val", "test") for task in TASKS}
 
 
 def run(
-    config: Annotated[
-        Path | None, typer.Argument(help="A tuned or hand-written YAML file to start from.")
-    ] = None,
-    algorithm: Name = None,
-    dataset: Name = None,
-    model: Name = None,
-    heterogeneity: Name = None,
+    config: Path | None = typer.Argument(None, help="A tuned or hand-written YAML file."),
+    algorithm: str | None = typer.Option(None, help="As in `suite list algorithms`."),
+    dataset: str | None = typer.Option(None, help="As in `suite list datasets`."),
+    model: str | None = typer.Option(None, help="As in `suite list models`."),
+    heterogeneity: str | None = typer.Option(None, help="As in `suite list heterogeneity`."),
     assign: Assign = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")] = 0,
-    tuned: Annotated[
-        bool, typer.Option("--tuned", help="Start from the best known configuration.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
-    save: Annotated[
-        Path | None, typer.Option(help="Folder for the final model: `suite.load_model` reads it.")
-    ] = None,
+    seed: int = typer.Option(0, min=0, max=2**63 - 1, help="Run seed."),
+    tuned: bool = typer.Option(False, "--tuned", help="Start from the best known configuration."),
+    device: str = typer.Option("cpu", help="cpu or cuda."),
+    record: bool = typer.Option(True, help="Record the run in MLflow."),
+    save: Path | None = typer.Option(None, help="Folder for the model: `suite.load_model`."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -87,7 +80,7 @@ def run(
         if as_json:
             emit(done.document() | ({"run_id": run_id} if run_id else {}))
         else:
-            for line in _summary(done, run_id, base, seed):
+            for line in _summary(done, run_id, base):
                 out().print(line, **PLAIN)
 
 
@@ -99,10 +92,10 @@ def _base(
     from suite.configurations.library import best_of
     from trials import algorithms
 
+    algorithm = names[0]
     if path is None:
         say(READING)
-        matching = api.tuned(*names, storage=storage, tracking_uri=tracking_uri)
-        if not matching:
+        if not (matching := api.tuned(*names, storage=storage, tracking_uri=tracking_uri)):
             raise UserError(
                 f"no tuned configuration matches {' '.join(filter(None, names)) or 'anything'}: "
                 "see `suite tuned list`, or make one with `suite sweep`"
@@ -110,32 +103,28 @@ def _base(
         return best_of(matching)
     if str(path) in algorithms.known() and not path.exists():
         raise UserError(f"{path} is no configuration but an algorithm: --algorithm {path}")
-    base, algorithm = read(path), names[0]
+    base = read(path)
     if algorithm and not algorithms.is_named(base.algorithm, algorithms.canonical(algorithm)):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base.algorithm}")
     return base
 
 
-def _summary(done: "Finished", run_id: str | None, base: "Tuned | None", seed: int) -> list[str]:
-    """Return what came out in words, and beside it what the configuration's file says of the same statistic."""
-    spec, document, data = done.spec, done.document(), done.data
-    metric = done.simulation.task.metric
-    name, last = f"test_{metric}", done.history[-1]
-    shown = name.replace("_", " ")
-    params = " ".join(f"{key}={value}" for key, value in spec.params.items())
+def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
+    """Return what came out in words, and what the configuration's file says of the same statistic."""
+    data, document = done.data, done.document()
+    score = f"test_{done.simulation.task.metric}"
     lines = [
-        f"{spec.algorithm} {params} on {spec.scenario}, seed {spec.seed}: {done.ended}, {shown} "
-        f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last[name]:.4f} at the end",
+        f"{done!r}, {done.history[-1][score]:.4f} at the end",
         f"{data.clients} clients with {len(data.train)} training samples, {len(data.val)} for validation, "
         f"{len(data.test)} for testing; {document['seconds']} s ({document['evaluation_share']:.0%} of it evaluating)"
         + (f"; run {run_id}" if run_id else ""),
     ]
-    mean = base.scores.get(name) if base else None
-    if base and isinstance(mean, float):
+    if base is not None and isinstance(mean := base.scores.get(score), float):
         by_seed: Any = base.scores.get("test_by_seed") or {}
-        own = f"; with seed {seed}: {by_seed[seed]:.4f}" if seed in by_seed else ""
-        seeds = f"mean of {len(by_seed)} seeds"
-        lines.append(f"The configuration's {shown}, {seeds}: {mean:.4f}{own}")
+        own = (
+            f"; with this seed: {by_seed[done.spec.seed]:.4f}" if done.spec.seed in by_seed else ""
+        )
+        lines.append(f"The configuration's mean of {len(by_seed)} seeds: {mean:.4f}{own}")
     return lines
 
 
@@ -147,16 +136,8 @@ def show_evaluation(entry: dict[str, float]) -> None:
 
 
 def replay(
-    run_id: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN_ID|FILE",
-            help="A run's id in MLflow, whose beginning is enough; or a table (.parquet).",
-        ),
-    ],
-    sample: Annotated[
-        int, typer.Option(min=1, help="Of a table: so many trials, drawn at random.")
-    ] = 1,
+    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="The begin of its id; or a table."),
+    sample: int = typer.Option(1, min=1, help="Of a table: so many trials, drawn at random."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -169,21 +150,21 @@ def replay(
     say(READING)
     from suite.runs import single
 
-    documents = []
+    documents: list[dict[str, Any]] = []
     for recorded in api.recorded_runs(run_id, sample, storage, tracking_uri):
         again = single.replay(recorded, data_root, show_evaluation)
-        differences, near = again.differences, again.near
-        if not as_json and differences:
-            out().print(f"different: {len(differences)} values of {recorded.name} differ:", **PLAIN)
-            out().print("\n".join(differences[:20]), **PLAIN)
-        elif not as_json:
-            answer = "equal up to rounding" if near else "identical to the last bit"
-            out().print(f"{answer}: every recorded metric of {recorded.name}", **PLAIN)
+        differing, near = again.differences, again.near
+        answer = "equal up to rounding" if near else "identical to the last bit"
+        if differing:
+            answer = f"different: {len(differing)} values"
+        if not as_json:
+            lines = [f"{answer}: {recorded.name}, every recorded metric", *differing[:20]]
+            out().print("\n".join(lines), **PLAIN)
         if near:
             say(near)
-        compared = {"differences": differences, "compared_to": "rounding" if near else "bit"}
-        same = not (differences or near)
-        documents.append({"identical": same, **compared, **again.run.document()})
+        compared = {"differences": differing, "compared_to": "rounding" if near else "bit"}
+        same = {"identical": not (differing or near)}
+        documents.append({**same, **compared, **again.run.document()})
     if as_json:
         emit(documents if run_id.endswith(api.TABLE) else documents[0])
     raise typer.Exit(1 if any(document["differences"] for document in documents) else 0)

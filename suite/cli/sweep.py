@@ -3,7 +3,7 @@
 import shlex
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,41 +15,23 @@ from suite.yaml_files import assignments
 from trials.run.outcome import ENDINGS
 
 if TYPE_CHECKING:
-    from suite.execution.resources import Resources
-    from suite.sweeps.request import SweepRequest
     from suite.sweeps.result import Result
+
+ADDRESS = "A running Ray cluster: HOST:PORT, or auto."
 
 
 def sweep(
-    study: Annotated[
-        str, typer.Argument(help="A shipped study's name, or a path to a YAML file.")
-    ] = "quickstart",
-    name: Annotated[
-        str | None, typer.Option(help="The sweep's name. Default: its study's.")
-    ] = None,
+    study: str = typer.Argument("quickstart", help="A shipped study's name, or a YAML file."),
+    name: str | None = typer.Option(None, help="The sweep's name. Default: its study's."),
     assign: Assign = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Be over by then: the search is cut, final runs are not."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue, or extend, the sweep of this name.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, show the plan, start nothing.")
-    ] = False,
-    calibrate: Annotated[
-        bool,
-        typer.Option("--calibrate", help="Like --dry-run, and measure how long it would take."),
-    ] = False,
-    smoke: Annotated[
-        bool,
-        typer.Option("--smoke", help="A tiny version, NAME-smoke: 2 rounds, 3 trials, 2 seeds."),
-    ] = False,
-    address: Annotated[
-        str | None,
-        typer.Option(envvar="RAY_ADDRESS", help="A running Ray cluster: HOST:PORT, or auto."),
-    ] = None,
+    minutes: float | None = typer.Option(None, help="Be over by then: the search is cut."),
+    resume: bool = typer.Option(False, "--resume", help="Continue, or extend, this sweep."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Check all, show the plan, start nothing."
+    ),
+    calibrate: bool = typer.Option(False, "--calibrate", help="The same, and measure the time."),
+    smoke: bool = typer.Option(False, "--smoke", help="A tiny version in seconds, NAME-smoke."),
+    address: str | None = typer.Option(None, envvar="RAY_ADDRESS", help=ADDRESS),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -69,8 +51,9 @@ def sweep(
     options |= {"storage": storage, "tracking_uri": tracking_uri, "data_root": data_root}
     values = assignments(assign or ())
     if dry_run or calibrate:
-        request, resources = api.sweep_request(study, planned=True, **options, **values)
-        show_plan(request, resources, calibrate, as_json)
+        request, resources = api.sweep_request(study, **options, **values)
+        plan = request.plan(resources, calibrate)
+        emit(plan) if as_json else out().print("\n".join(_plan_lines(plan)), **PLAIN)
         return
     result = api.sweep(study, minutes=minutes, **options, **values)
     if as_json:
@@ -109,67 +92,7 @@ def _conclude(result: "Result") -> None:
         shown.print(f"  {shlex.join([program(), *command, *result.tables.options])}", **PLAIN)
 
 
-def show_plan(
-    request: "SweepRequest", resources: "Resources", calibrate: bool, as_json: bool
-) -> None:
-    """Show what a sweep would do and take."""
-    from suite.execution.estimate import Estimates
-    from suite.execution.resources import local_slots
-    from suite.search.sweep_search import SweepSearch
-    from suite.studies.entries import load_data, make_entries
-    from suite.studies.samplers import find_sampler, first_modelled
-
-    study_name, study = request.read()
-    paths = request.paths
-    if request.resume:
-        for note in request.differences(study):
-            say(note)
-    elif paths.begun:
-        say(
-            f"Sweep {paths.name!r} exists in {paths.storage}: it needs --resume, or another --name."
-        )
-    paths.check(study.warm_start)
-    entries = make_entries(study, f"study {study_name}")
-    data = load_data(entries, paths.data_root, f"study {study_name}", study.replicates)
-    estimates = Estimates(study, data, resources)
-    measured = []
-    for number, entry in enumerate(entries, 1):
-        if calibrate:
-            say(f"measuring {number}/{len(entries)}: {entry.name}")
-        measured.append(estimates.entry(entry, calibrate))
-    search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
-    plan = {
-        "study": study_name,
-        "name": paths.name,
-        "entries": [
-            {
-                "entry_id": first.entry.id,
-                "name": first.entry.name,
-                "default": first.proposer.known[0].params,
-                "published": first.published,
-                "modelled": first.modelled,
-                "outside": first.entry.outside(),
-                "estimate": estimate,
-            }
-            for first, estimate in zip(search.firsts, measured, strict=True)
-        ],
-        "trials_per_entry": study.trials,
-        "final_runs_per_entry": study.seeds,
-        "sampler": study.sampler,
-        "startup": sampler.startup,
-        "lag": search.lag,
-        "modelled_from": first_modelled(sampler, search.lag),
-        "searched_by": search.searched_by,
-        "warnings": search.warnings,
-        **estimates.total(measured, local_slots(resources)),
-    }
-    if as_json:
-        emit(plan)
-    else:
-        out().print("\n".join(_plan_lines(plan, study.settings.rounds)), **PLAIN)
-
-
-def _plan_lines(plan: dict[str, Any], rounds: int) -> list[str]:
+def _plan_lines(plan: dict[str, Any]) -> list[str]:
     from reports.durations import spell
     from reports.wording.words import params_text
 
@@ -184,7 +107,7 @@ def _plan_lines(plan: dict[str, Any], rounds: int) -> list[str]:
     )
     lines += [
         f"{len(entries)} entries, each {trials} search trials and {finals} final runs: {plan['trials']} runs of "
-        f"{rounds} rounds{more}, {plan['client_steps']:,} client steps if none is stopped early.",
+        f"{plan['rounds_per_run']} rounds{more}, {plan['client_steps']:,} client steps if none is stopped early.",
         f"Search: {plan['searched_by']}. {lag} trials of an entry run at once, and it learns once {plan['startup']} "
         f"have ended: at most {max(entry['modelled'] for entry in entries)} of an entry's {trials} trials are "
         "suggested by what was learnt.",

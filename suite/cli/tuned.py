@@ -1,7 +1,7 @@
 """`suite tuned`: list, show, recommend, export and import tuned configurations."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -20,12 +20,12 @@ from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from suite.configurations.configuration import Tuned
     from suite.configurations.library import TunedList
 
 app = typer.Typer(
     no_args_is_help=True, help="Tuned configurations: list, show, recommend, export, import."
 )
-NONE = "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` makes more"
 
 
 @app.command("list", epilog="Example: suite tuned list --dataset digits")
@@ -42,8 +42,6 @@ def tuned_list(
     tuned = _matching(where, storage, tracking_uri)
     if as_json:
         emit([item.model_dump(mode="json") for item in tuned])
-    elif not tuned:
-        say(NONE)
     else:
         table = tuned.table
         show_table(table.columns, [line.texts for line in table.lines], table.essential)
@@ -61,24 +59,17 @@ def tuned_show(
     The best has the best validation score. --where, or --algorithm, --dataset, --model and --heterogeneity, must
     select one data set and level.
     """
+    tuned = _matching(where, storage, tracking_uri)
     from suite.configurations.library import best_of
 
-    tuned = _matching(where, storage, tracking_uri)
-    if not tuned:
-        raise UserError(NONE)
     best = best_of(tuned)
     emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
 @app.command("export", epilog="Example: suite tuned export programs --algorithm fedprox")
 def tuned_export(
-    folder: Annotated[
-        Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.py.")
-    ],
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Also write the run of this seed, for the program to repeat."),
-    ] = None,
+    folder: Path = typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.py."),
+    seed: int | None = typer.Option(None, min=0, help="Write a run, too, which it repeats."),
     where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
@@ -89,31 +80,28 @@ def tuned_export(
     Of several for an entry, the one with the best validation score is written. What no program is written of is
     left out. --where takes algorithm, dataset, model and heterogeneity; each is an option, too.
     """
+    tuned = _matching(where, storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    tuned = _matching(where, storage, tracking_uri)
-    if not tuned:
-        raise UserError(NONE)
-    best = {item.path: item for item in reversed(tuned)}
+    best: dict[Path, Tuned] = {}
+    for item in tuned:
+        best.setdefault(item.path, item)
     files: dict[Path, bytes] = {}
-    faults: list[UserError] = []
-    for item in reversed(best.values()):
+    for item in best.values():
         try:
             files |= exported(item, folder, seed, data_root)
         except UserError as fault:
-            faults.append(fault)
+            say(f"left out: {fault}")
     if not files:
-        raise faults[0]
+        raise UserError("no program is written of any of them")
     write_files(files, SIGN)
-    for left_out in faults:
-        say(f"left out: {left_out}")
     write("".join(f"{path}\n" for path in files))
 
 
 @app.command("import", epilog="Example: suite tuned import theirs")
 def tuned_import(
-    source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
+    source: Path = typer.Argument(help="A YAML file, or a folder of them."),
     storage: Storage = RUNS,
 ) -> None:
     """Import configurations for `suite run --tuned`.
@@ -135,9 +123,7 @@ def tuned_import(
 )
 def tuned_recommend(
     where: Where = None,
-    clients: Annotated[
-        int | None, typer.Option(min=1, help="Default: as many as it was tuned for.")
-    ] = None,
+    clients: int | None = typer.Option(None, help="Default: as many as it was tuned for."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
@@ -167,11 +153,15 @@ def tuned_recommend(
 def _matching(where: list[str] | None, storage: Path, tracking_uri: str | None) -> "TunedList":
     asked = _asked(where)
     say(READING)
-    return api.tuned(**asked, storage=storage, tracking_uri=tracking_uri)
+    if tuned := api.tuned(**asked, storage=storage, tracking_uri=tracking_uri):
+        return tuned
+    raise UserError(
+        "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` makes more"
+    )
 
 
 def _asked(where: list[str] | None) -> dict[str, str]:
-    asked = pairs("--where", where)
+    asked = pairs(where)
     for key in asked:
         if key not in SCENARIO:
             raise unknown("key of --where", key, SCENARIO)

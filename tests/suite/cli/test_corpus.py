@@ -45,7 +45,6 @@ mlp(99999999999,200) has    | run --model 'mlp(99999999999)'
 --tracking-uri              | leaderboard --tracking-uri ''
 --data-root                 | data prepare digits --data-root ''
 algorithms[0] = ''          | sweep smoke --dry-run --algorithms ''
---where a: must be KEY=VALUE | leaderboard --where a
 only final runs are compared | leaderboard --where kind=search
 Did you mean 'algorithm'?   | tuned list --where algoritm=fedavg
 Did you mean 'npz:my.npz'?  | run --dataset my.npz

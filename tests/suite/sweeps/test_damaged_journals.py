@@ -150,7 +150,7 @@ def test_the_commands_say_it_and_status_shows_the_other_sweeps(place: SweepPaths
     assert fault(suite_here("status", "s", cwd=here, code=2)) == said
     every = suite_here("status", cwd=here)
     assert every.stderr == f"sweep s: {said}\n"
-    assert every.stdout.startswith("other: 4/4 trials (4 finished)")
+    assert every.stdout.startswith("other: 4/4 runs (4 finished)")
     (here / "mine.yaml").write_text(json.dumps(little(trials=3).model_dump(mode="json")))
     command = ("sweep", "mine.yaml", "--name", "s")
     assert fault(suite_here(*command, "--resume", cwd=here, code=2)).endswith(said)

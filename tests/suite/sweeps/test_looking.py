@@ -87,12 +87,12 @@ def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_
     assert board.rows == ()
     assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)]
     done = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
-    assert done.startswith("s: 5/7 trials (5 finished), 8 recorded; ")
+    assert done.startswith("s: 5/7 runs (5 finished), 8 recorded; ")
     play(Sweep("s", little(trials=4, **lr), place, resume=True))
     (row,) = read_leaderboard(open_tables(place.storage), Query("s")).rows
     assert row.seeds == 3
     done = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
-    assert done.startswith("s: 7/7 trials (7 finished), 10 recorded; ")
+    assert done.startswith("s: 7/7 runs (7 finished), 10 recorded; ")
 
 
 def test_the_command_shows_it_and_says_what_has_no_form_of_it(tmp_path):

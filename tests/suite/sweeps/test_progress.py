@@ -109,8 +109,8 @@ def test_trials_of_an_earlier_session_do_not_count_as_speed(shown: Shown) -> Non
         shown.state.add(Requested(request=shown.request(0, index)))
         shown.take_end(0, index, "finished", 0.5)
     shown.state.add(shown.state.begun)
-    assert f"5/{TRIALS} trials" in shown.line
-    assert "0 trials/min" in shown.line
+    assert f"5/{TRIALS} runs" in shown.line
+    assert "0 runs/min" in shown.line
 
 
 def test_what_is_still_written_is_said_when_nothing_runs(shown: Shown) -> None:
@@ -144,7 +144,7 @@ def test_starting_up_is_no_trial(shown: Shown, monkeypatch: pytest.MonkeyPatch) 
         for index in (2 * step, 2 * step + 1):
             shown.ended(0, index, "finished", 0.5)
     # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
-    assert "120 trials/min, about 2 min left" in shown.line
+    assert "120 runs/min, about 2 min left" in shown.line
 
 
 def test_long_trials_tell_the_pace_before_any_of_them_ends(
@@ -161,7 +161,7 @@ def test_long_trials_tell_the_pace_before_any_of_them_ends(
     for entry in (0, 1):
         shown.reported(entry, 0, 10)
     # 238 - 0.4 trials at 0.02/s are 11880 s.
-    assert shown.line.endswith("2 running, 1 trials/min, about 3.3 h left")
+    assert shown.line.endswith("2 running, 1 runs/min, about 3.3 h left")
 
 
 def table(shown: Shown, width: int = 80, height: int = 24) -> list[str]:
