@@ -141,7 +141,8 @@ def run(
         raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
     named = dataset if data is None else given(data, columns)
     memory = taken_memory(values)
-    request = run_request(algorithm, named, model, heterogeneity, settings, seed, values)
+    names = {"dataset": named, "model": model, "heterogeneity": heterogeneity}
+    request = run_request(algorithm, names, settings, seed, values)
     return execute(request.spec(), data_root, device, lambda entry: None, memory)
 
 
@@ -154,9 +155,7 @@ def taken_memory(values: dict[str, Any]) -> int | None:
 
 def run_request(
     algorithm: str | Tuned | None,
-    dataset: str | None,
-    model: str | Callable[..., Any] | None,
-    heterogeneity: str | None,
+    names: Mapping[str, Any],
     settings: Mapping[str, Any] | Settings | None = None,
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
@@ -170,16 +169,12 @@ def run_request(
     if isinstance(algorithm, Tuned):
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base, algorithm = algorithm.model_dump(), None
-    model = located(model) if callable(model) else model
-    names = {"algorithm": algorithm, "dataset": dataset, "model": model}
-    names |= {"heterogeneity": heterogeneity}
+    model = names.get("model")
+    names = {**names, "algorithm": algorithm, "model": located(model) if callable(model) else model}
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
-    given = dict(settings or {})
-    for key in given.keys() & (values or {}).keys():
-        raise UserError(f"{key} is given in settings and beside them: give it once")
-    return Request.over(base, names, given, seed=seed, values=values or {})
+    return Request.over(base, names, dict(settings or {}), seed=seed, values=values or {})
 
 
 def replay(
@@ -242,7 +237,8 @@ def trainable(
     """
     from suite.runs import trainable as tunable
 
-    request = run_request(algorithm, dataset, model, heterogeneity, settings)
+    names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    request = run_request(algorithm, names, settings)
     return tunable.trainable(request, data_root, device)
 
 
@@ -331,8 +327,6 @@ def asked(
     from suite.results.query import Query
 
     values = {key: str(value) for key, value in (where or {}).items()}
-    if "kind" in values:
-        raise UserError("where: only final runs are compared, so there is no other kind to ask for")
     tables, names = tables_at(sources, storage, tracking_uri)
     sweep, studies = values.pop("sweep", None), tuple(names)
     if "study" in values:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from suite.cli.options import PLAIN, Assign, Json
-from suite.console import emit, out, program, say
+from suite.console import emit, out, say
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def new_algorithm(
         ["check", str(file), "--reduces-to", "fedavg", "--set", "beta=0"],
         ["sweep", "quickstart", "--algorithms", own, "--name", file.stem],
     ):
-        say(f"  {shlex.join([program(), *words])}")
+        say(f"  {shlex.join(['suite', *words])}")
     say(f"Its test runs with pytest (pip install pytest): python -m pytest {test}")
 
 

@@ -29,7 +29,7 @@ def list_things(
     from suite.catalog import broken, listing
 
     items = listing(kind)
-    for fault in broken(kind):
+    for fault in broken():
         say(f"left out: {fault}")
     if as_json:
         emit(items)
@@ -91,8 +91,8 @@ def describe(
     from suite.partition_statistics import Description
     from suite.yaml_files import assignments
 
-    values = assignments(assign or ())
-    spec = api.run_request(None, dataset, None, heterogeneity, values=values).spec()
+    names, values = {"dataset": dataset, "heterogeneity": heterogeneity}, assignments(assign or ())
+    spec = api.run_request(None, names, values=values).spec()
     description = Description.of(spec, data_root)
     if output is not None:
         description.write(output)

@@ -8,7 +8,7 @@ import typer
 
 from suite import api
 from suite.cli.options import PLAIN, RUNS, Json, Sources, Storage, Tracking, Where, pairs
-from suite.console import READING, emit, out, program, say, write
+from suite.console import READING, emit, out, say, write
 from trials.common.errors import UserError, unknown
 
 FORMATS = ("table", "md", "html", "svg", "csv", "latex")
@@ -62,9 +62,9 @@ def leaderboard(
     elif form == "table":
         shown = out()
         if audit:
-            shown.print(audit_table(board, shown.width, program()), crop=False)
+            shown.print(audit_table(board, shown.width), crop=False)
         more = [name.strip() for name in columns.split(",")] if columns else []
-        shown.print(table(board, shown.width, program(), more, explain), crop=False)
+        shown.print(table(board, shown.width, "suite", more, explain), crop=False)
     elif form == "html":
         from reports.page.page import leaderboard_page
 

@@ -51,11 +51,12 @@ def run(
 
     if save is not None:
         check_folder(save)
-    names = (algorithm, dataset, model, heterogeneity)
-    base = _base(config, names, storage, tracking_uri) if config or tuned else None
+    names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    asked = {"algorithm": algorithm, **names}
+    base = _base(config, asked, storage, tracking_uri) if config or tuned else None
     values = assignments(assign or ())
     memory = api.taken_memory(values)
-    spec = api.run_request(base or algorithm, *names[1:], None, seed, values).spec()
+    spec = api.run_request(base or algorithm, names, None, seed, values).spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
         say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
     recording = single.Recording(tracking_uri, storage) if record else None
@@ -85,19 +86,19 @@ def run(
 
 
 def _base(
-    path: Path | None, names: tuple[str | None, ...], storage: Path, tracking_uri: str | None
+    path: Path | None, asked: dict[str, str | None], storage: Path, tracking_uri: str | None
 ) -> "Tuned":
     """Return the configuration that a run starts from: a file's, or the best known one of the scenario."""
     from suite.configurations.configuration import read
     from suite.configurations.library import best_of
     from trials import algorithms
 
-    algorithm = names[0]
+    algorithm = asked["algorithm"]
     if path is None:
         say(READING)
-        if not (matching := api.tuned(*names, storage=storage, tracking_uri=tracking_uri)):
+        if not (matching := api.tuned(**asked, storage=storage, tracking_uri=tracking_uri)):
             raise UserError(
-                f"no tuned configuration matches {' '.join(filter(None, names)) or 'anything'}: "
+                f"no tuned configuration matches {' '.join(filter(None, asked.values())) or 'anything'}: "
                 "see `suite tuned list`, or make one with `suite sweep`"
             )
         return best_of(matching)

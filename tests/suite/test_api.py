@@ -16,7 +16,7 @@ from torch import nn
 import suite
 from reports.wording.words import mean_text
 from suite.configurations.configuration import Tuned
-from suite.studies.study import Study, read_study
+from suite.studies.study import Study
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
@@ -101,9 +101,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "algorithm is <": lambda: suite.trainable(Mine()),
     "dataset is {'x': 1}": lambda: suite.run(dataset={"x": 1}),
     "model: must be what makes a module, its class": lambda: suite.run(model=nn.Linear(2, 2)),
-    "rounds is given in settings and beside": lambda: suite.run(settings={"rounds": 5}, rounds=6),
     "name: a study that is no file needs one": lambda: suite.sweep(CONTENT),
-    "sweep is {'x': 1}": lambda: suite.status({"x": 1}),
+    "unknown sweep in runs": lambda: suite.status({"x": 1}),
     "minutes is 0": lambda: suite.sweep("smoke", minutes=0),
 }
 
@@ -152,18 +151,6 @@ def test_a_diverged_run_scores_as_the_untrained_model() -> None:
     assert run.val_score == run.history[0]["val_accuracy"]
 
 
-def test_a_round_in_which_nobody_trains_is_no_divergence(tmp_path: Path) -> None:
-    late = tmp_path / "late.py"
-    late.write_text(
-        "from trials.algorithms.fedavg import FedAvg\n\n\nclass Late(FedAvg):\n"
-        "    def round(self, state, fed):\n"
-        "        return state if fed.round == 1 else super().round(state, fed)\n"
-    )
-    run = suite.run(f"{late}:Late", rounds=3, clients=4, eval_every=1)
-    assert run.status == "finished"
-    assert ["train_loss" in entry for entry in run.history] == [False, False, True, True]
-
-
 def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
     summary = swept.summary
     assert (summary.study, summary.name, summary.entries) == ("mine", "mine", 2)
@@ -196,13 +183,6 @@ def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
     assert table.loc["folb", "mean"] == folb.mean
     assert table.loc["folb", "params.mu"] == folb.params["mu"]
     assert pd.isna(table.loc["fedavg", "params.mu"])
-
-
-def test_a_data_frame_begins_with_the_columns_of_the_table(swept: Result) -> None:
-    assert swept.leaderboard is not None
-    columns = swept.leaderboard.to_pandas().columns.tolist()
-    assert columns[:6] == ["dataset", "model", "heterogeneity", "rank", "algorithm", "mean"]
-    assert {"params.mu", "entry_id", "runs"} < set(columns), "the others follow"
 
 
 def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> None:
@@ -280,18 +260,6 @@ def test_a_sweep_is_continued_and_extended(swept: Result, storage: Path) -> None
     assert more.leaderboard is not None
     assert swept.leaderboard is not None
     assert [row.seeds for row in more.leaderboard.rows] == [3, 3]
-
-
-def test_a_study_by_name_and_by_path_is_the_command_s(tmp_path: Path) -> None:
-    path = tmp_path / "small.yaml"
-    path.write_text(json.dumps(CONTENT))
-    for study, named in (("quickstart", "quickstart"), (path, str(path))):
-        with pytest.raises(UserError) as refused:
-            suite.sweep(study, storage=tmp_path, trials=0, algorithms=("fedavg", "flob"))
-        words = ("sweep", named, "--trials", 0, "--algorithms", "fedavg,flob")
-        assert str(refused.value) == said(*words, cwd=tmp_path)
-        assert "algorithms[1] = 'flob'" in str(refused.value)
-    assert read_study(str(path), {})[1] == Study.model_validate(CONTENT)
 
 
 CALLS: dict[tuple[str, ...], Any] = {

@@ -3,7 +3,6 @@
 import importlib.metadata
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import suite as interface
-from suite import console
 from tests.support import foreign
 from tests.support.commands import document, fault, study_file, suite, suite_here
 from trials.algorithms import ALGORITHMS
@@ -84,7 +82,6 @@ def test_a_list_says_which_algorithms_of_packages_it_leaves_out(
     assert "lost of lost-fl (lost_fl:Lost) cannot be imported" in first
     assert "plain of lost-fl (plain_fl:Plain) has no class 'Plain'" in second
     assert [item["name"] for item in document(done)] == list(ALGORITHMS)
-    assert suite_here("list", "papers", "--json", cwd=tmp_path).stderr == ""
 
 
 def test_run_prints_one_document_and_records_it(tmp_path: Path) -> None:
@@ -107,12 +104,6 @@ def test_a_run_says_how_many_clients_and_samples_there_are(tmp_path: Path) -> No
         "4 clients with 1294 training samples, 143 for validation, 360 for testing" in done.stdout
     )
     assert not (tmp_path / "runs").exists()
-
-
-def test_paper_protocol_has_no_validation(tmp_path: Path) -> None:
-    args = "--set val_fraction=0 --set dtype=float64 --set rounds=2 --no-record --json"
-    done = document(suite_here("run", *args.split(), cwd=tmp_path))
-    assert not any(key.startswith("val_") for key in done["history"][-1])
 
 
 def test_a_run_that_diverges_is_valid_json(tmp_path: Path) -> None:
@@ -140,19 +131,6 @@ def test_the_version_is_the_installed_package_s(tmp_path: Path) -> None:
     first, second = suite_here("--version", cwd=tmp_path).stdout.splitlines()
     assert first == f"suite {importlib.metadata.version('suite-fl')}"
     assert f"ray {importlib.metadata.version('ray')}" in second
-
-
-def test_a_command_off_the_path_is_named_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called = tmp_path / "suite"
-    called.write_text("")
-    called.chmod(0o755)
-    monkeypatch.setattr(sys, "argv", [str(called), "sweep"])
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert console.program() == str(called)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert console.program() == "suite"
 
 
 def test_a_new_algorithm_s_next_commands_run(tmp_path: Path) -> None:

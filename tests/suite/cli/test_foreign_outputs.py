@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import pytest
 
-from suite.reproduction.costs import Costs
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import contents, put, swept
 
@@ -56,13 +55,6 @@ def test_what_was_written_is_written_again_and_nothing_else(
     assert contents(tmp_path) == before
 
 
-def test_an_empty_file_is_written_over(tmp_path: Path) -> None:
-    """As `mktemp` makes it."""
-    put(tmp_path / "a.png", b"")
-    suite_here("data", "describe", "digits", "--output", "a.png", cwd=tmp_path)
-    assert (tmp_path / "a.png").read_bytes()
-
-
 def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
     mine = put(tmp_path / "out" / "figures" / "mine.svg")
     command = ("report", "--output", "out", "--storage", finished / "runs", "--json")
@@ -77,11 +69,3 @@ def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
     assert mine.read_bytes() == b"mine"
     wrong = suite_here(*command, "--figures", "svg,jpg", cwd=tmp_path, code=2)
     assert fault(wrong) == "unknown form of figures 'jpg'. Did you mean 'png'?"
-
-
-def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:
-    for content in (b'{"camera": [1, 2]}', b"[1]", b"no json", b"\xff"):
-        path = put(tmp_path / "calibration.json", content)
-        assert Costs(tmp_path).seconds == {}
-        assert not Costs(tmp_path).kept
-        assert path.read_bytes() == content
