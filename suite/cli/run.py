@@ -137,7 +137,7 @@ def show_evaluation(entry: dict[str, float]) -> None:
 
 
 def replay(
-    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="The begin of its id; or a table."),
+    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="Its id's beginning, or a table."),
     sample: int = typer.Option(1, min=1, help="Of a table: so many trials, drawn at random."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,

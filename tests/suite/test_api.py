@@ -118,30 +118,18 @@ def test_what_is_no_name_is_refused_and_says_what_is(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_name_of_a_sweep_may_be_a_key_of_its_study(
-    swept: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-    monkeypatch.setattr(
-        SweepRequest, "run", lambda request, resources, minutes: asked.append(request)
-    )
-    suite.sweep({**CONTENT, "name": "keyed"}, storage=tmp_path)
-    suite.sweep(CONTENT, name="keyed", storage=tmp_path)
-    assert asked[0] == asked[1]
-    assert asked[0].paths.name == "keyed"
-
-
-def test_a_study_takes_the_function_that_makes_a_model_as_a_run_does(
+def test_a_study_s_key_names_it_and_a_function_makes_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[SweepRequest] = []
-    monkeypatch.setattr(
-        SweepRequest, "run", lambda request, resources, minutes: asked.append(request)
+    monkeypatch.setattr(SweepRequest, "run", lambda request, *more: asked.append(request))
+    suite.sweep(
+        {**CONTENT, "name": "keyed"}, models=[own_models.logreg, "logreg"], storage=tmp_path
     )
     by_name = [f"{own_models.__name__}:logreg", "logreg"]
-    suite.sweep("smoke", models=[own_models.logreg, "logreg"], storage=tmp_path, name="a")
-    suite.sweep("smoke", models=by_name, storage=tmp_path, name="a")
+    suite.sweep(CONTENT, name="keyed", models=by_name, storage=tmp_path)
     assert asked[0] == asked[1]
+    assert asked[0].paths.name == "keyed"
 
 
 def test_a_diverged_run_scores_as_the_untrained_model() -> None:
@@ -281,10 +269,3 @@ def test_bad_input_is_refused_as_the_command_refuses_it(
         CALLS[words]()
     assert str(refused.value) == said(*words, cwd=tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_measure_that_there_is_not_is_refused(swept: Result, storage: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown metric 'scores'\. Did you mean 'score'"):
-        suite.leaderboard("mine", metric="scores", storage=storage)
-    with pytest.raises(UserError, match=r"unknown cost 'step'\. Did you mean 'steps'"):
-        suite.leaderboard("mine", at="step", storage=storage)

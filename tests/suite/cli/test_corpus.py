@@ -46,7 +46,7 @@ Did you mean 'lr'?          | run --set learning_rate=0.1
 --rounds needs a value      | run --rounds --json
 unknown option --datset. Did you mean --dataset? | run --datset x
 unknown option --algoritms. Did you mean --algorithms? | sweep quickstart --algoritms fedavg
-unknown option --zzz. suite sweep --help | sweep quickstart --zzz 1
+unknown option --zzz         | sweep quickstart --zzz 1
 --dataset is missing        | tuned recommend --heterogeneity iid
 unknown metric 'scores'. Did you mean 'score'? | leaderboard --metric scores
 unknown format 'json'       | leaderboard --format json

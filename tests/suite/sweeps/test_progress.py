@@ -92,7 +92,7 @@ def test_the_live_table_fits_and_counts(shown: Shown, width: int) -> None:
     assert [part for part in first.split() if part[0].isdigit()] == ["4/17", "1", "1", "0.8000"]
     assert all(name in lines[1] for name in ("done", "running", "pruned", "diverged", "best val"))
     text = " ".join(lines[-3:])
-    assert f"4/{TRIALS} trials" in text
+    assert f"4/{TRIALS} runs" in text
     assert "1 running" in text
     assert "left" in text
 
