@@ -128,29 +128,6 @@ def test_a_new_algorithm_s_next_commands_run(tmp_path: Path) -> None:
     suite_here(*shlex.split(sweep)[1:], "--dry-run", cwd=tmp_path)
 
 
-def test_an_old_python_is_told_in_a_line(tmp_path: Path) -> None:
-    old = tmp_path / "python3.10"
-    old.write_text("#!/bin/sh\nexit 1\n")
-    old.chmod(0o755)
-    root = Path(__file__).parents[3]
-    words = ["make", "-s", "-C", str(root), "sweep", f"PYTHON={old}", f"VENV={tmp_path}/venv"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    first = done.stderr.splitlines()[0]
-    assert first == "suite needs Python 3.11 or newer: make sweep PYTHON=python3.12"
-    assert not (tmp_path / "venv").exists()
-
-
-def test_where_no_sweep_is_what_reads_one_says_so(tmp_path: Path) -> None:
-    suite_here("run", "--set", "rounds=1", "--set", "clients=4", cwd=tmp_path)
-    for words in ("tuned list", "tuned show", "tuned export out", "leaderboard"):
-        said = fault(suite_here(*words.split(), cwd=tmp_path, code=2))
-        assert said.startswith("there is no sweep in runs yet: run `suite sweep quickstart`, or")
-    assert not (tmp_path / "out").exists()
-    status = suite_here("status", cwd=tmp_path)
-    assert (status.stdout, status.stderr[:16]) == ("", "no sweep in runs")
-
-
 def test_names_that_nothing_has(tmp_path: Path) -> None:
     foreign.swept(tmp_path)
     storage = tmp_path / "runs"

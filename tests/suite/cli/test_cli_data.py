@@ -143,13 +143,6 @@ def test_a_wrong_file_is_reported_with_both_checksums(damaged: Path) -> None:
     assert not (damaged / "runs").exists(), "no store is made for a run that did not begin"
 
 
-def test_every_data_set_that_cannot_be_had_is_named(damaged: Path) -> None:
-    args = ["digits", "mnist", "minst"]
-    failed = suite_here("data", "prepare", *args, "--data-root", "root", cwd=damaged, code=2)
-    assert "MNIST" in fault(failed)
-    assert fault(failed).endswith("\nunknown dataset 'minst'. Did you mean 'mnist'?")
-
-
 def test_all_data_sets_and_what_is_here(damaged: Path) -> None:
     """Nothing is fetched: this works without a network, and writes nothing."""
     before = sorted(damaged.rglob("*"))

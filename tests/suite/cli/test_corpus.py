@@ -149,7 +149,6 @@ FUNCTIONS = {
     "one table or two with target=, not NoneType": "pass",
     "lacks x_test, x_train, y_test, y_train": "return {'x': X, 'y': Y}",
     "Did you mean 'client_train'?": f"return {ARRAYS}, 'clients_train': Y}}",
-    "must be an array, not list": "return Dataset([[1.0]], [0], [True], 1)",
 }
 LOAD = """import numpy as np
 from trials.datasets import Dataset
