@@ -52,8 +52,8 @@ class Description:
         index, labels = _labels(self.data.dataset)
         client = np.repeat(np.arange(self.data.clients), self.data.sizes)
         places = client * len(labels) + index[self.data.train]
-        found = np.bincount(places, minlength=self.data.clients * len(labels))
-        return found.reshape(self.data.clients, len(labels))
+        counts = np.bincount(places, minlength=self.data.clients * len(labels))
+        return counts.reshape(self.data.clients, len(labels))
 
     @cached_property
     def wasserstein(self) -> Array:

@@ -131,8 +131,8 @@ def main() -> None:
         sys.exit(130)
     except (Exception, SystemExit) as error:
         # Of a file that a person named; what it exits with is no end of the command.
-        told = failure(error)
-        if told is None:
+        message = failure(error)
+        if message is None:
             raise
-        say(f"error: {told}")
+        say(f"error: {message}")
         sys.exit(2)

@@ -114,8 +114,8 @@ def ui(
     from suite.ui import address, bind, site
     from suite.ui import ui as serve
 
-    if name is not None and name not in (known := sweeps(storage)):
-        raise unknown(f"sweep in {storage}", name, known)
+    if name is not None and name not in sweeps(storage):
+        raise unknown(f"sweep in {storage}", name, sweeps(storage))
     refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
     there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"

@@ -63,7 +63,9 @@ def check(
     if as_json:
         emit({"passed": passed, "checks": [vars(each) for each in findings]})
     else:
-        _show(findings)
+        for each in findings:
+            word, on = "ok   " if each.ok else "wrong", f" ({each.model})" if each.model else ""
+            out().print(f"{word} {each.check}{on}: {each.detail}", **PLAIN)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -71,18 +73,8 @@ def _algorithm(name: str, params: dict[str, Any], reduces_to: str | None) -> "li
     from suite.testing.algorithms import checks
     from trials import algorithms
 
-    label, known = algorithms.label(name), algorithms.resolve(name).ranges()
-    for key in params.keys() - known:
-        raise UserError(f"--set {key}: {label} has {', '.join(known)}")
+    label, ranges = algorithms.label(name), algorithms.resolve(name).ranges()
+    for key in params.keys() - ranges:
+        raise UserError(f"--set {key}: {label} has {', '.join(ranges)}")
     say(f"two rounds of digits with {label}")
     return list(checks(name, params, reduces_to))
-
-
-def _show(findings: "list[CheckFinding]") -> None:
-    """Print a line for each thing that was found, with the models that it was found on."""
-    models: dict[tuple[str, bool, str], list[str]] = {}
-    for each in findings:
-        models.setdefault((each.check, each.ok, each.detail), []).append(each.model)
-    for (what, ok, detail), where in models.items():
-        on = f" ({', '.join(where)})" if any(where) else ""
-        out().print(f"{'ok   ' if ok else 'wrong'} {what}{on}: {detail}", **PLAIN)

@@ -32,7 +32,12 @@ def test_the_plan_shows_start_up_lag_and_what_can_be_modelled(tmp_path: Path):
     assert [entry["modelled"] for entry in plan["entries"]] == [3, 3]
     assert not [warning for warning in plan["warnings"] if "tpe" in warning]
     text = suite_here("sweep", path, "--dry-run", cwd=tmp_path).stdout
-    for words in (BLIND, "4 trials of an entry run at once", "at most 0 of", "Warning:"):
+    for words in (
+        BLIND,
+        "4 trials of an entry run at once",
+        "at most 0 of its 4 trials",
+        "Warning:",
+    ):
         assert words in text
 
 
