@@ -140,6 +140,7 @@ class SweepRequest:
             "trials_per_entry": study.trials,
             "final_runs_per_entry": study.seeds,
             "rounds_per_run": study.settings.rounds,
+            "retries": study.retries,
             "sampler": study.sampler,
             "startup": sampler.startup,
             "lag": search.lag,
