@@ -18,7 +18,7 @@ from suite.results.leaderboards import board_of
 from suite.results.query import Query
 from suite.results.tables import Tables
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import TrialRequest
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.study import Study
 from suite.sweeps.progress import Progress
 from suite.tracking import is_local
@@ -70,6 +70,7 @@ class SweepRecording:
     def __post_init__(self) -> None:
         self.entries = {first.entry.id: first.entry for first in self.search.firsts}
         self.code = plugins.hashes(self.study.sampler, *sorted(self.search.code))
+        self._names = {"study": self.study_name, "sweep": self.name}
         # The runs of trials whose writing failed, which are written anew.
         self._half: dict[str, str] = {}
 
@@ -80,14 +81,9 @@ class SweepRecording:
         before = self._own()
         self.experiment = self.store.experiment(self.study_name)
         self.store.share(self.experiment, self.name)
-        tags = {
-            "kind": RunKind.SWEEP,
-            "study": self.study_name,
-            "sweep": self.name,
-            "sweep_id": self.sweep_id,
-            **({"code": dumps(self.code)} if self.code else {}),
-            **versions(),
-        }
+        tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
+        if self.code:
+            tags["code"] = dumps(self.code)
         self._anew = before is None
         if before is not None:
             known = json.loads(before.tags.get("code", "{}"))
@@ -132,10 +128,8 @@ class SweepRecording:
         """
         if self._anew:
             return [*ended]
-        for run_id in set(former) - set(self.recorded.values()):
-            self._remove(run_id)
         half = set(self.store.running(self.name))
-        for run_id in half:
+        for run_id in half | (set(former) - set(self.recorded.values())):
             self._remove(run_id)
         return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
 
@@ -147,19 +141,25 @@ class SweepRecording:
         """
         trial_id, spec = request.trial_id, self.search.spec(request)
         kind = RunKind.SEARCH if request.counted else RunKind.FINAL
-        tags = run_tags(kind, spec, outcome) | self._names(request)
+        tags = run_tags(kind, spec, outcome) | self._names
+        own = ("trial_id", "entry_id", "replicate", "origin", "source")
+        tags |= {name: getattr(request, name) for name in own if getattr(request, name)}
         if trial_id in self._half:
             self._remove(self._half[trial_id])
-            del self._half[trial_id]
-        run_id = self._half[trial_id] = self._begin(request, tags, outcome.seconds)
+        searched = request.kind == TrialKind.SEARCH
+        number = f"trial {request.index}" if searched else f"seed {request.seed}"
+        parts = filter(None, (self.entries[request.entry_id].name, request.replicate, number))
+        run_id = self.store.create(
+            self.experiment, " · ".join(parts), tags, self.sweep_run, outcome.seconds
+        )
+        self._half[trial_id] = run_id
         note(run_id)
         params = spec_params(spec)
         if request.counted:  # the settings are its study's, but for those that were searched
-            params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
-        curve = self._curve(request, outcome.history)
+            params = _only(params, {*spec.params, *request.params})
         status = "FAILED" if outcome.status == Status.FAILED else "FINISHED"
         try:
-            self.store.log(run_id, params, [*curve, *self._ends(request, outcome)], tags)
+            self.store.log(run_id, params, self._metrics(request, outcome), tags)
             self.store.set_status(run_id, status)
         except StoreError as error:
             if not error.passes:  # the record of this trial ends; no session tries it again
@@ -169,12 +169,23 @@ class SweepRecording:
             raise
         del self._half[trial_id]
 
-    def _begin(self, request: TrialRequest, tags: Mapping[str, Any], seconds: float = 0.0) -> str:
-        searched = request.kind == TrialKind.SEARCH
-        number = f"trial {request.index}" if searched else f"seed {request.seed}"
-        parts = self.entries[request.entry_id].name, request.replicate, number
-        name = " · ".join(filter(None, parts))
-        return self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
+    def _metrics(self, request: TrialRequest, outcome: TrialResult) -> History:
+        """Return what is recorded of what a trial reported, and at its last round the scores that are compared, means of the
+        last three evaluations: of a search trial the curve of the ranked metric alone, of a final run also what it took to its
+        study's target.
+        """
+        history, metric = outcome.history, self.entries[request.entry_id].task.metric
+        if not history:
+            return []
+        scores = {"val_score": outcome.value, "test_score": outcome.tested(metric)}
+        values = {name: score for name, score in scores.items() if score is not None}
+        if request.counted:
+            values |= {name: history[-1][name] for name in LAST_ONLY if history[-1].get(name)}
+            curve = {"round", f"val_{metric}", f"test_{metric}"}
+            history = [_only(entry, curve) for entry in history]
+        elif self.study.target is not None and not outcome.lost(f"test_{metric}"):
+            values |= reach(history, metric, self.study.target)
+        return [*history, {"round": outcome.last_round, **values}]
 
     def _remove(self, run_id: str) -> None:
         """Remove a run, where it is, and the model that was kept with it."""
@@ -183,35 +194,6 @@ class SweepRecording:
 
             delete_models(self.store, self.experiment, run_id)
         self.store.delete(run_id)
-
-    def _names(self, request: TrialRequest) -> dict[str, str]:
-        """Return the tags that say which trial a run is of."""
-        own = ("trial_id", "entry_id", "replicate", "origin", "source")
-        tags = {name: getattr(request, name) for name in own if getattr(request, name)}
-        return {"study": self.study_name, "sweep": self.name, **tags}
-
-    def _curve(self, request: TrialRequest, history: History) -> History:
-        """Return what is recorded of a history: of a search trial the ranked metric alone."""
-        if not request.counted:
-            return history
-        metric = self.entries[request.entry_id].task.metric
-        named = ("round", f"val_{metric}", f"test_{metric}")
-        return [{name: entry[name] for name in named if name in entry} for entry in history]
-
-    def _ends(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, float]]:
-        """Return the scores that are compared, means of the last three evaluations; of a search trial also what is recorded once, of a
-        final run what it took to its study's target.
-        """
-        if not outcome.history:
-            return []
-        last, metric = outcome.history[-1], self.entries[request.entry_id].task.metric
-        scores = {"val_score": outcome.value, "test_score": outcome.tested(metric)}
-        values = {name: score for name, score in scores.items() if score is not None}
-        if request.counted:
-            values |= {name: last[name] for name in LAST_ONLY if last.get(name)}
-        elif self.study.target is not None and not outcome.lost(f"test_{metric}"):
-            values |= reach(outcome.history, metric, self.study.target)
-        return [{"round": last["round"], **values}]
 
     def bring_in(
         self,
@@ -222,8 +204,8 @@ class SweepRecording:
         refuse: Callable[[StoreError], object],
     ) -> tuple[Leaderboard | None, dict[str, dict[str, str]]]:
         """Write a run of each row of the leaderboard, and the tuned files below a folder: of the `finals`, the final runs of what
-        is best now; those of former bests are set aside. What the store refuses is told to `refuse`. Return the leaderboard, None when no entry has a final run, and the
-        run and the tuned file of each entry.
+        is best now; those of former bests are set aside. What the store refuses is told to `refuse`. Return the leaderboard, None
+        when no entry has a final run, and the run and the tuned file of each entry.
 
         The `former` rows are removed once there are new ones, which are RUNNING until the sweep's table names them: what is
         cut off before is removed by who resumes.
@@ -279,8 +261,7 @@ class SweepRecording:
             **entry.scenario.names(),
             **({"outside": outside} if outside else {}),
             "kind": RunKind.LEADERBOARD,
-            "study": self.study_name,
-            "sweep": self.name,
+            **self._names,
             "row": f"{self.name} {place:04d}",
             "score": mean_text(row),
             **versions(),
@@ -302,7 +283,7 @@ class SweepRecording:
 
     def keep_best(
         self,
-        finals: Mapping[str, TrialResult],
+        finals: Mapping[str, ValidationResult],
         folder: Path,
         written: Callable[[TrialRequest], str | None],
     ) -> None:
@@ -314,34 +295,28 @@ class SweepRecording:
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
 
+        best: dict[str, tuple[float, str]] = {}
+        for trial_id, end in finals.items():
+            entry = self.entries[self.search.requests[trial_id].entry_id]
+            if end.status == Status.FINISHED and end.value is not None:
+                score = (entry.task.sign * end.value, trial_id)
+                best[entry.id] = max(best.get(entry.id, score), score, key=lambda pair: pair[0])
         kept = []
-        for entry in self.entries.values():
-            scores = {
-                trial_id: entry.task.sign * result.value
-                for trial_id, result in finals.items()
-                if self.search.requests[trial_id].entry_id == entry.id
-                and result.status == Status.FINISHED
-                and result.value is not None
-            }
-            if not scores:
-                continue
-            best = self.search.requests[max(scores, key=scores.__getitem__)]
-            spec = self.search.spec(best)
+        for _, trial_id in best.values():
+            request = self.search.requests[trial_id]
+            spec = self.search.spec(request)
             place = folder / relative_path(spec.algorithm, spec.scenario)
-            content = Checkpoint(written(best) or "").load()
+            content = Checkpoint(written(request) or "").load()
             if content is not None:
                 save(SavedModel.from_content(content), place)
             elif not (place.exists() and read(place).card.spec == spec):
-                say(
-                    f"{entry.name}: the model of its best final run, of an earlier session, is not "
-                    f"kept; `suite run --tuned --seed {best.seed} --save DIR` makes it again"
-                )
+                name = self.entries[request.entry_id].name
+                say(f"{name}: the model of its best final run, of an earlier session, is not kept")
                 continue
-            rounds = finals[best.trial_id].last_round
-            kept.append((self.recorded.get(best.trial_id), place, rounds, spec_params(spec)))
-        for run_id, place, rounds, params in kept:  # once all are saved: a store may refuse them
-            if run_id:
-                log_model(self.store, run_id, place, rounds, params)
+            kept.append((trial_id, place, spec))
+        for trial_id, place, spec in kept:  # once all are saved: a store may refuse them
+            if run_id := self.recorded.get(trial_id):
+                log_model(self.store, run_id, place, finals[trial_id].at, spec_params(spec))
 
 
 def title(row: Row, apart: Collection[int]) -> str:
@@ -366,6 +341,10 @@ def rounded(value: float, half: float | None) -> float:
     if not half or not math.isfinite(half):
         return float(f"{value:.6g}")
     return round(value, 1 - math.floor(math.log10(half)))
+
+
+def _only(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in names}
 
 
 class Records:
