@@ -1,7 +1,6 @@
 """What people see of a sweep in MLflow: a run of the sweep, one of each of its trials, and one of each row of its leaderboard."""
 
 import json
-import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -19,7 +18,6 @@ from suite.results.query import Query
 from suite.results.tables import Tables
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.study import Study
 from suite.sweeps.progress import Progress
 from suite.tracking import is_local
 from suite.tracking.faults import StoreError, reason
@@ -36,11 +34,6 @@ from trials.scoring.metrics import COUNTED, reach
 History = list[dict[str, int | float]]
 LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
 """What is recorded of a search trial as it was at the end: losses, and counters that are not 0."""
-SCORES = (
-    *("mean", "ci_low", "ci_high", "behind", "behind_low", "behind_high"),
-    *("worst_clients", "client_spread"),
-)
-"""What of a row is in the unit of the score, and known as well as its interval says."""
 RECORD_SECONDS = 600.0
 """How long a finished sweep waits for a tracking server that takes nothing."""
 FAULT_SECONDS = 5.0
@@ -51,7 +44,7 @@ LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class SweepRecording:
     """The runs of one sweep, each written once.
 
@@ -62,12 +55,12 @@ class SweepRecording:
     store: Store
     name: str
     study_name: str
-    study: Study
     search: SweepSearch
     recorded: Mapping[str, str]
     sweep_id: str
 
     def __post_init__(self) -> None:
+        self.study = self.search.study
         self.entries = {first.entry.id: first.entry for first in self.search.firsts}
         self.code = plugins.hashes(self.study.sampler, *sorted(self.search.code))
         self._names = {"study": self.study_name, "sweep": self.name}
@@ -203,9 +196,9 @@ class SweepRecording:
         former: Iterable[str],
         refuse: Callable[[StoreError], object],
     ) -> tuple[Leaderboard | None, dict[str, dict[str, str]]]:
-        """Write a run of each row of the leaderboard, and the tuned files below a folder: of the `finals`, the final runs of what
-        is best now; those of former bests are set aside. What the store refuses is told to `refuse`. Return the leaderboard, None
-        when no entry has a final run, and the run and the tuned file of each entry.
+        """Write a run of each row of the leaderboard, and the tuned files below a folder, and set aside all final runs but
+        `finals`, those of what is best now. What the store refuses is told to `refuse`. Return the leaderboard, None when no
+        entry has a final run, and the run and the tuned file of each entry.
 
         The `former` rows are removed once there are new ones, which are RUNNING until the sweep's table names them: what is
         cut off before is removed by who resumes.
@@ -248,33 +241,30 @@ class SweepRecording:
         entry, path = self.entries[row.entry_id], folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         if foreign(path, SIGN):
-            say(
-                f"{path} is kept: suite did not write it. `suite tuned show` prints the tuned configuration"
-            )
+            say(f"{path} is kept: suite did not write it. `suite tuned show` prints what is tuned")
         else:
             write_whole(path, tuned.text())
-        outside = entry.outside(row.params)
         tags = {
             "entry_id": entry.id,
             "algorithm": entry.algorithm,
             "paper": entry.paper,
             **entry.scenario.names(),
-            **({"outside": outside} if outside else {}),
             "kind": RunKind.LEADERBOARD,
             **self._names,
             "row": f"{self.name} {place:04d}",
             "score": mean_text(row),
             **versions(),
         }
-        scenarios = zip(*(each.scenario for each in self.entries.values()), strict=True)
-        apart = [at for at, parts in enumerate(scenarios) if len(set(parts)) > 1]
-        run_id = self.store.create(self.experiment, title(row, apart), tags, self.sweep_run)
+        if outside := entry.outside(row.params):
+            tags["outside"] = outside
+        run_id = self.store.create(self.experiment, title(row), tags, self.sweep_run)
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
-        scores = {"val_score": tuned.score("val"), "test_score": row.mean}
-        known = {name: score for name, score in scores.items() if score is not None}
+        scores = {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
+        values = (asdict(row) | scores).items()
+        numbers = {name: value for name, value in values if isinstance(value, int | float)}
         try:
             self.store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
-            self.store.log(run_id, row.params, [{**numbers(row), **known, "round": 0}])
+            self.store.log(run_id, row.params, [numbers])
         except StoreError as error:
             if not error.passes:
                 self.store.delete(run_id)
@@ -319,28 +309,9 @@ class SweepRecording:
                 log_model(self.store, run_id, place, finals[trial_id].at, spec_params(spec))
 
 
-def title(row: Row, apart: Collection[int]) -> str:
-    """Return the name of a row's run, `iid · 1 · fedprox 0.9509 ± 0.0033 · digits logreg`: first the parts of the scenario in
-    which those of its sweep differ (`apart`), which a narrow column shows, last what all have alike.
-    """
-    own = " ".join(part for at, part in enumerate(row.scenario) if at in apart)
-    alike = " ".join(part for at, part in enumerate(row.scenario) if at not in apart)
-    score = f"{rank_text(row)} · {label(row)} {mean_text(row)}"
-    return " · ".join(filter(None, (own, score, alike)))
-
-
-def numbers(row: Row) -> dict[str, float]:
-    """Return the row's numbers, scores rounded to two digits of half their interval."""
-    half = None if row.ci_low is None or row.ci_high is None else (row.ci_high - row.ci_low) / 2
-    values = {key: v for key, v in asdict(row).items() if isinstance(v, int | float)}
-    return {key: rounded(v, half) if key in SCORES else v for key, v in values.items()}
-
-
-def rounded(value: float, half: float | None) -> float:
-    """Return a value to the second digit of its uncertainty; to six digits where that is 0 or not known."""
-    if not half or not math.isfinite(half):
-        return float(f"{value:.6g}")
-    return round(value, 1 - math.floor(math.log10(half)))
+def title(row: Row) -> str:
+    """Return the name of a row's run, `1 · fedprox 0.9509 ± 0.0033 · digits logreg iid`."""
+    return f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(row.scenario)}"
 
 
 def _only(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -189,13 +189,7 @@ class Sweep:
             )
         )
         self.recording = SweepRecording(
-            store=self.store,
-            name=self.paths.name,
-            study_name=self.study_name,
-            study=self.study,
-            search=self.search,
-            recorded=state.recorded,
-            sweep_id=self.id,
+            self.store, self.paths.name, self.study_name, self.search, state.recorded, self.id
         )
         self.table = SweepTable(self.paths, state, self.entries)
         rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}

@@ -1,12 +1,11 @@
 """The tables of a storage, of a tracking server, or of files. A sweep that goes on has its rows in its journal."""
 
-import json
 import math
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ from suite.tracking import RUNS
 from suite.tracking.faults import without_user
 from suite.tracking.schema.tags import dumps
 from suite.tracking.tables import RecordedTable, recorded_tables
-from trials import algorithms
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
 from trials.run.result import TrialResult
@@ -70,7 +68,6 @@ class SweepTable:
         self.brought_in: dict[str, dict[str, str]] = {}
         self.former_runs: list[str] = []
         self.there: set[str] = set()
-        self._settings_of = lru_cache(maxsize=1000)(self._settings)
         self._pending: list[dict[str, Any]] = []
         self._parts: list[Any] = []
         self._next = 0.0
@@ -178,10 +175,10 @@ class SweepTable:
 
     def _row(self, request: TrialRequest, outcome: TrialResult) -> dict[str, Any]:
         entry, replicate = self.entries[request.entry_id], Replicate.parse(request.replicate)
-        metric = entry.task.metric
-        pooled = TASKS[metric].pooled
-        own = algorithms.resolve(entry.algorithm).ranges()
-        moved = dumps({key: value for key, value in request.params.items() if key not in own})
+        metric, params, seed = entry.task.metric, request.params, request.seed
+        settings = entry.spec(params, seed, request.partition_seed, replicate.split).settings
+        if request.counted:
+            settings = settings.model_copy(update={"fine_tune": None})  # which only tests
         warm = self.begun.warm.get(entry.id, ())
         last = outcome.history[-1] if outcome.history else {}
         asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
@@ -201,10 +198,10 @@ class SweepTable:
             "partition": replicate.partition,
             "tuning": replicate.tuning,
             "warm_start": "; ".join(dict.fromkeys(w.source for w in warm if w.source)) or None,
-            "params": dumps(request.params),
-            **self._settings_of(
-                entry.id, request.partition_seed, replicate.split, request.counted, moved
-            ),
+            "params": dumps(params),
+            "settings": dumps(settings.model_dump(mode="json")),
+            "reference": entry.reference(params),
+            "outside": entry.outside(params),
             "status": str(outcome.status),
             "not_finite": " ".join(outcome.not_finite) or None,
             "error": outcome.error[-ERROR:] or None,
@@ -213,27 +210,12 @@ class SweepTable:
             "partition_fingerprint": outcome.fingerprint,
             "val_score": _finite(outcome.value) if outcome.history else None,
             "test_score": outcome.tested(metric),
-            "worst_clients": _of_clients(outcome, f"test_{pooled}_worst10", metric),
-            "client_spread": _of_clients(outcome, f"test_{pooled}_spread", metric),
+            "worst_clients": _of_clients(outcome, "worst10", metric),
+            "client_spread": _of_clients(outcome, "spread", metric),
             **{name: _finite(last.get(name)) for name in COUNTED},
             **self._target(entry, request, outcome),
             **self.begun.versions,
-            **_curves(request, outcome, metric, pooled),
-        }
-
-    def _settings(
-        self, entry_id: str, partition_seed: int, split: int, counted: bool, moved: str
-    ) -> dict[str, Any]:
-        """Return the settings that a trial runs under, whose configuration has the `moved` ones (JSON), and how that is ranked."""
-        entry, searched = self.entries[entry_id], json.loads(moved)
-        params = {**entry.space.default(), **searched}
-        settings = entry.spec(searched, 0, partition_seed, split).settings
-        if counted and settings.fine_tune is not None:  # which only tests
-            settings = settings.model_copy(update={"fine_tune": None})
-        return {
-            "settings": dumps(settings.model_dump(mode="json")),
-            "reference": entry.reference(params),
-            "outside": entry.outside(params),
+            **_curves(request, outcome, metric),
         }
 
     def _target(self, entry: Entry, request: TrialRequest, outcome: TrialResult) -> dict[str, Any]:
@@ -252,24 +234,25 @@ class SweepTable:
         return values
 
 
-def _of_clients(outcome: TrialResult, name: str, metric: str) -> float | None:
+def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
     """Return a metric over clients as the run ended; of a run that is lost, the untrained model's."""
+    name = f"test_{TASKS[metric].pooled}_{part}"
     last = outcome.last(name)
     lost = last is not None and outcome.lost(f"test_{metric}")
     return untrained(outcome.history, name) if lost else last
 
 
 def _curves(
-    request: TrialRequest, outcome: TrialResult, metric: str, pooled: str
+    request: TrialRequest, outcome: TrialResult, metric: str
 ) -> dict[str, list[float] | None]:
     """Return the history of a trial, what is not finite as NaN; None for what none of its evaluations has."""
     curves: dict[str, list[float] | None] = {}
-    for column, name in curve_columns(metric, pooled).items():
+    for column, name in curve_columns(metric, TASKS[metric].pooled).items():
         if request.counted and column not in SEARCH_CURVES:
             continue
         values = [entry.get(name, math.nan) for entry in outcome.history]
-        there = any(math.isfinite(value) for value in values)
-        curves[column] = [v if math.isfinite(v) else math.nan for v in values] if there else None
+        curve = [value if math.isfinite(value) else math.nan for value in values]
+        curves[column] = None if all(map(math.isnan, curve)) else curve
     if outcome.history:
         curves["round"] = [int(entry["round"]) for entry in outcome.history]
     return curves

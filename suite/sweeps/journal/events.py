@@ -35,10 +35,7 @@ class _Event(BaseModel):
 
 
 class Begun(_Event):
-    """A session of the sweep begins: its study, the configurations that entries start from (`warm`), how many of an entry's
-    trials may be in flight, how many each will have, and what the entries are, by id. `id` tells the sweep from others of
-    its name.
-    """
+    """A session of the sweep begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name."""
 
     event: Literal["begin"] = "begin"
     format: int = Field(FORMAT, ge=FORMAT, le=FORMAT)
@@ -148,9 +145,7 @@ def broken(path: Path, number: int, fault: str) -> UserError:
 
 @dataclass
 class EntryTally:
-    """How many of the search trials of an entry ended, by kind and status; how many ran to their end at full rounds, and
-    the best validation score of those.
-    """
+    """How many search trials of an entry `ended`, by kind and status; of those at full rounds their number and best score."""
 
     ended: Counter[tuple[TrialKind, Status]] = field(default_factory=Counter)
     scored: int = 0
@@ -250,14 +245,14 @@ class SweepState:
         """Take a request in: of a search trial once, in the order of its search's; of a run that repeats one until
         it has ended, since one that is not over is asked for anew where it is wanted again.
         """
+        assert self.begun is not None
         searched, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
         source = request if searched else self.requests.get(request.source or "")
-        if source is None:
-            raise ValueError(f"{request.source}, which {trial_id} repeats, was not asked for")
-        number = None if searched else request.index
-        own = TrialId(request.entry_id, request.kind, source.index, number, request.replicate)
-        comes = request.index == self._searched[request.search]
-        if trial_id != str(own) or not (comes if searched else trial_id not in self.ended):
+        index, number = (source and source.index), (None if searched else request.index)
+        own = TrialId(request.entry_id, request.kind, index or 0, number, request.replicate)
+        comes = index == self._searched[request.search] if searched else trial_id not in self.ended
+        known = source is not None and request.entry_id in self.begun.entries
+        if not (comes and known and trial_id == str(own)):
             raise ValueError(f"trial {trial_id} cannot be asked for here")
         self.requests[trial_id] = request
         self._searched[request.search] += searched
@@ -281,10 +276,9 @@ class SweepState:
             return
         tally = self.tallies[request.entry_id]
         tally.ended[request.kind, end.status] += 1
-        about = self.begun.entries.get(request.entry_id)
         full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
-        if full and about is not None and end.value is not None and end.value == end.value:
-            sign = TASKS[about["metric"]].sign
+        if full and end.value is not None and end.value == end.value:
+            sign = TASKS[self.begun.entries[request.entry_id]["metric"]].sign
             tally.scored += 1
             if tally.best is None or sign * end.value > sign * tally.best:
                 tally.best = end.value
