@@ -18,7 +18,7 @@ from suite.execution.cluster import Cluster
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
-from suite.search.trial import TrialRequest
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.run.checkpoint import Checkpoint
@@ -93,7 +93,7 @@ class ExecutionPlan:
     checkpoints: str
     entries: Sequence[Entry] = ()
     scheduler: str = "none"
-    ended: Mapping[str, TrialResult] = field(default_factory=dict)
+    ended: Mapping[str, ValidationResult] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
     model: Callable[[TrialRequest], str | None] = lambda request: None

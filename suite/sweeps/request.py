@@ -22,6 +22,7 @@ from suite.studies.study import (
 )
 from suite.studies.validation import Faults
 from suite.sweeps.deadline import Deadline
+from suite.sweeps.journal.events import last_begun
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
@@ -34,8 +35,8 @@ GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides what it has a number of."""
 COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
-FREE = ("retries", "pack", "description", "target", "margin")
-"""What may be otherwise: no search depends on it, but for a `target` that costs are counted to."""
+FREE = ("retries", "pack", "description", "margin")
+"""What may be otherwise: no search depends on it. Nor does it on a `target`, unless costs are counted to that."""
 
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
@@ -68,9 +69,8 @@ class SweepRequest:
         return self._changed(changes, resume)
 
     def _changed(self, changes: Mapping[str, Any], resume: bool) -> tuple[str, Study]:
-        begun = resumed_study(self.paths, changes) if resume else None
-        if begun is not None:
-            return begun
+        if resume and self.paths.begun:
+            return resumed_study(self.paths, changes)
         if isinstance(self.study, str):
             return read_study(self.study, changes)
         name = self.paths.name
@@ -79,8 +79,8 @@ class SweepRequest:
     def open(self) -> Sweep:
         """Return the sweep, ready to run; raises `UserError` when it cannot be."""
         name, content = self.read()
-        given = self.study if isinstance(self.study, str) else None
-        file = None if given in study_names() else given
+        file = self.study if isinstance(self.study, str) else None
+        file = None if file in study_names() else file
         return Sweep(name, content, self.paths, resume=self.resume, study_file=file)
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
@@ -92,8 +92,8 @@ class SweepRequest:
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
         sweep = self.open()
-        sweep.load()
         if not self.paths.begun:
+            sweep.load()
             Estimates(sweep.study, sweep.data, resources).memory(sweep.entries)
             check(resources)
         for note in self.differences(sweep.study) if self.resume else ():
@@ -109,12 +109,9 @@ class SweepRequest:
         """
         there: dict[str, Any] = {}
         with suppress(UserError):  # the file may be gone
-            there = complete(self._read(resume=False)[1])
-        mine = complete(content)
-        for keys in (mine, there):
-            keys |= keys.pop("settings", {})
+            there = _flat(self._read(resume=False)[1])
         where = self.study if isinstance(self.study, str) else "the study given"
-        for key, value in mine.items():
+        for key, value in _flat(content).items():
             if value != there.get(key, value):
                 yield f"{key} is {value}, not {there[key]} as in {where}: options extend a sweep."
 
@@ -125,13 +122,11 @@ def usual_name(study: str | Path, smoke: bool) -> str:
     return path.stem + "-smoke" * smoke
 
 
-def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
-    """Return the study that a sweep was begun with, and what the command line adds; None when there is no
-    such sweep. Raises `UserError` when it asks for less, or for something else.
+def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study]:
+    """Return the study that a sweep was begun with, and what the command line adds. Raises `UserError` when it asks for less,
+    or for something else.
     """
-    begun = paths.last_begun()
-    if begun is None:
-        return None
+    begun = last_begun(paths.journal)
     before = begun.study
     after = override(before, overrides)
     faults = Faults(f"sweep {paths.name}")
@@ -142,29 +137,28 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
         kept = [name for name in before[key] if name in after[key]]
         after[key] = kept + [name for name in after[key] if name not in before[key]]
     study = Study.model_validate(after)
-    was, now = complete(check_study(before, {}, f"sweep {paths.name}")), complete(study)
-    free = set(FREE) - ({"target"} if "rounds_to_target" in study.constraints else set())
-    for key, new in now.items():
-        old = was[key]
+    was, now = _flat(check_study(before, {}, f"sweep {paths.name}")), _flat(study)
+    free = {*FREE, *(() if "rounds_to_target" in study.constraints else ("target",))}
+    for key in dict.fromkeys([*now, *was]):
+        new: Any = now.get(key)
+        old: Any = was.get(key)
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
-        elif key not in (*GROWS, *COUNTS, *free) and new != old:
-            for name, is_now, before_it in _changed(key, new, old):
-                faults.add(
-                    name, is_now, f"the sweep was begun with {before_it}; use another --name"
-                )
+        elif new != old and key not in (*GROWS, *COUNTS, *free):
+            faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
     return begun.study_name, study
 
 
-def _changed(key: str, new: Any, old: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each changed key with its new and old value; of a mapping only the keys of it that changed."""
-    if not isinstance(new, Mapping) or not isinstance(old, Mapping):
-        yield key, new, old
-        return
-    for name in dict.fromkeys([*new, *old]):
-        if new.get(name) != old.get(name):
-            yield f"{key}.{name}", new.get(name), old.get(name)
+def _flat(study: Study) -> dict[str, Any]:
+    """Return the keys of a study with their values; a key inside another is `settings.rounds`."""
+    flat: dict[str, Any] = {}
+    for key, value in complete(study).items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}.{inner}": each for inner, each in value.items()}
+        else:
+            flat[key] = value
+    return flat
 
 
 class Changes(NamedTuple):

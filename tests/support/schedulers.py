@@ -11,7 +11,7 @@ from suite.execution.dispatch import Dispatch, ExecutionPlan, Hooks, Trial
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
-from suite.search.trial import TrialRequest
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
@@ -110,5 +110,5 @@ def rungs(schedulers: EntrySchedulers) -> dict[str, list]:
 
 def replayed(bench: Bench) -> EntrySchedulers:
     fresh = EntrySchedulers(bench.entries, bench.requests, bench.scheduler)
-    fresh.replay(bench.outcomes)
+    fresh.replay({name: ValidationResult.of(end) for name, end in bench.outcomes.items()})
     return fresh

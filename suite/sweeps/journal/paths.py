@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.results.table import FILE as TABLE
-from suite.sweeps.journal.events import Begun, SweepState, check_first, sessions
+from suite.sweeps.journal.events import SweepState, check_first
 from suite.sweeps.journal.file import begun, in_the_way, lock_of
 from suite.yaml_files import writable
 from trials.common.errors import UserError
@@ -22,8 +22,8 @@ from trials.run.checkpoint import CheckpointFolder
 
 MARKER = ".suite-sweep"
 ABOUT = "A sweep of suite-fl made this folder. It removes files of its own from it, and no others."
-STATUS = "status.json"
-"""What a sweep says of itself while it runs, each second, and when it has ended."""
+JOURNAL, STATUS = "journal.jsonl", "status.json"
+"""The file that a resumed sweep is rebuilt from, and what a sweep says of itself, each second and when it has ended."""
 NAME_BYTES = 255
 """The longest name of a folder that common file systems take."""
 
@@ -32,9 +32,8 @@ def check_name(name: str, given: str) -> None:
     """Raise `UserError`, which begins with what was `given`, where a name cannot be that of one folder."""
     fits = name.isprintable() and len(name.encode()) <= NAME_BYTES
     if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
-        shown = name if name.isprintable() and name == name.strip() != "" else repr(name)
         raise UserError(
-            f"{given} {shown}: must be the name of one folder: not . or .., without / and \\, control "
+            f"{given} {name!r}: must be the name of one folder: not . or .., without / and \\, control "
             f"characters and space around it, and at most {NAME_BYTES} bytes"
         )
 
@@ -63,7 +62,7 @@ class SweepPaths:
     @property
     def journal(self) -> Path:
         """The file that a resumed sweep is rebuilt from."""
-        return self.folder / "journal.jsonl"
+        return self.folder / JOURNAL
 
     @property
     def begun(self) -> bool:
@@ -79,12 +78,6 @@ class SweepPaths:
     def state(self) -> SweepState:
         """Return what its journal says of the sweep, which another process may be writing. Raises `UserError` where it is damaged."""
         return SweepState().read(self.journal) if self.begun else SweepState()
-
-    def last_begun(self) -> Begun | None:
-        """Return how its last session began; None when there is no such sweep. Raises as `state` does where
-        that is damaged.
-        """
-        return sessions(self.journal)[-1] if self.begun else None
 
     def checkpoint_folder(self, sweep_id: str) -> str:
         """Return the path or URI of the folder of the trials' checkpoints, which all nodes must reach. Elsewhere than in
@@ -104,26 +97,21 @@ class SweepPaths:
         with writable(self.folder):
             if os.path.lexists(self.journal):
                 plain(self.journal, "journal")
+            names = {p.name for p in self.folder.iterdir()} if self.folder.exists() else set()
             strange = in_the_way(self.journal)
-            if strange and (self.folder / MARKER).exists():
+            if strange and MARKER in names:
                 raise UserError(
                     f"journal {self.journal} has no valid first line: it is damaged, or another file. "
                     "Move it away, or choose another --name"
                 )
-            if not self.begun:
-                names = (
-                    {path.name for path in self.folder.iterdir()} if self.folder.exists() else set()
+            # A session that was cut off before it began has left these two alone.
+            left = {JOURNAL, lock_of(self.journal).name}
+            if strange or not (self.begun or names <= left or MARKER in names):
+                raise UserError(
+                    f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
                 )
-                left = {
-                    self.journal.name,
-                    lock_of(self.journal).name,
-                }  # by one that ended before it began
-                if strange or not (names <= left or MARKER in names):
-                    raise UserError(
-                        f"{self.folder} holds files and no sweep made it: choose another --name or --storage"
-                    )
         CheckpointFolder(self.checkpoint_folder(""))
-        if warm_start not in (None, NEAREST) and not self.journal.exists():
+        if warm_start not in (None, NEAREST) and JOURNAL not in names:
             tuned_files(Path(str(warm_start)))
 
     def mark(self) -> None:
@@ -142,21 +130,16 @@ class SweepPaths:
 
     def clear_checkpoints(self, sweep_id: str, asked: Container[str] = ()) -> None:
         """Remove what these trials wrote, as far as it can be removed, and the folder, unless others have put files into it."""
-        folder = CheckpointFolder(self.checkpoint_folder(sweep_id))
         with suppress(OSError):
+            folder = CheckpointFolder(self.checkpoint_folder(sweep_id))
             folder.clear(asked)
             _give_up(folder)
 
     def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""
         self.clear_checkpoints(sweep_id)
-        for path in (
-            self.journal,
-            lock_of(self.journal),
-            self.folder / STATUS,
-            self.folder / TABLE,
-        ):
-            path.unlink(missing_ok=True)
+        for name in (JOURNAL, lock_of(self.journal).name, STATUS, TABLE):
+            (self.folder / name).unlink(missing_ok=True)
         _give_up(CheckpointFolder(str(self.folder.resolve())))
 
 
