@@ -177,11 +177,7 @@ class SweepRecording:
         return self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
 
     def _remove(self, run_id: str) -> None:
-        """Remove a run, where it is, and the model that was kept with it."""
-        if self.study.save == "best":
-            from suite.tracking.models import delete_models  # MLflow's models take time
-
-            delete_models(self.store, self.experiment, run_id)
+        """Remove a run, where it is."""
         self.store.delete(run_id)
 
     def _names(self, request: TrialRequest) -> dict[str, str]:
@@ -307,10 +303,9 @@ class SweepRecording:
         written: Callable[[TrialRequest], str | None],
     ) -> None:
         """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
-        `dataset/heterogeneity/model/algorithm/`, and log it as a model of MLflow's. Test scores choose nothing.
+        `dataset/heterogeneity/model/algorithm/`, and keep a copy with its run. Test scores choose nothing.
         """
         from suite.runs.saving import save  # these load torch
-        from suite.tracking.models import log_model
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
 
@@ -337,11 +332,10 @@ class SweepRecording:
                     f"kept; `suite run --tuned --seed {best.seed} --save DIR` makes it again"
                 )
                 continue
-            rounds = finals[best.trial_id].last_round
-            kept.append((self.recorded.get(best.trial_id), place, rounds, spec_params(spec)))
-        for run_id, place, rounds, params in kept:  # once all are saved: a store may refuse them
+            kept.append((self.recorded.get(best.trial_id), place))
+        for run_id, place in kept:  # once all are saved: a store may refuse them
             if run_id:
-                log_model(self.store, run_id, place, rounds, params)
+                self.store.attach(run_id, place, "model")
 
 
 def title(row: Row, apart: Collection[int]) -> str:
