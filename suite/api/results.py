@@ -34,13 +34,13 @@ def load(
     """
     from suite.results.table import CURVES, PLAIN
 
-    columns = [*PLAIN, *(column.name for column in CURVES if curves)]
+    columns = [*PLAIN, *(CURVES if curves else ())]
     files, names = _sources(sources)
     results = [source for source in sources if isinstance(source, Result)]
     if results:
         storage = _folder(results[0], storage)
     tables = open_tables(place(storage), usual(tracking_uri), files)
-    found = [tables.of(*tables.whose(name)[:2]) for name in names] or [tables.of(None)]
+    found = [tables.of(name) for name in names] or [tables.of(None)]
     named = [source for part in found for source in part.sources]
     whole = replace(tables, sources=list(dict.fromkeys(named)), named=bool(names))
     return whole.frame(columns)
@@ -88,7 +88,6 @@ def report(
     from reports.charts.drawing import FORMS
     from suite.results.query import Query
     from suite.results.report import write
-    from suite.tracking.store import attaching
 
     forms = (figures,) if isinstance(figures, str) else tuple(figures)
     for form in forms:
@@ -99,11 +98,8 @@ def report(
     folder = place(storage) / "report" / (name or "-".join(path.stem for path in files) or "all")
     if output is not None:
         folder = place(output, "output")
-    own, studies, _ = tables.whose(name) if name is not None else (None, (), "")
-    query = Query(own, studies, _values(where))
-    uri = usual(tracking_uri)
-    attach = None if files else attaching(uri, _folder(sweep, storage))
-    return write(tables, query, folder, pages_at(server, uri), forms, aliases, attach)
+    query = Query(name, where=_values(where))
+    return write(tables, query, folder, pages_at(server, usual(tracking_uri)), forms, aliases)
 
 
 def status(

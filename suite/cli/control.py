@@ -150,13 +150,11 @@ def ui(
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
     from suite.sweeps.status import sweeps
-    from suite.tracking.database import refuse_others
     from suite.ui import address
     from suite.ui import ui as serve
 
     if name is not None and name not in (known := sweeps(storage)):
         raise unknown(f"sweep in {storage}", name, known)
-    refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
     there = bind(host, port, PORT)
     token = secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"

@@ -188,7 +188,6 @@ def report(
     from suite.results.query import Query
     from suite.results.report import write
     from suite.sweeps.journal.paths import check_name
-    from suite.tracking.store import attaching
 
     stems = [Path(text).stem if text.endswith(TABLE) else text for text in given or ["all"]]
     own = name if name is not None else "-".join(stems)
@@ -197,12 +196,7 @@ def report(
     tables, name, studies = _asked(given or [], name, None, storage, tracking_uri)
     query = Query(name, studies, values)
     folder = output or storage / "report" / own
-    attach = (
-        None
-        if any(text.endswith(TABLE) for text in given or [])
-        else attaching(tracking_uri, storage)
-    )
-    done = write(tables, query, folder, pages_at(server, tracking_uri), forms, named, attach)
+    done = write(tables, query, folder, pages_at(server, tracking_uri), forms, named)
     if as_json:
         emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
     else:
@@ -250,12 +244,9 @@ def _asked(
     files = [Path(text) for text in given if text.endswith(TABLE)]
     names = [text for text in given if not text.endswith(TABLE)]
     tables = open_tables(storage, tracking_uri, files)
-    if len(names) != 1 or name is not None or studies:
-        return tables, name, (*names, *(studies or ()))
-    sweep, found, said = tables.whose(names[0])
-    if said:
-        say(said)
-    return tables, sweep, found
+    if len(names) == 1 and name is None and not studies:
+        return tables, names[0], ()
+    return tables, name, (*names, *(studies or ()))
 
 
 def _forms(given: str | None) -> list[str]:

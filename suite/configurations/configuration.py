@@ -13,7 +13,7 @@ from pydantic import ValidationError, WrapValidator
 
 from suite.formats import FORMAT, check_format
 from suite.studies.validation import Faults, Written, check_run
-from suite.yaml_files import dump, parse_mapping, read_text, writable, write_whole, writing
+from suite.yaml_files import dump, parse_mapping, read_text, write_whole, writing
 from trials import datasets
 from trials.common import plugins
 from trials.common.errors import UserError
@@ -194,7 +194,7 @@ def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], lis
             skipped.append(f"{item.path}: {better}")
         else:
             best[path] = item
-    with writable(folder):
+    with writing(folder):
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as undo:
         for path, item in best.items():

@@ -1,7 +1,7 @@
 """A final run as leaderboards compare it, from its row of a table."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from itertools import accumulate
 from statistics import fmean
 from typing import Any
@@ -29,18 +29,17 @@ from trials.scoring.metrics import (
 )
 from trials.settings import Settings
 
+AS_IT_IS = (
+    *("sweep", "study", "entry_id", "algorithm", "paper", "seed"),
+    *("reference", "outside", "away", "partition", "tuning"),
+)
+"""What a final run has from its row."""
 
-def curves_for(query: Query, targets: Collection[float]) -> list[str]:
-    """Return the curves that final runs are compared by; none at equal rounds by their scores. `targets` are those of the studies, the
-    numbers to which are in their rows.
-    """
-    columns = []
-    if query.metric != "score" or query.at != "rounds":
-        columns = [METRIC[query.metric], *(f"{cost}_curve" for cost in COSTS[query.at])]
-    if query.target is not None and set(targets) != {query.target}:
-        bytes_sent = (f"{cost}_curve" for cost in COSTS["bytes"])
-        columns += ["test", "client_steps_curve", *bytes_sent]
-    return list(dict.fromkeys(columns))
+
+def needs_histories(query: Query, targets: Collection[float]) -> bool:
+    """Return whether more is asked for than rows have: scores at equal rounds, and the costs until the `targets` of their studies."""
+    other_target = query.target is not None and set(targets) != {query.target}
+    return query.metric != "score" or query.at != "rounds" or other_target
 
 
 def is_lost(row: Row, metric: str) -> bool:
@@ -48,90 +47,78 @@ def is_lost(row: Row, metric: str) -> bool:
     return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
 
 
-def final_run(row: Row, history: History, query: Query, own_target: float | None) -> FinalRun:
-    """Return a row as `query` asks for it; `history` has its `curves_for` that, `own_target` is its study's."""
+def final_run(
+    row: Row, history: History, query: Query, own_target: float | None, page: str
+) -> FinalRun:
+    """Return a row as `query` asks for it; `history` is there where that `needs_histories`, `own_target` is its study's, and `page`
+    where MLflow shows its leaderboard row.
+    """
     task, params, settings = row["metric"], json.loads(row["params"]), json.loads(row["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = METRIC[query.metric].removeprefix("test_")
     metric = named.get(query.metric, f"{TASKS[task].pooled}_{end}")
     name = f"test_{task if query.metric == 'best' else metric}"
-    lost = is_lost(row, name)
-    score = row["test_score"]
-    curve: tuple[tuple[float, float], ...] = ()
+    lost, score, curve = is_lost(row, name), row["test_score"], Curve()
     if query.metric != "score" or query.at != "rounds":
         own_score, curve = _compared(row, history, query, name, lost)
         score = score if query.metric == "score" else own_score
-    apart = {"partition_seed", "execution", "chunk", *params}
+    recorded = {key: number(row[key]) for key in REACHED}
+    reached = {key: value for key, value in recorded.items() if value is not None}
+    if query.target is not None and (row["reached"] is None or own_target != query.target):
+        reached = reach(history, task, query.target)
+    shared = _without(settings, {"partition_seed", "execution", "chunk", *params})
+    validated = number(row["val_score"])
     return FinalRun(
-        **{name: row[name] for name in ALIKE},
+        **{name: row[name] for name in AS_IT_IS},
         scenario=Scenario(row["dataset"], row["model"], row["heterogeneity"]),
         metric=metric,
         diverged=lost,
         score=score,
         spent={name: number(row[name]) or 0.0 for name in COUNTED},
         params=params,
-        reached={} if lost else _reached(row, history, query.target, own_target),
+        reached={} if lost or query.target is None else reached,
         curve=() if lost else curve,
         worst=number(row["worst_clients"]),
         spread=number(row["client_spread"]),
-        settings=dumps({"metric": settings.get("metric")} | _without(settings, apart)),
+        settings=dumps({"metric": settings.get("metric"), **shared}),
         split=row["partition_fingerprint"],
         run_id=run_id(row),
+        page=page,
         warm=row["warm_start"] is not None,
         split_index=row["split"],
-        validated=None if number(row["val_score"]) is None else TASKS[task].sign * row["val_score"],
+        validated=None if validated is None else TASKS[task].sign * validated,
     )
 
 
-ALIKE = (
-    *("sweep", "study", "entry_id", "algorithm", "paper", "seed"),
-    *("reference", "outside", "away", "partition", "tuning"),
-)
-"""What a final run has from its row as it is."""
+Curve = tuple[tuple[float, float], ...]
 
 
 def _compared(
     row: Row, history: History, query: Query, name: str, lost: bool
-) -> tuple[float, tuple[tuple[float, float], ...]]:
+) -> tuple[float, Curve]:
     """Return the score that is asked for, and its course by cost, where runs are compared at an equal one; of a run that is lost what
     it counts with instead.
     """
     wanted = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if wanted & entry.keys()]
-    if query.at == "seconds" and not any(CLOCK in entry for entry in evaluations):
-        raise UserError(
-            f"sweep {row['sweep']!r} records no simulated seconds under {row['heterogeneity']}: give the level "
-            "+speed(sigma)"
-        )
-    if not lost and not any(name in entry for entry in evaluations):
-        raise UserError(
-            f"metric {query.metric} is not recorded in sweep {row['sweep']!r} "
-            f"({row['dataset']}, suite {row['version']})"
-        )
+    needed = [] if lost else [name]
+    for metric in [*needed, *([CLOCK] if query.at == "seconds" else [])]:
+        if not any(metric in entry for entry in evaluations):
+            hint = ": give the level +speed(sigma)" if metric == CLOCK else ""
+            where = f"{row['dataset']}, {row['heterogeneity']}, suite {row['version']}"
+            raise UserError(f"{metric} is not recorded in sweep {row['sweep']!r} ({where}){hint}")
     first = untrained(evaluations, name)
     values = [entry.get(name, first) for entry in evaluations]
     if query.metric == "best":
         values = list(accumulate(values, best_of(direction(row["metric"]))))
-    curve = [(cost_until(e, query.at), v) for e, v in zip(evaluations, values, strict=True)]
+    costs = [cost_until(entry, query.at) for entry in evaluations]
     if lost:
         score = first
     elif query.metric in ("best", *AT_THE_END):
         score = values[-1]
     else:
         score = fmean(values[1:][-LAST:])
-    return score, () if query.at == "rounds" else tuple(curve)
-
-
-def _reached(
-    row: Row, history: History, target: float | None, own_target: float | None
-) -> Mapping[str, float]:
-    """Return `REACHED` of a final run: as it was recorded for its study's target, of its history for another."""
-    if target is None:
-        return {}
-    if row["reached"] is not None and own_target == target:
-        known = {key: number(row[key]) for key in REACHED}
-        return {key: value for key, value in known.items() if value is not None}
-    return reach(history, row["metric"], target)
+    return score, () if query.at == "rounds" else tuple(zip(costs, values, strict=True))
 
 
 def run_id(row: Row) -> str:
@@ -152,5 +139,5 @@ def number(value: Any) -> float | None:
     return None if value is None or value != value else float(value)
 
 
-def _without(settings: Mapping[str, Any], apart: Collection[str]) -> dict[str, Any]:
+def _without(settings: dict[str, Any], apart: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key not in apart}

@@ -25,11 +25,7 @@ METRIC = {
     "loss": "test_loss",
     "top5": "test_top5_accuracy",
 }
-"""What `--metric` may ask for, and the curve that has it (`suite.results.table.CURVES`): the mean of the last three evaluations; the
-best over rounds; of the final model the worst 10 % of clients, the standard deviation over clients, the mean over clients of each one's
-own score, the same once they fine-tuned it, and the mean over clients that took no part in training; loss and top-5 accuracy, again
-means of the last three.
-"""
+"""What `--metric` may ask for (docs/leaderboards.md), and the curve that has it."""
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 """Asked of the final model only."""
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
@@ -37,9 +33,9 @@ NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 
 @dataclass(frozen=True)
 class Query:
-    """Which final runs, compared by what. `where` has values of columns, as texts; `sweep` and `studies` may be given too. Unless
-    `interim`, scenarios whose final runs are not all there are compared by those that are. Raises `UserError` for a metric or a cost
-    that there is none of.
+    """Which final runs, compared by what. `where` has values of columns, as texts; `sweep` (or the name of a study) and `studies` may be
+    given too. Unless `interim`, scenarios whose final runs are not all there are compared by those that are. Raises `UserError`
+    for a metric or a cost that there is none of.
     """
 
     sweep: str | None = None
@@ -56,8 +52,7 @@ class Query:
                 raise unknown(kind, name, known)
         if self.at != "rounds" and self.metric in AT_THE_END:
             raise UserError(
-                f"metric {self.metric} is recorded of the final model only, so it cannot be compared "
-                f"at equal {self.at}"
+                f"metric {self.metric} is recorded of the final model only, so it cannot be compared at equal {self.at}"
             )
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -68,29 +63,12 @@ class Query:
             if name not in PLAIN:
                 raise unknown("column", name, PLAIN)
             if name in frame:
-                same = [
-                    is_named(cell, value) if name == "algorithm" else _text(cell) == value
-                    for cell in frame[name]
-                ]
-                frame = frame.loc[same]
+                same = is_named if name == "algorithm" else _is_written
+                frame = frame.loc[[same(cell, value) for cell in frame[name]]]
         return frame
 
-    def why_none(self, finals: pd.DataFrame) -> UserError:
-        """Return why there are none of these final runs that are asked for, in words."""
-        if finals.empty:
-            return UserError(NONE_YET)
-        for name, value in self.where.items():
-            there = set(map(_text, finals[name].dropna()))
-            if value not in there:
-                return unknown(f"{name} among the final runs", value, there)
-        return UserError("no final run has all of these values")
 
-
-EVERYTHING = Query()
-
-
-def _text(value: Any) -> str:
-    """Return a value as a person writes it."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).lower() if value is True or value is False else str(value)
+def _is_written(cell: Any, text: str) -> bool:
+    """Return whether a value is written so by a person."""
+    whole = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+    return text in (str(whole), str(whole).lower())

@@ -30,8 +30,8 @@ ENTRIES = (
     *("facts", "entry", "finals", "going"),
 )
 Key = tuple[str, str]
-"""A sweep and one of its entries."""
-Row = Mapping[str, Any]
+"""A sweep and one of its entries, or of its trials."""
+Row = Mapping[Any, Any]
 """A row of a table, by column."""
 History = list[dict[str, float]]
 """The evaluations of a trial, each with its `round` and what of the metrics asked for is finite there."""
@@ -56,35 +56,24 @@ class Tables:
     options: Sequence[str] = ()
     named: bool = False
 
-    def of(self, sweep: str | None, studies: Collection[str] = ()) -> Tables:
-        """Return those of a sweep, or of studies. Raises `UserError` for a name that none of them has."""
-        if not self.sources:
-            raise UserError(self.nothing)
-        for kind, wanted in (("sweep", [sweep] if sweep else []), ("study", [*studies])):
-            known = {getattr(source, kind) for source in self.sources}
-            for name in wanted:
-                if name not in known:
-                    raise unknown(kind, name, known)
-        chosen = [
-            source
-            for source in self.sources
-            if sweep in (None, source.sweep) and (not studies or source.study in studies)
-        ]
-        return replace(self, sources=chosen, named=sweep is not None)
-
-    def whose(self, name: str) -> tuple[str | None, tuple[str, ...], str]:
-        """Return a sweep's name, or else a study's, as `of` takes them, and in words which it is where it is not a sweep's. Raises
-        `UserError` where it is neither.
+    def of(self, name: str | None, studies: Collection[str] = ()) -> Tables:
+        """Return the sweep of this name, or else those of the study of this name, or those of `studies`. Raises `UserError` for a name
+        that none of them has.
         """
         if not self.sources:
             raise UserError(self.nothing)
-        if name in {source.sweep for source in self.sources}:
-            return name, (), ""
-        own = [source.sweep for source in self.sources if source.study == name]
-        if not own:
-            words = {word for source in self.sources for word in source[:2]}
-            raise unknown("sweep", name, words)
-        return None, (name,), f"{name} is a study; its sweeps: {', '.join(dict.fromkeys(own))}"
+        if chosen := [source for source in self.sources if source.sweep == name]:
+            return replace(self, sources=chosen, named=True)
+        kind, studies = ("sweep", [name]) if name is not None else ("study", studies)
+        for study in studies:
+            own = [source.sweep for source in self.sources if source.study == study]
+            if not own:
+                sweeps = [source.sweep for source in self.sources if kind == "sweep"]
+                raise unknown(kind, study, {*sweeps, *(source.study for source in self.sources)})
+            if name is not None:
+                say(f"{name} is a study; its sweeps: {', '.join(own)}")
+        chosen = [source for source in self.sources if source.study in studies]
+        return replace(self, sources=chosen) if studies else self
 
     @cached_property
     def tables(self) -> list[TrialTable]:
@@ -111,17 +100,16 @@ class Tables:
         """
         import pandas as pd
 
-        there = self.finals.groupby(KEYS).size()
-        rows, short = [], set()
+        counts = self.finals.groupby(KEYS).size()
+        rows = []
         for facts in self.facts.values():
             for entry in facts.entries:
-                finals = int(there.get((facts.name, entry.id), 0))
+                finals = int(counts.get((facts.name, entry.id), 0))
                 names = (facts.name, facts.study_name, entry.id, entry.algorithm, *entry.scenario)
-                rows.append((*names, entry.metric, entry.reference, facts, entry, finals, False))
-                if facts.ended is None and finals < finals_of(facts.study):
-                    short.add((facts.name, entry.scenario))
+                short = facts.ended is None and finals < finals_of(facts.study)
+                rows.append((*names, entry.metric, entry.reference, facts, entry, finals, short))
         frame = pd.DataFrame(rows, columns=[*ENTRIES])
-        frame["going"] = [(row[0], row[-3].scenario) in short for row in rows]
+        frame["going"] = frame.groupby(["sweep", *Scenario._fields])["going"].transform("any")
         return frame
 
     @cached_property
@@ -156,9 +144,7 @@ def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
     """Return which rows of a frame are of the entries of another."""
     import pandas as pd
 
-    return pd.MultiIndex.from_frame(frame[KEYS]).isin(
-        [*zip(*(other[k] for k in KEYS), strict=True)]
-    )
+    return pd.MultiIndex.from_frame(frame[KEYS]).isin(pd.MultiIndex.from_frame(other[KEYS]))
 
 
 def each(frame: pd.DataFrame) -> Iterable[Any]:
@@ -166,15 +152,14 @@ def each(frame: pd.DataFrame) -> Iterable[Any]:
     return frame.itertuples(index=False)
 
 
-def records(frame: pd.DataFrame) -> list[Row]:
+def records(frame: pd.DataFrame) -> Sequence[Row]:
     """Return the rows of a data frame, a mapping each."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    return frame.to_dict("records")
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
     """Return the evaluations of a row as a history, whose metrics have their full names."""
-    metric = row["metric"]
-    named = curve_columns(metric, TASKS[metric].pooled)
+    named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     rounds: dict[int, dict[str, float]] = {}
     for column in columns:
         if row[column] is None or row["round"] is None:
@@ -188,7 +173,5 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
 
 def nothing_in(storage: object) -> str:
     """Say that a storage has no sweep yet, and what to do."""
-    return (
-        f"there is no sweep in {storage} yet: run `suite sweep quickstart`, or name another place with "
-        "--storage or --tracking-uri"
-    )
+    more = "run `suite sweep quickstart`, or name another place with --storage or --tracking-uri"
+    return f"there is no sweep in {storage} yet: {more}"

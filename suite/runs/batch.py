@@ -24,7 +24,7 @@ from suite.tracking.faults import reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
-from suite.yaml_files import writable
+from suite.yaml_files import writing
 from trials.run.outcome import Status, TrialKind
 from trials.run.result import TrialResult
 from trials.run.spec import TrialSpec
@@ -123,7 +123,7 @@ class Results:
     def add(self, job_id: str, **news: Any) -> None:
         """Write what is learned of a job, to the disk."""
         text = dumps({"format": FORMAT, "id": job_id, **news})
-        with writable(self.path.parent):
+        with writing(self.path.parent):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self.path.open("ab") as file:
                 file.write(b"\n" * self._torn + text.encode() + b"\n")

@@ -229,9 +229,7 @@ class Recording:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
             store.log(run_id, spec_params(spec), run.history)
             if model is not None:
-                from suite.tracking.models import log_model
-
-                log_model(store, run_id, model, run.result.last_round, spec_params(spec))
+                store.attach(run_id, model, "model")
             store.set_status(run_id, "FINISHED")
         except StoreError as error:
             if not error.passes:
@@ -296,13 +294,13 @@ class RecordedRun(NamedTuple):
         if row["halved"]:
             ran["halved"] = json.loads(row["halved"])
         ran["code"] = {name: code[name] for name in spec.code if name in code}
-        columns = [column.name for column in CURVES if column.name != "round"]
+        columns = CURVES[1:]
         return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, columns))
 
 
 def sample(tables: "Tables", count: int, seed: int | None = None) -> list[RecordedRun]:
     """Return a random sample of the trials of tables that ran to their end."""
-    names = [*PLAIN, *(column.name for column in CURVES)]
+    names = [*PLAIN, *CURVES]
     rows = tables.frame(names)
     rows = rows[rows["status"] == "finished"]
     facts = tables.facts

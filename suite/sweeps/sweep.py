@@ -34,7 +34,7 @@ from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
 from suite.tracking.store import Store
 from suite.tracking.tables import upload
-from suite.yaml_files import writable
+from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.run.outcome import ENDINGS, Status, TrialKind, reason
@@ -101,7 +101,7 @@ class Sweep:
         say("opening the store")
         self.store = Store(self.paths.tracking_uri, self.paths.storage)
         warm = self._warm()
-        with writable(self.paths.folder):
+        with writing(self.paths.folder):
             self.paths.mark()
             self.journal = Journal(self.paths.journal)
             (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session

@@ -12,7 +12,6 @@ BUSY = {408, 429}
 NOT_IMPLEMENTED = 501
 _USER = re.compile(r"(?<=://)[^/\s'\"]*@")
 _STATUS = re.compile(r"failed with error code (\d+) !=")
-_SCHEMA = re.compile(r"\(found version (\w+), but expected (\w+)\)")
 
 
 def without_user(text: str) -> str:
@@ -21,15 +20,7 @@ def without_user(text: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what an error says; of a database of another schema, which it is and what to do."""
-    if schemas := _SCHEMA.search(str(error)):
-        from mlflow.version import VERSION
-
-        # MLflow itself takes a later schema for an earlier one.
-        return (
-            f"its schema is {schemas[1]}, and MLflow {VERSION} reads {schemas[2]}: a later MLflow wrote "
-            "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
-        )
+    """Return the first line of what an error says."""
     lines = str(error).strip().splitlines() or [repr(error)]
     return without_user(lines[0])[:300]
 

@@ -15,7 +15,7 @@ from suite.configurations.warm_start import NEAREST, tuned_files
 from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import SweepState, check_first
 from suite.sweeps.journal.file import begun, in_the_way, lock_of
-from suite.yaml_files import writable
+from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.common.files import plain
 from trials.run.checkpoint import CheckpointFolder
@@ -94,7 +94,7 @@ class SweepPaths:
         """Raise `UserError` when a folder is someone else's, the journal is no file, the checkpoints' place
         cannot be used or, of a sweep that has not begun, the files to start from cannot.
         """
-        with writable(self.folder):
+        with writing(self.folder):
             if os.path.lexists(self.journal):
                 plain(self.journal, "journal")
             names = {p.name for p in self.folder.iterdir()} if self.folder.exists() else set()

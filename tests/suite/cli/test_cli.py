@@ -31,7 +31,7 @@ def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
 def test_unwritable_storage(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     failed = suite("sweep", "smoke", "--storage", tmp_path / "locked", cwd=tmp_path, code=2)
-    assert fault(failed) == f"storage {tmp_path}/locked/smoke cannot be written: Permission denied"
+    assert fault(failed) == f"cannot write {tmp_path}/locked/smoke: Permission denied"
 
 
 @pytest.mark.parametrize(
