@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from suite.reproduction.costs import Costs
+from reports.claims.judged import Reproduction
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import contents, put, swept
 
@@ -31,9 +30,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a finished sweep; papers' tables take no time in it."""
     folder = tmp_path_factory.mktemp("finished")
     swept(folder)
-    document = {"paper": "FOLB", "cites": "x", "command": "suite reproduce folb/table1", "rows": []}
-    document |= {"protocol": "p", "verdicts": {}, "rules": [], "made_with": []}
-    report = SimpleNamespace(document=lambda: document, interrupted=False, failed=0)
+    facts: dict[str, Any] = {"paper": "FOLB", "cites": "x", "made_with": [], "rows": []}
+    report = Reproduction(command="suite reproduce folb/table1", **facts)
     with patch("suite.reproduction.reproduce.reproduce", return_value=report):
         yield folder
 
@@ -84,11 +82,3 @@ def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
     assert mine.read_bytes() == b"mine"
     wrong = suite_here(*command, "--figures", "svg,jpg", cwd=tmp_path, code=2)
     assert fault(wrong) == "unknown form of figures 'jpg'. Did you mean 'png'?"
-
-
-def test_a_calibration_that_is_not_ours_stays(tmp_path: Path) -> None:
-    for content in (b'{"camera": [1, 2]}', b"[1]", b"no json", b"\xff"):
-        path = put(tmp_path / "calibration.json", content)
-        assert Costs(tmp_path).seconds == {}
-        assert not Costs(tmp_path).kept
-        assert path.read_bytes() == content
