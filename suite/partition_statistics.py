@@ -154,7 +154,8 @@ def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
     for text in wanted:
         reports = datasets.prepare(text, root)
         for report in reports:
-            found.append({"dataset": text, **vars(report), "path": str(report.path)})
+            more = {"path": str(report.path), "sound": report.sound}
+            found.append({"dataset": text, **vars(report), **more})
         if not reports:
             found.append({"dataset": text, "name": None, "found": None, "sound": True})
     return found

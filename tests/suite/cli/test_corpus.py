@@ -64,8 +64,8 @@ datasets                    | sweep smoke --dry-run --datasets ','
 --where =x                  | leaderboard --where =x
 a column's name has small letters | leaderboard --where suite.kind=search
 named by --name             | leaderboard --where sweep=s
-Did you mean 'npz:my.npz'?  | run --dataset my.npz
-Did you mean 'csv:my.csv?target=COLUMN'? | run --dataset my.csv
+npz:PATH, csv:PATH         | run --dataset my.npz
+npz:PATH, csv:PATH         | run --dataset my.csv
 Did you mean 'lr'?          | run --set learning_rate=0.1
 unknown sampler 'bayes'. Known: FILE.py:make, gp, grid, random, tpe. | sweep quickstart --sampler bayes
 --rounds needs a value      | run --rounds --json
