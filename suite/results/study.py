@@ -24,7 +24,7 @@ from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from reports.leaderboard.names import renamed, without_folders, without_paths
+from reports.leaderboard.names import without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
 from suite.results.tables import records
 from suite.yaml_files import writing
@@ -140,11 +140,9 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows = table.columns([*COLUMNS, "round", "val"], ("search",))
     parts = dict(iter(rows.groupby(["entry_id", "replicate"])))
-    # An absolute path names somebody's disk, and studies are for others, too.
-    names = [name for of in table.facts.entries for name in (of.algorithm, of.dataset, of.model)]
-    bare = without_folders(names)
     for entry in table.facts.entries:
-        shown = {name: renamed(getattr(entry, name), bare) for name in NAMES}
+        # An absolute path names somebody's disk, and studies are for others, too.
+        shown = {name: without_paths(getattr(entry, name)) for name in NAMES}
         for (entry_id, replicate), own in parts.items():
             if entry_id == entry.id:
                 yield Search(table.facts, entry.model_copy(update=shown), str(replicate), own)

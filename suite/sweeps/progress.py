@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.durations import spell
+from reports.wording.words import scored
 from trials.run.outcome import ENDINGS
 from trials.run.scenario import Scenario
 from trials.scoring.metrics import TASKS
@@ -90,7 +91,11 @@ class Progress:
                 ranked = sorted(
                     (-sign * row["best"], row["name"]) for row in rows if row["best"] is not None
                 )
-                leader = [f", best on validation: {name} {abs(best):.4f}" for best, name in ranked]
+                metric = rows[0]["metric"]
+                leader = [
+                    f", best on validation: {name} {scored(abs(best), metric)}"
+                    for best, name in ranked
+                ]
                 self.note(f"{place} is done{''.join(leader[:1])}")
         if self._live:
             self._live.update(self._table(seen), refresh=True)
@@ -134,7 +139,7 @@ class Progress:
                 Text(names[row["entry_id"]], overflow="fold"),
                 f"{row['done']}/{row['planned']}",
                 *(str(row[state] or "") for state in states),
-                "" if row["best"] is None else f"{row['best']:.4f}",
+                scored(row["best"], row["metric"]),
             )
         below = Table.grid(expand=True)
         if hidden := [row for row in rows if row not in shown]:

@@ -146,7 +146,10 @@ class Sweep:
             self.paths.clear_checkpoints(self.id, self.search.requests)
         ending = "" if complete and written else self.control.ending
         summary = self._summary(time.monotonic() - started)
-        return Result(summary, self.board, ending, open_tables(self.paths.storage))
+        from reports.page.notebook import ShownBoard  # what draws takes time to come
+
+        board = self.board and ShownBoard.of(self.board)
+        return Result(summary, board, ending, open_tables(self.paths.storage))
 
     def _say_refusals(self) -> None:
         """Say what the store refused, under the leaderboard where there is one."""

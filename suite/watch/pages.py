@@ -14,7 +14,6 @@ from starlette.routing import BaseRoute, Mount, Route
 
 # Before a thread needs them: libraries that two threads import at once for the first time break.
 from reports.charts.data import ReportData
-from reports.leaderboard.names import without_paths
 from reports.page.home import home_page
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
@@ -107,9 +106,9 @@ class Pages:
         found, faults = [], []
         for name in sweeps(self.storage):
             try:
-                found.append(without_paths(status(self.storage, name)))
+                found.append(status(self.storage, name))
             except UserError as error:
-                faults.append(without_paths(str(error)))
+                faults.append(str(error))
         return sorted(found, key=lambda one: not one["running"]), faults
 
     def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, TableFacts]]:
