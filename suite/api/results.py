@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import optuna
     import pandas as pd
 
-    from reports.leaderboard.board import Leaderboard
+    from reports.page.notebook import ShownBoard
     from suite.results.report import WrittenReport
     from suite.results.tables import Tables
 
@@ -56,19 +56,21 @@ def leaderboard(
     target: float | None = None,
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
-) -> "Leaderboard":
+) -> "ShownBoard":
     """Rank algorithms by the final runs of a sweep, of studies, of tables (paths), or of all that there are: `suite leaderboard`.
 
     `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best,
     worst_clients, client_spread, personal, fine_tuned, loss or top5; `at` compares at equal rounds, steps,
     bytes or simulated seconds; `target` is the test score for rounds to target.
     """
+    from reports.page.notebook import ShownBoard
     from suite.results.leaderboards import read_leaderboard
     from suite.results.query import Query
 
     tables, name = _tables(sweep, more, storage, tracking_uri)
     names = (studies,) if isinstance(studies, str) else tuple(studies)
-    return read_leaderboard(tables, Query(name, names, _values(where), metric, target, at))
+    query = Query(name, names, _values(where), metric, target, at)
+    return ShownBoard.of(read_leaderboard(tables, query))
 
 
 def report(

@@ -39,7 +39,6 @@ class Format(StrEnum):
     md = "md"
     latex = "latex"
     html = "html"
-    svg = "svg"
 
 
 def _format(text: str) -> Format:
@@ -50,7 +49,7 @@ def _format(text: str) -> Format:
     return Format(text)
 
 
-INTERIM = (Format.table, Format.md, Format.html, Format.svg)
+INTERIM = (Format.table, Format.md, Format.html)
 """What also shows scenarios whose final runs are not all there."""
 FORMATS = tuple(map(str, Format))
 FORMAT = typer.Option(
@@ -152,20 +151,20 @@ def leaderboard(
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
     if sort:
         board = _sorted(board, sort)
+    heads = [head.strip() for head in columns.split(",")] if columns else []
     if as_json:
         emit(board.as_dict())
     elif form is Format.table:
         shown = out()
         if audit:
             shown.print(audit_table(board, shown.width, program()), crop=False)
-        more = [name.strip() for name in columns.split(",")] if columns else []
-        shown.print(table(board, shown.width, program(), more, explain), crop=False)
+        shown.print(table(board, shown.width, program(), heads, explain), crop=False)
     elif form is Format.html:
         from reports.page.page import leaderboard_page
 
         sys.stdout.write(leaderboard_page(board))
     else:
-        write(render(board, form.value))
+        write(render(board, form.value, heads))
 
 
 def report(

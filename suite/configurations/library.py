@@ -7,11 +7,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from reports.frames import frame
 from reports.leaderboard.board import Row
 from reports.leaderboard.statistics import interval
-from reports.table import Column, ColumnKind, Table, table
-from reports.wording.words import params_text, short
+from reports.table import Column, ColumnKind, Table, frame, table
+from reports.wording.words import params_text, scored, short
 from suite.configurations.configuration import Tuned, parse
 from suite.configurations.configuration import read as read_file
 from suite.console import say
@@ -57,7 +56,7 @@ class TunedList(list[Tuned]):
         rows = []
         for item in self:
             scores = [item.score(part) for part in ("val", "test")]
-            texts = ["" if score is None else f"{score:z.4f}" for score in scores]
+            texts = [scored(score, item.task.metric) for score in scores]
             source = str(item.provenance.get("sweep", "a file"))
             name, params = short(item.algorithm), params_text(item.params)
             rows.append([name, str(item.scenario), *texts, params, source])

@@ -24,7 +24,7 @@ from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from reports.leaderboard.names import renamed, without_folders, without_paths
+from reports.leaderboard.names import without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
 from suite.results.tables import Row, records
 from suite.yaml_files import replacing, writing
@@ -126,15 +126,13 @@ class Search:
 def searches_of(table: TrialTable) -> Iterator[Search]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows = table.columns([*COLUMNS, "round", "val"], ("search",))
-    # An absolute path names somebody's disk, and studies are for others, too.
-    entries = table.facts.entries
-    bare = without_folders(
-        name for entry in entries for name in (entry.algorithm, entry.dataset, entry.model)
-    )
-    for entry in entries:
-        shown = {name: renamed(getattr(entry, name), bare) for name in NAMES}
-        for replicate, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
-            yield Search(table.facts, entry.model_copy(update=shown), str(replicate), own)
+    parts = dict(iter(rows.groupby(["entry_id", "replicate"])))
+    for entry in table.facts.entries:
+        # An absolute path names somebody's disk, and studies are for others, too.
+        shown = {name: without_paths(getattr(entry, name)) for name in NAMES}
+        for (entry_id, replicate), own in parts.items():
+            if entry_id == entry.id:
+                yield Search(table.facts, entry.model_copy(update=shown), str(replicate), own)
 
 
 class Studies:

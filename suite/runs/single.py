@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.frames import frame
+from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.results.final_runs import spec_of

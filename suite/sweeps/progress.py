@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.durations import spell
+from reports.wording.words import scored
 from trials.run.outcome import ENDINGS
 from trials.run.scenario import Scenario
 
@@ -104,7 +105,7 @@ class Progress:
                 Text(" · ".join(row[part] for part in ("name", *differ)), overflow="fold"),
                 f"{row['done']}/{row['planned']}",
                 *(str(row[state] or "") for state in states),
-                "" if row["best"] is None else f"{row['best']:.4f}",
+                scored(row["best"], row["metric"]),
             )
         bar = ProgressBar(total=seen["expected"], completed=_done(seen))
         return Group(Text(self._line(seen), overflow="fold"), bar, table)

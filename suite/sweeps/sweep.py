@@ -147,7 +147,10 @@ class Sweep:
         elif complete:
             self.paths.clear_checkpoints(self.id, self.search.requests)
         ending = "" if complete and written else self.control.ending
-        return Result(self._summary(seconds), self.board, ending, open_tables(self.paths.storage))
+        from reports.page.notebook import ShownBoard  # what draws takes time to come
+
+        board = self.board and ShownBoard.of(self.board)
+        return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
         """Return what the entries start from: as journaled, and looked up for those that are new."""

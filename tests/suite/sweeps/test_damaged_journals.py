@@ -117,7 +117,7 @@ def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
 def test_without_the_named_lines_what_is_lost_runs_again(place: SweepPaths) -> None:
     before = numbers(place)
     damage(place, lambda x: [*x[:1], *x[2:]])
-    for _deleted in range(40):
+    for deleted in range(40):  # noqa: B007
         try:
             status(place.storage, "s")
             break
