@@ -51,7 +51,11 @@ def readonly(recording):
     ("where", "fails", "said"),
     [
         ((SweepRecording, "open"), readonly, "attempt to write a readonly database"),
-        ((driver.tune, "Tuner"), full, "runs/smoke/tune cannot be written: No space left on device"),
+        (
+            (driver.tune, "Tuner"),
+            full,
+            "runs/smoke/tune cannot be written: No space left on device",
+        ),
     ],
 )
 def test_a_place_that_cannot_be_written_halts_and_is_gone_on_with(
