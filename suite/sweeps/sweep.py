@@ -242,9 +242,9 @@ class Sweep:
             self.records.put(write)
 
     def _drive(self, resources: "Resources") -> None:
+        from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
         from suite.execution.estimate import Estimates
-        from suite.execution.plan import ExecutionPlan, Hooks
 
         if not self.data:
             self.load()
