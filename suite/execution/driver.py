@@ -140,7 +140,8 @@ class PackCallback(Asking, tune.Callback):
     ) -> None:
         """Take the reports. Tune would keep the result, and extremes, means and last values of its numbers, for good."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
-        result.clear()
+        for name in result.keys() - {"done"}:
+            del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
         """Note that a pack is over."""

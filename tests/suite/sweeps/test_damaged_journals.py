@@ -63,7 +63,6 @@ FORMS: dict[str, tuple[Callable[[Lines], Lines], int]] = {
     "a field more": (at(2, changed(later=1)), 2),
     "another kind of trial": (at(2, changed("request", kind="dream")), 2),
     "another status": (at(4, changed("outcome", status="teleported")), 4),
-    "no beginning": (lambda x: x[1:], 1),
     "begun elsewhere": (lambda x: [x[0], changed(id="elsewhere")(x[0]), *x[1:]], 2),
     "a lost ask": (lambda x: [x[0], *x[2:]], 3),
     "a lost curve": (lambda x: [*x[:2], *x[3:]], 3),

@@ -69,18 +69,3 @@ def test_a_resumed_sweep_equals_an_uninterrupted_one(swept: Path, tmp_path: Path
     suite_here(*SWEEP, "--trials", 1, cwd=tmp_path)
     suite_here(*SWEEP, "--trials", 2, "--resume", cwd=tmp_path)
     assert histories(tmp_path) == histories(swept)
-
-
-def test_a_metric_of_all_labels_alike_is_searched_and_ranked(tmp_path: Path) -> None:
-    study_file(tmp_path, STUDY.replace("personal", "macro_f1"))
-    suite_here(*SWEEP, "--algorithms", "fedavg", cwd=tmp_path)
-    for kind, part in (("search", "val"), ("final", "test")):
-        found = records(tmp_path, kind=kind)
-        for run in found:
-            last = [v for at, v in curve(tmp_path, run, f"{part}_macro_f1") if at > 1]
-            assert run.metrics[f"{part}_score"] == pytest.approx(statistics.fmean(last))
-    board = document(suite_here("leaderboard", "own", "--json", cwd=tmp_path))
-    scores = [run.metrics["test_score"] for run in found]
-    assert board["metric"] == "test_macro_f1"
-    assert board["rows"][0]["mean"] == pytest.approx(statistics.fmean(scores))
-    assert board["rows"][0]["worst_clients"] is not None
