@@ -31,8 +31,6 @@ from trials.run.trial_config import packed
 
 HERE = "here"
 """The name of this process."""
-KEPT = {"done", "pid", "node_ip", "training_iteration"}
-"""What of a result Tune needs. It keeps the mean, the extremes and the last ten values of every other number."""
 PENDING = 16
 """Packs that may wait for a place in the cluster, where fewer run at once: nodes that join are used."""
 
@@ -140,9 +138,9 @@ class PackCallback(Asking, tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take the reports out of the result, and whatever else Tune would keep with each trial for good."""
+        """Take the reports. Tune would keep the result, and extremes, means and last values of its numbers, for good."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
-        for name in result.keys() - KEPT:
+        for name in result.keys() - {"done"}:
             del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:

@@ -15,7 +15,8 @@ from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
 from suite.results.leaderboards import board_of
 from suite.results.query import Query
-from suite.results.tables import Tables
+from suite.results.table import TableFacts, TrialTable
+from suite.results.tables import Source, Tables
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.sweeps.progress import Progress
@@ -186,15 +187,15 @@ class SweepRecording:
 
     def bring_in(
         self,
-        tables: Tables,
+        table: TrialTable,
         finals: set[str],
         folder: Path,
         former: Iterable[str],
         refuse: Callable[[StoreError], object],
-    ) -> tuple[Leaderboard | None, dict[str, dict[str, str]]]:
+    ) -> tuple[Leaderboard | None, TableFacts]:
         """Write a run of each row of the leaderboard, and the tuned files below a folder, and set aside all final runs but
         `finals`, those of what is best now. What the store refuses is told to `refuse`. Return the leaderboard, None when no
-        entry has a final run, and the run and the tuned file of each entry.
+        entry has a final run, and the table's facts with the run and the tuned file of each entry.
 
         The `former` rows are removed once there are new ones, which are RUNNING until the sweep's table names them: what is
         cut off before is removed by who resumes.
@@ -202,7 +203,9 @@ class SweepRecording:
         for run_id in self.store.running(self.name):
             self._remove(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
-        board, brought_in = None, dict[str, dict[str, str]]()
+        source = Source(self.name, self.study_name, lambda: table)
+        tables = Tables([source], "", self.store.options, named=True)
+        board, entries = None, {entry.id: entry for entry in table.facts.entries}
         if (tables.finals["status"] != "failed").any():
             board = board_of(tables, Query(self.name, target=self.study.target, interim=False))
             # MLflow shows the run that began last first: that is the first row.
@@ -214,10 +217,11 @@ class SweepRecording:
                     if error.passes:
                         raise
                     refuse(error)
-                brought_in[row.entry_id] = {"row": run_id, "tuned": tuned.text()}
+                update = {"row": run_id, "tuned": tuned.text()}
+                entries[row.entry_id] = entries[row.entry_id].model_copy(update=update)
         for run_id in former:
             self._remove(run_id)
-        return board, brought_in
+        return board, table.facts.model_copy(update={"entries": [*entries.values()]})
 
     def _set_aside(self, finals: set[str]) -> None:
         """Let those final runs count that are of what is best now, and no others."""

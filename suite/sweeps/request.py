@@ -26,7 +26,6 @@ from suite.sweeps.journal.events import last_begun
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
-from trials import algorithms
 from trials.common.errors import UserError, unknown
 from trials.common.names import number, split_top
 from trials.settings import Settings
@@ -197,7 +196,8 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
             listed = key in LISTS and isinstance(value, str)
             study[key] = split_top(value, ",") if listed else value
         else:
-            faults.add(key, value, _nearest(key))
+            names = [*Study.model_fields, *Settings.model_fields, *Resources.model_fields]
+            faults.add(key, value, str(unknown("key", key, [*names, CHECKPOINTS])))
     faults.check()
     return Changes(study, resources, checkpoints)
 
@@ -213,15 +213,3 @@ def _range(value: Any) -> Any:
         return {"low": number(float, low), "high": number(float, high), "datasets": {}}
     except ValueError:
         raise UserError(RANGE) from None
-
-
-def _nearest(key: str) -> str:
-    """Say of a key that is none which one may be meant."""
-    owner, _, name = key.rpartition(".")
-    searched = {name for cls in algorithms.known().values() for name in cls.ranges()}
-    if name in searched and (not owner or owner in algorithms.known()):
-        return f"is searched; a range for it is given as search.{key}=LOW..HIGH"
-    places = Resources.model_fields
-    return str(
-        unknown("key", key, [*Study.model_fields, *Settings.model_fields, *places, CHECKPOINTS])
-    )

@@ -14,9 +14,9 @@ from suite.execution.stop_signal import WORDS, Control
 from suite.search.trial import TrialRequest
 from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.journal.events import SweepState, broken, check_first
-from suite.sweeps.journal.file import begun, in_the_way, is_locked
-from suite.sweeps.journal.paths import JOURNAL, MARKER, STATUS, check_name
-from suite.yaml_files import write_whole
+from suite.sweeps.journal.file import begun, is_locked
+from suite.sweeps.journal.paths import JOURNAL, STATUS, check_name
+from suite.yaml_files import writable, write_whole
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain
 from trials.run.outcome import ENDINGS, TrialKind
@@ -159,11 +159,7 @@ def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) 
 
 def sweeps(storage: Path) -> list[str]:
     """Return the names of the sweeps under a storage root, those with a damaged journal included."""
-    return sorted(
-        path.parent.name
-        for path in storage.glob(f"*/{JOURNAL}")
-        if begun(path) or (path.with_name(MARKER).exists() and in_the_way(path))
-    )
+    return sorted(path.parent.name for path in storage.glob(f"*/{JOURNAL}") if begun(path))
 
 
 def of_study(storage: Path, name: str) -> list[str]:
@@ -227,10 +223,8 @@ def ask(storage: Path, name: str, word: str) -> bool:
     a process of another machine may, by the same storage.
     """
     folder = _folder(storage, name)
-    try:
+    with writable(folder):
         Control(folder).ask(word)
-    except OSError as error:
-        raise UserError(f"storage {folder} cannot be written: {error.strerror}") from None
     return is_locked(folder / JOURNAL)
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
+from suite.results.table import TrialTable, rows_table, write
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
@@ -29,7 +30,7 @@ from suite.sweeps.progress import Progress
 from suite.sweeps.recording import Records, SweepRecording
 from suite.sweeps.result import Result, Summary
 from suite.sweeps.status import Running, keep, standing
-from suite.sweeps.tables import SweepTable, open_tables
+from suite.sweeps.tables import earlier, open_tables, table_of
 from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
 from suite.tracking.store import Store
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from suite.execution.resources import Resources
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+SECONDS = 300.0
+"""How long the table of a running sweep is left as it is."""
 
 
 class Sweep:
@@ -80,7 +83,7 @@ class Sweep:
         self.control = Control(paths.folder)
         self.deadline: Deadline | None = None
         self.board: Leaderboard | None = None
-        self.cut, self.set_aside, self._looking = "", 0, threading.Lock()
+        self.cut, self.set_aside, self.due, self._looking = "", 0, 0.0, threading.Lock()
 
     def load(self) -> None:
         """Load the data of all entries. Raises `UserError` where they are not to be had."""
@@ -102,7 +105,7 @@ class Sweep:
         self.store = Store(self.paths.tracking_uri, self.paths.storage)
         warm = self._warm()
         with writing(self.paths.folder):
-            self.paths.mark()
+            self.paths.make()
             self.journal = Journal(self.paths.journal)
             (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
         try:
@@ -194,7 +197,8 @@ class Sweep:
         self.recording = SweepRecording(
             self.store, self.paths.name, self.study_name, self.search, state.recorded, self.id
         )
-        self.table = SweepTable(self.paths, state, self.entries)
+        # The thread that records needs what is imported here, and only this one may import it.
+        rows_table([]).to_pandas()
         rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
         self.running = Running(rounds)
         self.progress = Progress(self.paths.name, self._look, partial(keep, self.paths.folder))
@@ -206,20 +210,13 @@ class Sweep:
         except StoreError as error:
             why = error.reason
             raise HaltedError(f"tracking store {self.store.uri} cannot be written: {why}") from None
-        self.table.about |= {
-            "cut": "",
-            "code": self.recording.code,
-            "experiment": self.recording.experiment,
-            "run_id": self.recording.sweep_run,
-            **({"study_file": self.study_file} if self.study_file else {}),
-        }
         records = self.records = Records(self.recording, self.control, self.progress)
         self._record_former()
         complete = False
         last: Callable[[], None] = partial(self.recording.close, "KILLED")
         try:
             if not self.search.exhausted:
-                self.paths.mark_checkpoints(self.id)
+                self.paths.make_checkpoints(self.id)
                 self._drive(resources)
             complete = self.search.exhausted
         except UserError:
@@ -232,17 +229,13 @@ class Sweep:
         return complete, written
 
     def _record_former(self) -> None:
-        """Take the rows of earlier sessions that the table lacks, and record what is not recorded."""
-        missing = set(self.recording.missing(self.state.ended, self.table.former_runs))
-        lacking = self.state.ended.keys() - self.table.there
-        writes: list[Callable[[], None]] = [self._write_table]
-        for trial_id, outcome in events.outcomes(self.paths.journal, missing | lacking):
-            request = self.search.requests[trial_id]
-            self.table.add(request, outcome)
-            if trial_id in missing:
-                writes.append(partial(self._record, request, outcome))
-        for write in writes:  # from now on the table is of the thread that records
-            self.records.put(write)
+        """Record what earlier sessions have not, and write the table, which may lack their last trials."""
+        self.records.put(self._write_table)
+        before = earlier(self.paths)
+        former = before.columns(["run_id"])["run_id"] if before else ()
+        missing = set(self.recording.missing(self.state.ended, filter(None, former)))
+        for trial_id, outcome in events.outcomes(self.paths.journal, missing):
+            self.records.put(partial(self._record, self.search.requests[trial_id], outcome))
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.dispatch import ExecutionPlan, Hooks
@@ -366,7 +359,6 @@ class Sweep:
         def note(run_id: str) -> None:
             self._note(events.Recorded(trial_id=request.trial_id, run_id=run_id))
 
-        self.table.add(request, outcome)
         try:
             self.recording.record(request, outcome, note)
         except StoreError as error:
@@ -376,30 +368,43 @@ class Sweep:
         group = self.state.finals.get(request.search, [])
         there = sum(final.trial_id in self.state.recorded for final in group)
         last = request.kind == TrialKind.FINAL and there == self.study.seeds
-        if last or self.table.due:
+        if last or time.monotonic() >= self.due:
             self.records.put(self._write_table)
 
-    def _write_table(self, ended: float | None = None) -> None:
+    def _table(self, finals: Collection[str], ended: float | None = None) -> TrialTable:
+        """Return the table as it is now."""
+        about = {
+            "cut": self.cut,
+            "code": self.recording.code,
+            "experiment": self.recording.experiment,
+            "run_id": self.recording.sweep_run,
+            **({"study_file": self.study_file} if self.study_file else {}),
+        }
         with self._looking:
-            finals = self.search.current_finals if ended else self.state.current_finals
-        path = self.table.write(finals, ended)
-        upload(self.store, self.recording.sweep_run, path)
+            there, recorded = dict(self.state.ended), dict(self.state.recorded)
+            state = replace(self.state, ended=there, recorded=recorded)
+        return table_of(self.paths, state, self.entries, finals, ended, about)
+
+    def _write_table(self, table: TrialTable | None = None) -> None:
+        """Write the table, as it is now where none is given, and upload it."""
+        with self._looking:
+            finals = self.state.current_finals
+        write(self.paths.table, table or self._table(finals))
+        upload(self.store, self.recording.sweep_run, self.paths.table)
+        self.due = time.monotonic() + SECONDS
 
     def _finish(self) -> None:
         """Draw the leaderboard, bring in what is tuned, and close the records."""
-        self.table.about["cut"] = self.cut
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
-        finals = self.search.current_finals
-        self.board, self.table.brought_in = self.recording.bring_in(
-            self.table.tables(finals, self.store.options),
-            finals,
-            self.paths.folder / "tuned",
-            self.table.rows_in_mlflow,
-            self.records.refuse,
+        before, finals = earlier(self.paths), self.search.current_finals
+        former = [entry.row for entry in before.facts.entries if entry.row] if before else []
+        table = self._table(finals, time.time())
+        self.board, facts = self.recording.bring_in(
+            table, finals, self.paths.folder / "tuned", former, self.records.refuse
         )
-        self._write_table(time.time())
-        self.recording.close("FINISHED", self.table.rows_in_mlflow)
+        self._write_table(TrialTable(facts, table.source))
+        self.recording.close("FINISHED", [entry.row for entry in facts.entries if entry.row])
         if self.study.save == "best":
             there = sorted(finals & self.state.ended.keys())
             ends = {trial_id: self.state.ended[trial_id] for trial_id in there}

@@ -90,10 +90,10 @@ def begun(journal: Path) -> bool:
     return first.startswith(START) and first.endswith(b"\n")
 
 
-def in_the_way(journal: Path) -> bool:
-    """Return whether a file is there that no sweep began to write."""
+def torn(journal: Path) -> bool:
+    """Return whether no sweep has begun in this journal, and nothing else is there."""
     first = first_line(journal)
-    return not first.startswith(START) and not START.startswith(first)
+    return START.startswith(first) or (first.startswith(START) and not first.endswith(b"\n"))
 
 
 def _open(path: Path) -> BinaryIO:

@@ -63,7 +63,6 @@ FORMS: dict[str, tuple[Callable[[Lines], Lines], int]] = {
     "a field more": (at(2, changed(later=1)), 2),
     "another kind of trial": (at(2, changed("request", kind="dream")), 2),
     "another status": (at(4, changed("outcome", status="teleported")), 4),
-    "no beginning": (lambda x: x[1:], 1),
     "begun elsewhere": (lambda x: [x[0], changed(id="elsewhere")(x[0]), *x[1:]], 2),
     "a lost ask": (lambda x: [x[0], *x[2:]], 3),
     "a lost curve": (lambda x: [*x[:2], *x[3:]], 3),
@@ -86,8 +85,7 @@ def damage(place: SweepPaths, change: Callable[[Lines], Lines]) -> None:
 def test_the_line_is_named(place: SweepPaths, form: str) -> None:
     change, number = FORMS[form]
     damage(place, change)
-    with pytest.raises(UserError, match=rf"journal .*, line {number}: "):
-        status(place.storage, "s")
+    assert f"{place.journal}, line {number}: " in named(place)
 
 
 def test_the_commands_say_it_and_status_shows_the_other_sweeps(place: SweepPaths) -> None:
@@ -114,17 +112,21 @@ def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:
     }
 
 
+def named(place: SweepPaths) -> str:
+    """What is said of the first line that cannot be there; "" where all can."""
+    try:
+        status(place.storage, "s")
+    except UserError as error:
+        return str(error)
+    return ""
+
+
 def test_without_the_named_lines_what_is_lost_runs_again(place: SweepPaths) -> None:
     before = numbers(place)
     damage(place, lambda x: [*x[:1], *x[2:]])
-    for deleted in range(40):  # noqa: B007
-        try:
-            status(place.storage, "s")
-            break
-        except UserError as error:
-            number = int(str(error).split("line ")[1].split(":")[0])
-            damage(place, lambda lines, n=number: lines[: n - 1] + lines[n:])
-    assert deleted > 2
+    while said := named(place):
+        number = int(said.split("line ")[1].split(":")[0])
+        damage(place, lambda lines, n=number: lines[: n - 1] + lines[n:])
     assert play(Sweep("s", little(trials=3), place, resume=True)).ending == ""
     seen = status(place.storage, "s")
     assert (seen["ended"], seen["recorded"], seen["finished"]) == (4, 4, 4)

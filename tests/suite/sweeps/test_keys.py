@@ -9,7 +9,7 @@ import suite
 from suite.execution.resources import Resources
 from suite.sweeps.request import changes
 from suite.yaml_files import assignments
-from tests.support.commands import document, fault, suite_here
+from tests.support.commands import fault, suite_here
 from trials.common.errors import UserError
 
 GIVEN: dict[str, Any] = {
@@ -65,10 +65,3 @@ def test_every_key_that_is_none_is_said_at_once_and_alike_in_python(tmp_path: Pa
         suite.sweep("smoke", storage=tmp_path, **WRONG)
     assert str(refused.value) == said
     assert not list(tmp_path.iterdir())
-
-
-def test_the_plan_shows_what_is_set(tmp_path: Path) -> None:
-    sets = ("--set", "rounds=7", "--set", "trials=3", "--set", "max_concurrent=3")
-    plan = document(suite_here("sweep", "smoke", *sets, "--dry-run", "--json", cwd=tmp_path))
-    assert plan["trials_per_entry"] == 3
-    assert plan["trials_at_once"] == 3

@@ -1,4 +1,4 @@
-"""Looking at a sweep: the interim ranking before final runs are there, and the audit once they are."""
+"""Looking at a sweep: the interim ranking before final runs are there."""
 
 import json
 from pathlib import Path
@@ -76,23 +76,3 @@ def test_the_command_shows_it_and_refuses_what_has_no_form_of_it(tmp_path: Path)
     where = ("--where", "algorithm=FedMedian", "--json")
     got = document(suite_here("leaderboard", *where, cwd=tmp_path))
     assert [one["algorithm"] for one in got["interim"]] == [median]
-
-
-def test_the_audit_names_edges_and_the_commands_that_mend_them(tmp_path: Path) -> None:
-    """One trial, the default configuration: its lr is 0.1."""
-    place = swept(
-        tmp_path,
-        algorithms=["fedavg", "fedprox"],
-        trials=1,
-        search={"lr": {"low": 0.01, "high": 0.1}},
-    )
-    board = read_leaderboard(open_tables(place.storage), Query("s"))
-    audits = {row.algorithm: row.audit for row in board.rows}
-    avg, prox = audits["fedavg"], audits["fedprox"]
-    assert (avg.trials, avg.hyperparameters, avg.diverged_share) == (1, 1, 0.0)
-    assert (prox.trials, prox.hyperparameters) == (1, 2)
-    assert [(edge.name, edge.end, edge.closed) for edge in avg.edges] == [("lr", "high", False)]
-    commands = {finding.kind: finding.command for finding in avg.findings}
-    assert commands.keys() == {"edge", "few"}
-    assert "--resume --trials 20" in commands["few"]
-    assert "--name s-wider --set search.lr=0.01..1 " in commands["edge"]

@@ -44,10 +44,6 @@ class Shown(Progress):
         self.running.began(request)
         return request
 
-    def reported(self, request: TrialRequest, at: int) -> None:
-        history = [{"round": at, "val_accuracy": 0.5}]
-        self.running.reported(request, TrialResult(Status.RUNNING, history=history))
-
     def ended(self, request: TrialRequest, status: str = "finished", value: float = 0.5) -> None:
         self.running.over(request)
         outcome = TrialResult(Status(status), intermediates={50: value})
@@ -116,17 +112,3 @@ def test_starting_up_is_no_trial(shown: Shown, clock: list[float]) -> None:
             shown.ended(request)
     # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
     assert "120 trials/min, about 2 min left" in shown.line
-
-
-def test_long_trials_tell_the_pace_before_any_of_them_ends(
-    shown: Shown, clock: list[float]
-) -> None:
-    """Two trials of 50 rounds: at 5 after the start, 10 s later at 10: 2 x 5 rounds in 10 s are 0.02/s."""
-    requests = [shown.began(entry, 0) for entry in (0, 1)]
-    clock[0] += 40
-    for at in (5, 10):
-        for request in requests:
-            shown.reported(request, at)
-        clock[0] += 10 * (at == 5)
-    # 238 - 0.4 trials at 0.02/s are 11880 s.
-    assert shown.line.endswith("2 running, 1 trials/min, about 3.3 h left")
