@@ -14,10 +14,9 @@ from reports.wording.words import params_text, scored, short
 from suite.configurations.configuration import Tuned, parse
 from suite.configurations.configuration import read as read_file
 from suite.console import say
-from suite.results.final_runs import number as number_of
-from suite.results.final_runs import run_id, spec_of
 from suite.results.table import FILE, TrialTable, read
-from suite.results.tables import Tables, nothing_in, records
+from suite.results.tables import Tables, nothing_in, records, run_id, spec_of
+from suite.results.tables import number as number_of
 from suite.tracking.tables import recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown

@@ -23,22 +23,23 @@ from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.interim import Standing, ranked
 from reports.leaderboard.leaderboard import leaderboard
 from reports.wording.words import short
-from suite.results.final_runs import final_run, needs_histories, number
-from suite.results.query import NONE_YET, Query
+from suite.results.query import NONE_YET, Query, final_run
 from suite.results.table import CURVES, EntryFacts, TableFacts
-from suite.results.tables import KEYS, Key, Tables, each, records, within
+from suite.results.tables import KEYS, Tables, each, number, records, within
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
-from suite.studies.study import read_study, study_names
 from suite.tracking.schema.leaderboard_view import run_page
 from trials.common.errors import UserError
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
+from trials.run.scenario import Scenario
 from trials.scoring.metrics import TASKS, direction
 
 if TYPE_CHECKING:
     import pandas as pd
 
+OPEN_STUDIES = {"own"}
+"""Shipped studies that leave their data sets to who runs them."""
 IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
 
 
@@ -122,7 +123,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     finals = finals.sort_values(
         IN_TURN, key=lambda c: c.map(places[c.name].index) if c.name in places else c
     )
-    histories = tables.histories(CURVES[1:]) if needs_histories(query, targets) else {}
+    histories = tables.histories(CURVES[1:]) if query.needs_histories(targets) else {}
     facts = {(row.sweep, row.entry_id): (row.facts, row.entry) for row in each(tables.entries)}
     runs = []
     for row in records(finals):
@@ -139,29 +140,29 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     return _audited(board, tables, finals)
 
 
+SHOWN = (
+    *("algorithm", *Scenario._fields, "finals", "reference"),
+    *("sweep", "study", "entry_id"),
+)
+"""What a standing has from its entry's row."""
+
+
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
     """Return how entries of scenarios that go on stand, in the order of the study."""
     standings = []
     for row in each(entries):
-        trials = tables.searches.get((row.sweep, row.entry_id))
+        trials, study = tables.searches.get((row.sweep, row.entry_id)), row.facts.study
         best = None if trials is None else _best(trials, TASKS[row.metric].sign)
-        study = row.facts.study
         standings.append(
             Standing(
-                algorithm=row.algorithm,
-                **row.entry.scenario.names(),
+                **{name: getattr(row, name) for name in SHOWN},
                 metric="" if trials is None else f"val_{row.metric}",
                 rank=None,
                 best=None if best is None else float(best["val_score"]),
                 trials=0 if trials is None else len(trials),
                 planned=study["trials"] * replicates_of(study) + confirms_of(study),
-                finals=row.finals,
                 seeds=finals_of(study),
                 params={} if best is None else json.loads(best["params"]),
-                reference=row.reference,
-                sweep=row.sweep,
-                study=row.study,
-                entry_id=row.entry_id,
             )
         )
     return ranked(standings)
@@ -178,32 +179,30 @@ def _audited(board: Leaderboard, tables: Tables, finals: pd.DataFrame) -> Leader
     """Return the leaderboard with an audit of each row whose search is in the tables; `finals` are the final runs of its rows."""
     entries = {(row.sweep, row.entry_id): row.entry for row in each(tables.entries)}
     ran = dict(iter(finals.groupby(KEYS)))
-    audits: dict[Key, Audit] = {}
+    audits: dict[str, dict[str, Audit]] = {name: {} for name in tables.facts}
     for row in board.rows:
         key = row.sweep, row.entry_id
         if key in tables.searches:
-            audits[key] = _audit(tables.searches[key], ran[key], entries[key])
-    mends = {}
-    for sweep in {sweep for sweep, _ in audits}:
-        own = {entry_id: facts for (name, entry_id), facts in audits.items() if name == sweep}
-        mends[sweep] = remedy(tables.facts[sweep], own, tables.options)
+            audits[row.sweep][row.entry_id] = _audit(tables.searches[key], ran[key], entries[key])
     rows = []
     for row in board.rows:
-        if facts := audits.get((row.sweep, row.entry_id)):
-            facts = replace(facts, findings=findings(facts, mends[row.sweep]))
+        facts = audits[row.sweep].get(row.entry_id)
+        if facts is not None:
+            mend = remedy(tables.facts[row.sweep], audits[row.sweep], tables.options)
+            facts = replace(facts, findings=findings(facts, mend))
         rows.append(replace(row, audit=facts))
     return replace(board, rows=tuple(rows))
 
 
 def _audit(trials: pd.DataFrame, finals: pd.DataFrame, entry: EntryFacts) -> Audit:
     """Return the facts of an entry's searches, each of whose winners ran again in some of `finals`."""
-    audits = []
+    sign, audits = TASKS[entry.metric].sign, []
     for replicate, own in trials[trials["kind"] == "search"].groupby("replicate"):
         tried = [Tried(int(t.number), t.status, number(t.val_score)) for t in each(own)]
         ran = finals[finals["replicate"] == replicate]
         winner = int(ran["number"].iloc[0]) if len(ran) else None
         params = json.loads(ran["params"].iloc[0]) if len(ran) else {}
-        sign, scores = TASKS[entry.metric].sign, [*ran["val_score"].dropna()]
+        scores = [*ran["val_score"].dropna()]
         audits.append(audit(tried, winner, params, entry.space, scores, sign))
     return combined(audits)
 
@@ -212,18 +211,13 @@ def remedy(sweep: TableFacts, audits: Mapping[str, Audit], options: Sequence[str
     """Return the commands for a sweep whose entries have these audits: one that doubles the trials or gives the largest space enough,
     one that moves out every end that a winner is at. The learning rate is one range for all, but for a method that has its own.
     """
-    shipped = sweep.study_name in study_names()
-    file = sweep.study_file or sweep.study_name + ".yaml" * (not shipped)
-    begin, name, left_open = ["suite", "sweep", file], sweep.name, list[str]()
-    if shipped and sweep.study_file is None:
-        try:
-            read_study(sweep.study_name, {})
-        except UserError:  # it leaves the data sets to who runs it
-            left_open = ["--datasets", ",".join(sweep.study["datasets"])]
-    sizes = (PER_HYPERPARAMETER * (facts.hyperparameters or 0) for facts in audits.values())
-    trials = max(2 * sweep.study["trials"], *sizes)
-    own_name = ["--name", name] if name != sweep.study_name else []
-    more = [*begin, *own_name, "--resume", "--trials", str(trials), *options]
+    begin = ["suite", "sweep", sweep.study_file or sweep.study_name]
+    sizes = [PER_HYPERPARAMETER * (facts.hyperparameters or 0) for facts in audits.values()]
+    name = ["--name", sweep.name] if sweep.name != sweep.study_name else []
+    trials = ["--trials", str(max(2 * sweep.study["trials"], *sizes))]
+    wide = [*begin, "--name", f"{sweep.name}-wider", *options]
+    if sweep.study_name in OPEN_STUDIES:
+        wide += ["--datasets", ",".join(sweep.study["datasets"])]
     spans: dict[str, list[float]] = {}
     entries = {entry.id: entry for entry in sweep.entries}
     for entry_id, facts in audits.items():
@@ -234,7 +228,6 @@ def remedy(sweep: TableFacts, audits: Mapping[str, Audit], options: Sequence[str
                 key = "lr"
             if not edge.closed:
                 spans.setdefault(key, []).extend(wider(edge, entry.space[edge.name]))
-    wide = [*begin, "--name", f"{name}-wider", *left_open, *options]
     for key, ends in spans.items():
         wide += ["--set", f"search.{key}={min(ends):g}..{max(ends):g}"]
-    return Mend(shlex.join(more), shlex.join(wide))
+    return Mend(shlex.join([*begin, *name, "--resume", *trials, *options]), shlex.join(wide))

@@ -9,11 +9,20 @@ from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoi
 from reports.charts.drawing import SIGN
 from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
-from suite.results.final_runs import is_lost, number, run_id
 from suite.results.leaderboards import board_of, searched, without_row
 from suite.results.query import Query
 from suite.results.table import TableFacts
-from suite.results.tables import KEYS, SEARCHES, Tables, each, records, within
+from suite.results.tables import (
+    KEYS,
+    SEARCHES,
+    Tables,
+    each,
+    is_lost,
+    number,
+    records,
+    run_id,
+    within,
+)
 from suite.tracking.schema.leaderboard_view import run_page
 from suite.yaml_files import dump, write_files
 from trials.run.outcome import reason

@@ -46,23 +46,14 @@ NAMES = ("name", "algorithm", "dataset", "model", "heterogeneity", "metric")
 class Search:
     """The search of an entry, or of a replicate of it: its trials that have ended, in the order of the table.
 
-    Values are validation scores: what the search saw.
+    Values are validation scores: what the search saw. `name` is that of the study, which no other has.
     """
 
+    name: str
     sweep: TableFacts
     entry: EntryFacts
     replicate: str
     rows: pd.DataFrame
-
-    @property
-    def label(self) -> str:
-        """The entry's readable name with the replicate's."""
-        return " · ".join(filter(None, (self.entry.name, self.replicate)))
-
-    @property
-    def name(self) -> str:
-        """The name of the study, which no other has."""
-        return f"{self.sweep.name}: {self.label}"
 
     @property
     def ranges(self) -> dict[str, BaseDistribution]:
@@ -132,7 +123,9 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
         shown = {name: without_paths(getattr(entry, name)) for name in NAMES}
         for (entry_id, replicate), own in parts.items():
             if entry_id == entry.id:
-                yield Search(table.facts, entry.model_copy(update=shown), str(replicate), own)
+                name = " · ".join(filter(None, (shown["name"], str(replicate))))
+                facts = table.facts, entry.model_copy(update=shown), str(replicate)
+                yield Search(f"{table.facts.name}: {name}", *facts, own)
 
 
 class Studies:
@@ -174,7 +167,7 @@ def study_of(table: TrialTable, entry: str) -> Study:
     searches = list(searches_of(table))
     algorithms = Counter(label(search.entry.algorithm) for search in searches)
     for search in searches:
-        named[search.label] = search
+        named[search.name.removeprefix(f"{table.facts.name}: ")] = search
         named["-".join(filter(None, (search.entry.id, search.replicate)))] = search
         if algorithms[label(search.entry.algorithm)] == 1:
             named[label(search.entry.algorithm)] = search

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from suite.formats import FORMAT, check_format
 from suite.yaml_files import replacing, writing
@@ -77,12 +77,10 @@ def curve_columns(metric: str, pooled: str) -> dict[str, str]:
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}
 
 
-class EntryFacts(BaseModel):
+class EntryFacts(BaseModel, extra="forbid", frozen=True):
     """An entry of a sweep: what it asks, and the ranges that it searches. `row` is its row's run in MLflow, `tuned` its
     tuned file; empty before the sweep has ended.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str
     name: str
@@ -102,13 +100,11 @@ class EntryFacts(BaseModel):
         return Scenario.of(self)
 
 
-class TableFacts(BaseModel):
+class TableFacts(BaseModel, extra="forbid", frozen=True):
     """What is one for a whole sweep. `study` is its study, with `study_file` the path that a person gave; `journal` is how many bytes the
     journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
     name. `experiment` and `run_id` are where MLflow has it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: int = FORMAT
     name: str
@@ -126,12 +122,6 @@ class TableFacts(BaseModel):
     experiment: str = ""
     run_id: str = ""
 
-    def text(self) -> str:
-        """Return it as JSON; of ranges the ends or the choices, not when they are searched."""
-        other = {"when", "searched", "under", "other"}
-        apart: Any = {"entries": {"__all__": {"space": {"__all__": other}}}}
-        return self.model_dump_json(exclude=apart, exclude_none=True)
-
 
 @dataclass(frozen=True)
 class TrialTable:
@@ -142,12 +132,12 @@ class TrialTable:
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
         """Return these columns of the rows of these kinds (none: of all). Raises `UserError` where the file is damaged."""
-        rows = self.whole([*dict.fromkeys([*names, "kind"])])
-        if kinds:
-            import pyarrow.compute as pc
-
-            rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
         with _reading(self.source):
+            rows = self.whole([*dict.fromkeys([*names, "kind"])])
+            if kinds:
+                import pyarrow.compute as pc
+
+                rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
             frame: pd.DataFrame = rows.select(list(names)).to_pandas()
         for name in names:  # else pandas, by its version, has NaN for what is null
             if COLUMNS.get(name) not in ("int64", "float64"):
@@ -162,7 +152,7 @@ class TrialTable:
             return self.source.select(names)
         with _reading(self.source):
             rows = parquet.ParquetFile(self.source).read(columns=list(names))
-        return rows.select(names).replace_schema_metadata(None)
+            return rows.select(names).replace_schema_metadata(None)
 
 
 def schema() -> Any:
@@ -181,7 +171,11 @@ def write(path: Path, table: TrialTable) -> None:
     """Write a table whole: who reads meanwhile has the one before. Raises `UserError` where the folder takes no file."""
     with writing(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = table.source.replace_schema_metadata({KEY: table.facts.text()})
+        # Of ranges the ends or the choices are written, not when they are searched.
+        ranges = {"__all__": {"when", "searched", "under", "other"}}
+        apart: Any = {"entries": {"__all__": {"space": ranges}}}
+        text = table.facts.model_dump_json(exclude=apart, exclude_none=True)
+        content = table.source.replace_schema_metadata({KEY: text})
         with replacing(path) as part:
             parquet.write_table(content, part, compression="zstd")
 

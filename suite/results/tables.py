@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,8 +12,11 @@ from suite.console import say
 from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
 from suite.studies.replicates import finals_of
 from trials.common.errors import UserError, unknown
+from trials.run import outcome
 from trials.run.scenario import Scenario
+from trials.run.spec import TrialSpec
 from trials.scoring.metrics import TASKS
+from trials.settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,6 +173,30 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
                 entry = rounds.setdefault(int(at), {"round": int(at)})
                 entry[named[column]] = float(value)
     return [rounds[at] for at in sorted(rounds)]
+
+
+def is_lost(row: Row, metric: str) -> bool:
+    """Return whether a metric has no mean over the last evaluations, or the run diverged."""
+    return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
+
+
+def run_id(row: Row) -> str:
+    """Return the run of a row in MLflow; before it has one, a name of its own."""
+    return row["run_id"] or f"{row['sweep']}/{row['trial_id']}"
+
+
+def spec_of(row: Row) -> TrialSpec:
+    """Return the trial that a row is of: all that it takes to run it again."""
+    settings = Settings.model_validate(json.loads(row["settings"]))
+    params = json.loads(row["params"])
+    own = {name: value for name, value in params.items() if name not in Settings.model_fields}
+    names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}
+    return TrialSpec(params=own, settings=settings, **names)
+
+
+def number(value: Any) -> float | None:
+    """Return a number of a row; None where there is none."""
+    return None if value is None or value != value else float(value)
 
 
 def nothing_in(storage: object) -> str:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
-from suite.results.final_runs import spec_of
 from suite.results.table import CURVES, PLAIN
-from suite.results.tables import history_of, records
+from suite.results.tables import history_of, records, spec_of
 from suite.runs.saving import save
 from suite.tracking import usual
 from suite.tracking.faults import StoreError

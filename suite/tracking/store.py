@@ -23,7 +23,7 @@ from suite.console import say
 from suite.environment import default, kept
 from suite.formats import FORMAT, check_format
 from suite.tracking import RUNS, VARIABLE, is_server
-from suite.tracking.faults import Guarded, StoreError, reason, without_user
+from suite.tracking.faults import Guarded, StoreError, without_user
 from suite.tracking.schema.leaderboard_view import ABOUT, share
 from suite.tracking.schema.tags import PREFIX, RunKind
 from suite.yaml_files import writing
@@ -36,7 +36,7 @@ default(
     MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true",
 )
 
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
@@ -44,8 +44,6 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-AT_ONCE = 1000
-"""Runs or experiments that a store is asked for at once."""
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
 NOTE = "mlflow.note.content"
@@ -65,14 +63,6 @@ class Record:
     metrics: Mapping[str, float]
     status: str
     experiment: str
-
-    @classmethod
-    def of(cls, run: Run) -> "Record":
-        """Return one of MLflow's runs as a record."""
-        tags = run.data.tags.items()
-        own = {name.removeprefix(PREFIX): text for name, text in tags if name.startswith(PREFIX)}
-        info = run.info
-        return cls(info.run_id, own, dict(run.data.metrics), info.status, info.experiment_id)
 
     @property
     def format(self) -> int | None:
@@ -107,10 +97,8 @@ class Store:
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
             except Exception as error:
-                whose = f" of {VARIABLE}" if tracking_uri == os.environ.get(VARIABLE, "") else ""
-                raise UserError(
-                    f"tracking store {self.uri}{whose} does not answer: {reason(error)}"
-                ) from None
+                named = f"{VARIABLE}: " if tracking_uri == os.environ.get(VARIABLE, "") else ""
+                raise UserError(f"{named}{StoreError(self.uri, error, True)}") from None
         self.client = cast(MlflowClient, Guarded(self.uri, client))
 
     def experiment(self, study: str) -> str:
@@ -204,7 +192,7 @@ class Store:
         """Return the runs of sweeps, of this name or of any, oldest first. One of another format is refused with a `FormatError`
         where it has the name, and else left out, which is said.
         """
-        runs = list(self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"))
+        runs = self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'")
         if name is not None:
             runs = [run for run in runs if run.tags.get("sweep") == name]
             for run in runs:
@@ -222,20 +210,23 @@ class Store:
 
     def get(self, run_id: str) -> Record:
         """Return the one run whose id begins so. Raises `UserError` when there is none, or more than one, or it is of another format."""
-        where = f"attributes.run_id LIKE '{run_id}%'"
-        runs = list(self._runs(where)) if run_id.isalnum() else []
+        runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
             raise UserError(f"{what} {run_id!r} in {self.uri}")
         check_format(f"run {run_id}", runs[0].format)
         return runs[0]
 
-    def _runs(self, where: str) -> Iterator[Record]:
-        """Yield the runs of all experiments that MLflow's search finds, oldest first."""
-        experiments = _every(self.client.search_experiments)
-        ids, order = [str(each.experiment_id) for each in experiments], ["attributes.start_time"]
-        runs = _every(self.client.search_runs, ids, where, order_by=order)
-        yield from map(Record.of, runs)
+    def _runs(self, where: str) -> list[Record]:
+        """Return the runs of all experiments that MLflow's search finds, oldest first."""
+        ids = [each.experiment_id for each in _every(self.client.search_experiments)]
+        records = []
+        for run in _every(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
+            texts, info = run.data.tags.items(), run.info
+            own = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
+            values = own, run.data.metrics, info.status, info.experiment_id
+            records.append(Record(info.run_id, *values))
+        return records
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """Return these metrics of a run as its history: one entry a round at which any was recorded."""
@@ -256,7 +247,7 @@ def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[A
     """Yield what a search of MLflow's finds, page after page."""
     token: str | None = ""
     while token is not None:
-        page = search(*args, **options, max_results=AT_ONCE, page_token=token or None)
+        page = search(*args, **options, max_results=1000, page_token=token or None)
         yield from page
         token = page.token or None
 

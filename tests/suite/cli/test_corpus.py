@@ -461,7 +461,7 @@ def imported(**scores: Any) -> Files:
 
 def places() -> list[Row]:
     rows: list[Row] = []
-    for command in ("replay x", "ui", "run --set rounds=1"):
+    for command in ("replay x", "run --set rounds=1"):
         rows.append((f"{command}: a folder", command, "it is a folder", {DATABASE: None}))
     for command in ("tuned list", "tuned recommend --dataset digits --heterogeneity iid"):
         odd = imported(val_accuracy="high")

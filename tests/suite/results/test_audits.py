@@ -34,4 +34,5 @@ def test_a_rate_s_own_range_is_the_one_that_is_widened() -> None:
 
 def test_the_data_sets_that_a_study_leaves_open_are_given_again() -> None:
     wider = mended({"datasets": ["digits"]}, study="own", fedavg=1.0).wider
-    assert "sweep own --name mine-wider --datasets digits" in wider
+    assert wider.startswith("suite sweep own --name mine-wider")
+    assert " --datasets digits " in wider
