@@ -1,21 +1,17 @@
-"""A picture of a partition: clients' sizes over a heat map of clients x labels, as PNG or HTML."""
+"""A picture of a partition: clients' sizes over a heat map of clients x labels."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from reports.charts.drawing import SIGN
-from reports.document import Block, Fold, Page, Section
-from reports.page.page import show
-from reports.table import Column, ColumnKind, table
 
 Array = npt.NDArray[Any]
 HELD = LinearSegmentedColormap.from_list("held", mpl.colormaps["Blues"](np.linspace(0.15, 1, 256)))
@@ -59,47 +55,3 @@ def png(fig: Figure) -> bytes:
     out = io.BytesIO()
     fig.savefig(out, format="png", dpi=150, metadata={"Software": SIGN})
     return out.getvalue()
-
-
-def html(
-    fig: Figure,
-    title: str,
-    facts: Mapping[str, Any],
-    summaries: Mapping[str, Mapping[str, float]],
-    per_client: Mapping[str, Array],
-    counts: Array,
-    labels: Sequence[str],
-) -> str:
-    """One self-contained page: the figure, a summary, and a table with a row for each client."""
-    columns = list(next(iter(summaries.values())))
-    summary = [[name, *(number(row[c]) for c in columns)] for name, row in summaries.items()]
-    clients = [
-        [str(k), *(number(values[k]) for values in per_client.values()), *map(number, counts[k])]
-        for k in range(len(counts))
-    ]
-    every = table(_heads("client", [*per_client, *labels]), clients, sortable=False)
-    blocks: list[Block] = [
-        table(_heads("per client", columns), summary, sortable=False),
-        Fold("Every client: samples of each label", [every]),
-    ]
-    setting = [(key, str(value)) for key, value in facts.items()]
-    page = Page(title, title, [Section("clients", "", blocks)], setting=setting)
-    return show(page, "partition.html", figure=Markup(_svg(fig)))
-
-
-def _heads(first: str, numbers: Sequence[str]) -> list[Column]:
-    return [Column(first, ColumnKind.NAME), *(Column(name) for name in numbers)]
-
-
-def _svg(fig: Figure) -> str:
-    """The figure as an inline element; the same bytes for the same figure."""
-    out = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "suite"}):
-        fig.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    return text[text.index("<svg") :]
-
-
-def number(value: float) -> str:
-    """Whole numbers as they are, others to three decimals."""
-    return f"{value:.0f}" if value == int(value) else f"{value:.3f}"

@@ -67,7 +67,7 @@ def summary(status: Status) -> dict[str, Any]:
     counts = [f"{status[key]} {key}" for key in ends if status[key]]
     pace = ""
     if status["running"] and status["per_minute"] and status["seconds_left"] is not None:
-        pace = f"about {spell(status['seconds_left'])} left, {status['per_minute']:.0f} trials/min"
+        pace = f"about {spell(status['seconds_left'])} left, {status['per_minute']:.0f} runs/min"
     return {
         **{key: status[key] for key in ("name", "study", "running", "expected")},
         "done": done,

@@ -4,7 +4,7 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -215,21 +215,3 @@ def _put_back(path: Path, former: bytes | None, folder: Path) -> None:
                 (folder / parent).rmdir()
     elif path.read_bytes() != former:
         path.write_bytes(former)
-
-
-def differences(a: Tuned, b: Tuned) -> dict[str, tuple[Any, Any]]:
-    """Return by key, such as `params.lr`, the values that two configurations do not share; None where one has none. Where
-    they come from (`provenance`) is left out.
-    """
-    plain = (item.model_dump(mode="json", exclude={"provenance", "format"}) for item in (a, b))
-    first, second = (dict(_flat(content)) for content in plain)
-    keys = [key for key in first | second if first.get(key) != second.get(key)]
-    return {key: (first.get(key), second.get(key)) for key in keys}
-
-
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

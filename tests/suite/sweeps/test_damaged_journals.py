@@ -99,7 +99,7 @@ def test_the_commands_say_it_and_status_shows_the_other_sweeps(place: SweepPaths
         )
     every = suite_here("status", cwd=here)
     assert every.stderr.startswith("sweep s: journal")
-    assert every.stdout.startswith("other: 4/4 trials (4 finished)")
+    assert every.stdout.startswith("other: 4/4 runs (4 finished)")
 
 
 def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:

@@ -67,6 +67,4 @@ def test_names_are_text_on_a_page(tmp_path: Path) -> None:
         assert "/home/me" not in one.text
         assert str(tmp_path) not in one.text
     assert "my.npz" in found[1].text
-    assert "line 2: " in found[0].text, (
-        "a damaged sweep is told, and hides no other"
-    )
+    assert "line 2: " in found[0].text, "a damaged sweep is told, and hides no other"
