@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reports.table import Column, ColumnKind
 from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking
 from suite.console import READING, emit, out, say, show_table, write
 from trials.common.errors import UserError
@@ -115,32 +114,6 @@ def tuned_export(
         write("".join(f"{path}\n" for path in files))
 
 
-@app.command("diff", epilog="Example: suite tuned diff mine.yaml theirs.yaml")
-def tuned_diff(
-    first: Annotated[Path, typer.Argument(help="A tuned file.")],
-    second: Annotated[Path, typer.Argument(help="Another one.")],
-    as_json: Json = False,
-) -> None:
-    """Show in what two tuned files differ.
-
-    Hyperparameters, settings, scenario, scores and budget are compared; where the files are from is not.
-    """
-    from suite.configurations.configuration import differences, read
-
-    pairs = differences(read(first), read(second))
-    if as_json:
-        emit({key: list(pair) for key, pair in pairs.items()})
-    elif pairs:
-        columns = [Column("key", ColumnKind.NAME), *map(Column, (str(first), str(second)))]
-        show_table(columns, [[key, *map(_shown, pair)] for key, pair in pairs.items()])
-    else:
-        out().print("no difference")
-
-
-def _shown(value: object) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
 @app.command("import", epilog="Example: suite tuned import theirs")
 def tuned_import(
     source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
@@ -172,30 +145,27 @@ def tuned_recommend(
     heterogeneity: Annotated[str, typer.Option(help="Its heterogeneity level.")],
     algorithm: Only = None,
     model: Only = None,
-    clients: Annotated[
-        int | None, typer.Option(min=1, help="Default: as many as it was tuned for.")
-    ] = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Show the best known configuration for a scenario.
 
-    If there is none, the configuration of the nearest scenario is adapted. The command shows the distance,
-    the changes and the evidence.
+    If there is none, it is the configuration of the nearest scenario; the command says how far that is. `suite run FILE` with
+    --dataset, --model or --heterogeneity runs it on another.
     """
     say(READING)
     from suite.configurations.library import known
     from suite.configurations.nearest import recommend
 
     tuned = known(storage, tracking_uri)
-    recommendation = recommend(tuned, dataset, heterogeneity, algorithm, model, clients)
+    away, best = recommend(tuned, dataset, heterogeneity, algorithm, model)
     if as_json:
-        emit(recommendation.document())
+        emit({"distance": away, "configuration": best.model_dump(mode="json")})
         return
-    write(recommendation.adapted.text())
-    for line in recommendation.lines():
-        say(line)
+    write(best.text())
+    near = f"the nearest scenario, {away:.2f} away" if away else "this very scenario"
+    say(f"{best.algorithm} validates best on {best.scenario}, {near}")
 
 
 def _tuned(storage: Path, tracking_uri: str | None, *scenario: str | None) -> "TunedList":

@@ -24,7 +24,6 @@ np.savez("my.npz", x_train=x[:500], y_train=y[:500], x_test=x[500:], y_test=y[50
 RUN = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model --json"
 NEW = "suite new algorithm SlowMo"
 TYPED = {
-    "suite tuned diff mine.yaml theirs.yaml": "suite tuned diff $(find runs/quickstart/tuned -name '*.yaml' | sort | head -2)",
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep mine.yaml": "{} --smoke",
     "suite replay RUN_ID": "suite replay $(cut -c1-12 run_id)",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.configurations.nearest import NEAREST, tuned_files
 from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import Begun, SweepState, check_first, sessions
 from suite.sweeps.journal.file import begun, in_the_way, lock_of

@@ -90,7 +90,6 @@ Did you mean 'momentum'?    | run --set momentun=0.5
 unknown study 'quickstrat'. Did you mean 'quickstart'? | sweep quickstrat
 trials = -3: must be greater than or equal to 1 | sweep quickstart --trials -3
 settings.participation = 3: must be less | run --set participation=3
---clients            | tuned recommend --dataset digits --heterogeneity iid --clients 0
 --clients 0: must be at least 1 | data describe digits iid --clients 0
 1294 training samples cannot be partitioned | data describe digits iid --clients 5000
 lr is 'fast', but must be a number | run --set lr=fast
