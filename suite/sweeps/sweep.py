@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
 from suite.configurations.library import list_tuned
-from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
+from suite.configurations.nearest import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.configurations.nearest import NEAREST, tuned_files
 from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import SweepState, check_first
 from suite.sweeps.journal.file import begun, lock_of, torn

@@ -2,11 +2,9 @@
 
 import pytest
 
-from suite.configurations.nearest import recommend
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
-from tests.support.configurations import a_tuned
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.run.outcome import Status
 
@@ -110,19 +108,6 @@ def test_the_words():
     assert searched_by("tpe", 9, 4) == "tpe (models from trial 9 on; budget 9)"
     assert searched_by("random", 6, 4) == "random search"
     assert searched_by("grid", 6, 4) == "grid search"
-
-
-def test_a_recommendation_calls_it_random_search():
-    def lines(**budget) -> str:
-        found = a_tuned().model_copy(update={"budget": budget})
-        return " ".join(recommend([found], "digits", "iid").lines())
-
-    known = {"sampler": "tpe", "scheduler": "none"}
-    blind = searched_by("tpe", 4, LAG)
-    assert blind in lines(trials=4, **known)
-    assert blind in lines(trials=10, confirming=6, **known), "6 of the 10 repeat others"
-    assert "tpe (models from trial 9 on; budget 10)" in lines(trials=10, **known)
-    assert "10 trials" in lines(trials=10)
 
 
 def test_a_thin_budget_is_said_in_one_line_that_names_the_methods():

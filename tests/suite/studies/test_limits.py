@@ -3,7 +3,7 @@
 import pytest
 
 from reports.leaderboard.audit import edges
-from suite.configurations.warm_start import warm_start
+from suite.configurations.nearest import warm_start
 from suite.runs.request import Request
 from suite.studies.entries import make_entries
 from tests.support.configurations import a_tuned
