@@ -231,15 +231,16 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     natural = None if owners is None else len(np.unique(owners))
     clients = settings.clients or natural or DEFAULT_CLIENTS
     rng = randomness.generator("partition", settings.partition_seed)
-    parts = heterogeneity.partition.assign(dataset.y[train], clients, owners, rng)
-    sizes = [len(part) for part in parts]
-    if min(sizes) == 0:
-        raise UserError(
-            f"heterogeneity {heterogeneity.name}: client {sizes.index(0)} gets no sample"
-        )
-    unseen = heterogeneity.unseen(len(parts), rng)
-    if len(unseen) == len(parts):
-        raise UserError(f"heterogeneity {heterogeneity.name}: no client is left to train")
+    try:
+        parts = heterogeneity.partition.assign(dataset.y[train], clients, owners, rng)
+        sizes = [len(part) for part in parts]
+        if 0 in sizes:
+            raise UserError(f"client {sizes.index(0)} gets no sample")
+        unseen = heterogeneity.unseen(len(parts), rng)
+        if len(unseen) == len(parts):
+            raise UserError("no client is left to train")
+    except UserError as error:
+        raise UserError(f"heterogeneity {heterogeneity.name}: {error}") from None
     seen = np.setdiff1d(np.arange(len(parts)), unseen)
     (ids, offsets), held = (_listed([train[parts[k]] for k in kept]) for kept in (seen, unseen))
     if dataset.client is not None and len(unseen):  # of owners that nobody else has, all is unseen

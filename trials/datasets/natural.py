@@ -242,8 +242,8 @@ class WISDM(NaturalData):
     def born(self, folder: Path) -> Born:
         activities = ["Walking", "Jogging", "Upstairs", "Downstairs", "Sitting", "Standing"]
         table = read_table(self.published[0].read(folder), comment="@", na_values="?")
-        y = table.pop(45).map(activities.index).to_numpy(np.int64)
-        return table.drop(columns=[0, 1]).to_numpy(float), y, table[1].to_numpy(), None
+        y = table[45].map(activities.index).to_numpy(np.int64)
+        return table.drop(columns=[0, 1, 45]).to_numpy(float), y, table[1].to_numpy(), None
 
 
 @dataclass(frozen=True)
@@ -333,28 +333,25 @@ class News20(NaturalData):
     vocabulary: int = bounded(2000, low=1)
 
     def born(self, folder: Path) -> Born:
-        rows = []
+        authors, groups, tests, texts = [], [], [], []
         for name, content in self.published[0].members(folder):
             part, group, _ = name.split("/")[-3:]
             author, text = mail(content.decode("latin-1"))
-            rows.append((author, group, part.endswith("test"), words(text)))
-        authors, groups, test, texts = zip(*rows, strict=True)
-        y, test, authors = (
-            np.unique(groups, return_inverse=True)[1],
-            np.array(test),
-            np.array(authors),
-        )
-        count = Counter(authors[~test].tolist())
-        enough = [author != "" and count[author] >= self.mails for author in authors.tolist()]
-        kept = np.flatnonzero(test | np.array(enough))
+            authors.append(author)
+            texts.append(words(text))
+            groups.append(group)
+            tests.append(part.endswith("test"))
+        test = np.array(tests)
+        count = Counter(a for a, held_out in zip(authors, tests, strict=True) if a and not held_out)
+        kept = np.flatnonzero(test | np.array([count[author] >= self.mails for author in authors]))
         # Words of test mails would tell a model what it is tested on.
         rank = frequent((texts[i] for i in kept if not test[i]), self.vocabulary)
         x = np.log1p(bags([texts[i] for i in kept], rank, self.vocabulary).astype(np.float32))
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        test, authors = test[kept], authors[kept]
+        y, test = np.unique(groups, return_inverse=True)[1][kept], test[kept]
         client = np.zeros(len(kept), np.int64)  # of test mails it is never read
-        client[~test] = np.unique(authors[~test], return_inverse=True)[1]
-        return x, y[kept].astype(np.int64), client, test
+        client[~test] = np.unique(np.array(authors)[kept][~test], return_inverse=True)[1]
+        return x, y.astype(np.int64), client, test
 
 
 def mail(text: str) -> tuple[str, str]:

@@ -391,6 +391,9 @@ def _labels(name: str, y: Array, task: str | None) -> Array:
 def broken_rules(dataset: Dataset) -> Iterator[str]:
     """Yield what a data set breaks of what `Dataset` promises."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
+    if not isinstance(dataset.classes, int):
+        yield "classes must be a whole number"
+        return
     for key, value in {"y": y, "test": test, "x": x, "client": client}.items():
         if not isinstance(value, np.ndarray | OnDemand) and (key != "client" or value is not None):
             yield f"{key} must be an array, not {type(value).__name__}"

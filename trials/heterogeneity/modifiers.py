@@ -72,7 +72,6 @@ class TakesSizes(Protocol):
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
         """Return the samples of each client, exactly `sizes` (n,) of them; their sum is at most N."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,6 @@ class LogNormal:
     that rounds to nothing gets one sample of the largest.
     """
 
-    follows: ClassVar[str] = "iid and dirichlet(a)"
     on: ClassVar[type] = TakesSizes
     sigma: float = bounded(low=0)
 
@@ -113,18 +111,16 @@ class PowerLaw:
     Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a,
     a_k ~ LogNormal(0, 2) for each holding, rounded down, so that some stay unused and the supply
     lasts. The published form, a draw for each (label, block of C users, place in the user's labels),
-    is one draw a holding too. MNIST's 70,000 images on 1,000 clients: 69 each in the mean (the data
-    set `mnist_powerlaw`).
+    is one draw a holding too.
     """
 
-    follows: ClassVar[str] = "labels(c)"
     on: ClassVar[type] = Labels
     LEAST: ClassVar[int] = 5
     SIGMA: ClassVar[float] = 2.0
 
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
         """Partition `LEAST` samples of each label that a client holds, and the rest in lognormal shares."""
-        stock = stocks("labels(c)", y)
+        stock = stocks(y)
         holds = partition.held(stock, clients, self.LEAST)
         rest = stock - self.LEAST * holds.sum(0)
         a = rng.lognormal(0, self.SIGMA, holds.shape) * holds
@@ -138,11 +134,9 @@ class LogNormalAbsolute:
     """FedProx's FEMNIST: m_k = floor(LogNormal(mu, sigma) + 5) under labels(c), however many samples
     there are. Each of a client's labels gives max(2, floor(m_k / c)).
 
-    A label's samples go to its holders in turn: two to each, then what they want while it lasts. With
-    mu 4, sigma 1 and 5 of 10 labels a client has 92 in the mean (its code: 3 labels).
+    A label's samples go to its holders in turn: two to each, then what they want while it lasts.
     """
 
-    follows: ClassVar[str] = "labels(c)"
     on: ClassVar[type] = Labels
     LEAST: ClassVar[int] = 2
     mu: float = bounded(4.0)
@@ -150,7 +144,7 @@ class LogNormalAbsolute:
 
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
         """Partition what `counts` draws of each label."""
-        stock = stocks("labels(c)", y)
+        stock = stocks(y)
         return assign_counts(y, self.counts(partition, stock, clients, rng), rng)
 
     def counts(self, partition: Labels, stock: Array, clients: int, rng: Rng) -> Array:
@@ -177,10 +171,7 @@ LAWS: dict[str, type[Law]] = {
 class Sizes(Modifier):
     """Clients' sizes follow a law of `LAWS`."""
 
-    summary = (
-        "sizes by lognormal(sigma), after iid or dirichlet; by powerlaw or lognormal_absolute, after "
-        "labels"
-    )
+    summary = "sizes by lognormal(sigma) go with iid and dirichlet(a), by powerlaw or lognormal_absolute with labels(c)"
     law: str
 
     def __post_init__(self) -> None:
@@ -192,7 +183,7 @@ class Sizes(Modifier):
         law = names.parse("law of sizes", self.law, LAWS)
         if not isinstance(partition, law.on):
             raise UserError(
-                f"+sizes({self.law}) goes with {law.follows} only; sizes are {partition.own_sizes} here"
+                f"{self.summary}, so not sizes({self.law}) here, where sizes are {partition.own_sizes}"
             )
         return Sized(partition, law)
 
@@ -211,10 +202,9 @@ class Sized(Partition):
 
 @dataclass(frozen=True)
 class System(Modifier):
-    """Each device manages a uniform integer number of local minibatch steps, or of local epochs,
-    anew each round. It replaces the study's local work.
+    """Each device manages a uniform whole number of local minibatch steps, or of epochs, in place of the study's.
 
-    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs. Both are drawn from the same uniform numbers.
+    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs.
     """
 
     summary = "a device manages LOW..HIGH local steps (or epochs), anew each round"
@@ -224,9 +214,7 @@ class System(Modifier):
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
-            raise UserError(
-                "heterogeneity system: give steps=LOW..HIGH or epochs=LOW..HIGH, one of the two"
-            )
+            raise UserError("system: give steps=LOW..HIGH or epochs=LOW..HIGH, one of the two")
 
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
@@ -278,9 +266,8 @@ class Delay(Modifier):
     ends at the `deadline`: of the local steps asked for it does those that fit into deadline - T_k,
     and at least one. FOLB section V-A: "any optimization within tau - T_k^c time".
 
-    Reading: times are in local minibatch steps of the median device; with `+speed` those of device k take its own
-    time s_k, and (deadline - T_k) / s_k of them fit. The paper gives no distribution over devices; the exponential is
-    the one that it names. Every selected device returns an update there, hence at least one step.
+    Reading: times are in local steps of the median device; with `+speed` those of device k take its own time. The paper
+    gives no distribution over devices; the exponential is the one that it names.
     """
 
     summary = "communication takes Exponential(mean); steps must fit into the deadline"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +90,7 @@ class Dirichlet(Partition):
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
         """Return exactly these sizes (n,), sum at most N."""
-        stock = stocks("dirichlet(a)", y).tolist()
+        stock = stocks(y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
         room, free = list(range(len(sizes))), sizes.tolist()
@@ -139,7 +139,7 @@ class DirichletByClass(Partition):
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
-        stock = stocks("dirichlet_by_class(a)", y)
+        stock = stocks(y)
         p = rng.dirichlet(np.full(clients, self.a), len(stock))
         p[p.sum(1) == 0] = 1 / clients
         cuts = np.minimum(np.cumsum(p, axis=1) * stock[:, None], stock[:, None]).astype(int)
@@ -170,7 +170,7 @@ class Labels(Partition):
         return held_skew(self.c, labels)
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        stock = stocks("labels(c)", y)
+        stock = stocks(y)
         holds = self.held(stock, clients, 1)
         share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
         place = np.cumsum(holds, axis=0) - 1
@@ -180,21 +180,14 @@ class Labels(Partition):
         """Return who holds which label, (n, C) bool, so that every holder can get `least` of the `stock` (C,)
         of samples.
         """
-        level = f"heterogeneity labels({self.c})"
         if self.c > len(stock):
-            raise UserError(f"{level}: the data have only {len(stock)} labels")
-        labels = np.arange(len(stock))
-        holds = (labels - np.arange(clients)[:, None]) % len(stock) < self.c
+            raise UserError(f"labels({self.c}): the data have only {len(stock)} labels")
+        holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
         holders = holds.sum(0)
-        for label in np.flatnonzero((holders > 0) & (stock == 0))[:1]:
-            raise UserError(
-                f"{level}: no training sample has label {label}, which {holders[label]} of {clients} clients "
-                "would hold"
-            )
         for label in np.flatnonzero(stock < least * holders)[:1]:
             raise UserError(
-                f"{level}: label {label} has {stock[label]} training samples for {holders[label]} of {clients} "
-                f"clients, and each needs {least}; use fewer clients"
+                f"labels({self.c}): label {label} has {stock[label]} training samples for {holders[label]} of "
+                f"{clients} clients, and each needs {least}; use fewer clients"
             )
         return holds
 
@@ -219,11 +212,10 @@ class Shards(Partition):
         return held_skew(self.s, labels)
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        stock, shards = stocks("shards(s)", y), self.s * clients
+        stock, shards = stocks(y), self.s * clients
         if len(y) < shards:
             raise UserError(
-                f"heterogeneity shards({self.s}): {len(y)} training samples cannot be cut into "
-                f"{shards} shards for {clients} clients"
+                f"shards({self.s}): {len(y)} training samples are too few for {shards} shards"
             )
         order = rng.permutation(len(y))
         order = order[np.argsort(y[order], kind="stable")]
@@ -239,8 +231,7 @@ class Shards(Partition):
         stock, shards = stock[stock > 0], self.s * clients
         if shards < len(stock):
             raise UserError(
-                f"heterogeneity shards({self.s},strict): {shards} shards for {clients} clients "
-                f"cannot cover {len(stock)} labels; use more clients or a larger s"
+                f"shards({self.s},strict): {shards} shards cannot cover {len(stock)} labels; use more clients or a larger s"
             )
         cut = np.ones(len(stock), int)
         for _ in range(shards - len(stock)):
@@ -257,14 +248,11 @@ class Natural(Partition):
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
-            raise UserError(
-                "heterogeneity natural: this data set does not say which client a sample belongs to"
-            )
+            raise UserError("natural: this data set does not say which client a sample belongs to")
         born, k = np.unique(owner, return_inverse=True)
         if len(born) != clients:
             raise UserError(
-                f"heterogeneity natural: the data set has {len(born)} clients, not {clients}; "
-                "leave `clients` out"
+                f"natural: the data set has {len(born)} clients, not {clients}; leave `clients` out"
             )
         return by_client(k, np.arange(len(owner)), clients)
 
@@ -278,8 +266,6 @@ class GaussianSizes(Partition):
 
     own_sizes = "Gaussian"
     overlap = True
-    level: ClassVar[str]
-    """Its name, for messages."""
     mean: float
     std: float
 
@@ -290,13 +276,13 @@ class GaussianSizes(Partition):
         """
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        present = np.flatnonzero(stocks(self.level, y))
+        present = np.flatnonzero(stocks(y))
         held = self.held(clients, present, rng)
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
         if sizes.max() > len(y):
             raise UserError(
-                f"heterogeneity {self.level}(mean={self.mean:g}, std={self.std:g}): client "
-                f"{sizes.argmax()} would hold {sizes.max():.0f} samples, but there are {len(y)}"
+                f"mean={self.mean:g}, std={self.std:g}: client {sizes.argmax()} would hold {sizes.max():.0f} samples, but "
+                f"there are {len(y)}"
             )
         of_label = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []
@@ -316,7 +302,6 @@ class Gaussian(GaussianSizes):
     """
 
     summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
-    level = "gaussian"
     labels: int | Range = bounded(7, low=1, kw_only=True)
     mean: float = bounded(600.0, above=0, kw_only=True)
     std: float = bounded(10.0, low=0, kw_only=True)
@@ -328,9 +313,7 @@ class Gaussian(GaussianSizes):
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         low, high = self._range
         if high > len(present):
-            raise UserError(
-                f"heterogeneity gaussian(labels={high}): the data have only {len(present)} labels"
-            )
+            raise UserError(f"gaussian(labels={high}): the data have only {len(present)} labels")
         numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))
         return (rng.choice(present, number, replace=False) for number in numbers)
 
@@ -350,7 +333,6 @@ class Groups(GaussianSizes):
     summary = (
         "SAFL Fig. 4: two groups of devices, each with labels of its own; devices share samples"
     )
-    level = "groups"
     first: LabelSet = LabelSet({1, 2, 5, 7, 9})
     second: LabelSet = LabelSet({2})
     share: float = bounded(0.5, above=0, below=1, kw_only=True)
@@ -359,9 +341,9 @@ class Groups(GaussianSizes):
 
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         if clients < 2:
-            raise UserError("heterogeneity groups: two groups need two clients at least")
-        for label in sorted((self.first | self.second) - set(present.tolist()))[:1]:
-            raise UserError(f"heterogeneity groups: no training sample has label {label}")
+            raise UserError("groups: two groups need two clients at least")
+        if lost := sorted((self.first | self.second) - set(present.tolist())):
+            raise UserError(f"groups: no training sample has label {lost[0]}")
         leading = min(max(round(self.share * clients), 1), clients - 1)
         groups = [np.array(sorted(labels)) for labels in (self.first, self.second)]
         return (groups[k >= leading] for k in range(clients))
@@ -396,13 +378,10 @@ def equal(samples: int, parts: int) -> Array:
     return samples // parts + (np.arange(parts) < samples % parts)
 
 
-def stocks(level: str, y: Array) -> Array:
+def stocks(y: Array) -> Array:
     """Count the samples of each label 0, 1, ..., (C,). Raises `UserError` when targets are no labels."""
     if y.dtype.kind not in "iu":
-        raise UserError(
-            f"heterogeneity {level} needs labels, but the targets of this data set are real "
-            "numbers; use iid or natural"
-        )
+        raise UserError("the targets of these data are real numbers, no labels; use iid or natural")
     return np.bincount(y)
 
 

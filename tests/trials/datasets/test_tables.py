@@ -57,7 +57,7 @@ def test_each_decision_is_told_in_one_table(table: Path) -> None:
     note = load(f"csv:{table}?target=sick&client=hospital&test=part&drop=score").note
     rows = [re.split(r"  +", line.strip()) for line in note.splitlines()[1:]]
     assert rows == [
-        ["column", "value", "done", "option"],
+        ["column", "value", "what was done", "option"],
         ["sick", "no", "2 labels", "task=regression"],
         ["age", "10.0", "number, standardised; 1 absent: the mean", "drop=COLUMN"],
         ["city", "Oslo", "words: 3 indicators", "drop=COLUMN"],
