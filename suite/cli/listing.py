@@ -319,13 +319,6 @@ def _png(found: "Description") -> bytes:
 def _html(found: "Description") -> bytes:
     from reports import partition
 
-    page = partition.html(
-        partition.figure(found.counts, found.labels),
-        found.title,
-        _facts(found),
-        {NAMES[name]: summary for name, summary in found.summaries.items()},
-        {NAMES[name]: values for name, values in found.per_client.items()},
-        found.counts,
-        found.labels,
-    )
-    return page.encode()
+    summaries = {NAMES[name]: summary for name, summary in found.summaries.items()}
+    figure = partition.figure(found.counts, found.labels)
+    return partition.html(figure, found.title, _facts(found), summaries).encode()
