@@ -38,7 +38,7 @@ class Description:
     def counts(self) -> Array:
         """Training samples of each client and label, (n, C)."""
         index, names = _labels(self.data.dataset)
-        parts = np.split(index[self.data.train], self.data.offsets[1:-1])
+        parts = _parts(index[self.data.train], self.data.offsets)
         return np.array([np.bincount(part, minlength=len(names)) for part in parts])
 
     @cached_property
@@ -50,21 +50,18 @@ class Description:
 
         y = self.data.dataset.y[self.data.train]
         values, counts = np.unique(y, return_counts=True)
-        parts = np.split(y, self.data.offsets[1:-1])
+        parts, held = _parts(y, self.data.offsets), (self.counts > 0).sum(1)
         apart = [wasserstein_distance(part, values, None, counts) for part in parts]
-        held = (self.counts > 0).sum(1)
         return pd.DataFrame({"samples": self.data.sizes, "labels": held, "wasserstein": apart})
 
     @property
     def summaries(self) -> dict[str, dict[str, float]]:
-        """Minimum, median, mean and maximum over clients of each of `per_client`."""
+        """Minimum, median, mean and maximum over clients."""
         return self.per_client.agg(["min", "median", "mean", "max"]).to_dict()  # type: ignore[return-value]
 
     @property
     def totals(self) -> dict[str, int]:
-        """Samples of each split; of the training samples, those that no client and that several
-        clients hold.
-        """
+        """Samples of each split; of the training samples, those that no client and that several clients hold."""
         data, times = self.data, np.unique(self.data.train, return_counts=True)[1]
         splits = {"train": len(data.train), "val": len(data.val), "test": len(data.test)}
         unused = len(data.dataset.y) - len(data.val) - len(data.test) - len(times)
@@ -92,15 +89,13 @@ class Description:
 
     def exported(self) -> dict[str, Any]:
         """Return who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples
-        (`unseen_K` of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples,
-        which ids count.
+        (`unseen_K` of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
         """
         data = self.data
         arrays = {"val": data.val, "test": data.test, "y": data.dataset.y}
-        for k, (first, end) in enumerate(pairwise(data.offsets)):
-            arrays[f"client_{k}"] = data.train[first:end]
-        for k, (first, end) in enumerate(pairwise(data.unseen_offsets)):
-            arrays[f"unseen_{k}"] = data.unseen_train[first:end]
+        arrays |= {f"client_{k}": ids for k, ids in enumerate(_parts(data.train, data.offsets))}
+        unseen = _parts(data.unseen_train, data.unseen_offsets)
+        arrays |= {f"unseen_{k}": ids for k, ids in enumerate(unseen)}
         return {**arrays, "fingerprint": np.array(data.fingerprint)}
 
 
@@ -152,6 +147,10 @@ def known() -> list[str]:
         for name, cls in DATASETS.items()
         if not any(field.default is MISSING for field in fields(cls))  # type: ignore[arg-type]
     ]
+
+
+def _parts(values: Array, offsets: Array) -> list[Array]:
+    return [values[first:end] for first, end in pairwise(offsets)]
 
 
 def _labels(dataset: Dataset) -> tuple[Array, list[str]]:

@@ -224,7 +224,7 @@ def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Ar
     else:
         # A share of each group, so that small clients and rare labels are tested too.
         share, rng = options.test, randomness.generator("table_test", seed)
-        test = drawn_of_each(group, rng, lambda size: round(share * size))
+        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
     if test.all() or not test.any():
         raise UserError(f"{name}: test: {int(test.sum())} of {len(test)} rows are test")
     return test

@@ -85,7 +85,7 @@ nowhere.at cannot be imported | run --dataset nowhere.at:all
 unknown algorithm 'fedporx'. Did you mean 'fedprox'? | sweep quickstart --algorithms fedporx
 unknown dataset 'digit'. Did you mean 'digits'? | sweep quickstart --datasets digit
 unknown model 'logregg'. Did you mean 'logreg'? | sweep quickstart --models logregg
-Did you mean 'dirichlet'? (`suite list heterogeneity` says | data describe digits 'dirichlt(1)'
+Did you mean 'dirichlet'?   | data describe digits 'dirichlt(1)'
 Did you mean 'momentum'?    | run --set momentun=0.5
 unknown study 'quickstrat'. Did you mean 'quickstart'? | sweep quickstrat
 trials = -3: must be greater than or equal to 1 | sweep quickstart --trials -3
@@ -102,7 +102,7 @@ folb cannot run with init=own | run --algorithm folb --set init=own
 5 faults                    | run --algorithm fedprox --dataset digit --model logrg --heterogeneity 'labels(0)' --set muu=1 --set rounds=0
 --set mu: must be KEY=VALUE | run --set mu
 lenet5 needs images (channels, height, width) of at least 16x16 | sweep quickstart --models lenet5
-goes with iid and dirichlet(a) only | data describe digits 'shards(2)+sizes(lognormal(1))'
+go with iid and dirichlet(a) | data describe digits 'shards(2)+sizes(lognormal(1))'
 does not say which client   | data describe digits natural
 cannot write none/a.html: No such file | data describe digits iid --html none/a.html
 cannot read study .: it is a folder | sweep .

@@ -186,7 +186,7 @@ def test_absent_files_are_named_with_their_source(tmp_path: Path):
 def test_a_share_of_each_owner_is_drawn():
     client = np.repeat([4, 7, 9], [10, 4, 23])
     test, again, other = (
-        drawn_of_each(client, np.random.default_rng(seed), lambda size: size // 5)
+        drawn_of_each(client, np.random.default_rng(seed), lambda sizes: sizes // 5)
         for seed in (3, 3, 4)
     )
     assert [test[client == k].sum() for k in (4, 7, 9)] == [2, 0, 4]
