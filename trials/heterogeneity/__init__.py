@@ -50,9 +50,7 @@ MODIFIERS: Registry[Modifier] = Registry(
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """A parsed level: its canonical `name`, the part of it that decides which client holds which sample
-    (`dealing`), the partition with its sizes, and the modifiers.
-    """
+    """A parsed level: its canonical `name`, and the part of it that decides who holds which sample, `dealing`."""
 
     name: str
     dealing: str
@@ -77,9 +75,7 @@ class Heterogeneity:
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return local minibatch steps (k,) of clients `ids` (k,) in a round, where the study asks for
-        `asked` (k,) and `per_epoch` (k,) make one pass over the client's data.
-        """
+        """Return local steps (k,) of clients `ids` (k,) in a round, as `Modifier.local_steps`."""
         for modifier in self.modifiers:
             asked = modifier.local_steps(asked, per_epoch, ids, round_index, seed)
         deadline = min((modifier.deadline for modifier in self.modifiers), default=math.inf)
@@ -132,11 +128,7 @@ def parse(text: str) -> Heterogeneity:
 
 def grammar() -> str:
     """Return one line: how a level is written."""
-    bases, added, laws = (
-        [names.usage(name, cls) for name, cls in registry.items()]
-        for registry in (PARTITIONS.known(), MODIFIERS.known(), LAWS)
-    )
-    return (
-        f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in added)}; "
-        f"law: {' | '.join(laws)}"
-    )
+    bases = " | ".join(names.usage(name, cls) for name, cls in PARTITIONS.known().items())
+    added = " ".join(f"+{names.usage(name, cls)}" for name, cls in MODIFIERS.known().items())
+    laws = " | ".join(names.usage(name, cls) for name, cls in LAWS.items())
+    return f"{bases}, optionally {added}; law: {laws}"

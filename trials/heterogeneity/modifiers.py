@@ -40,17 +40,13 @@ class Modifier:
         return partition
 
     def unseen(self, clients: int, rng: Rng) -> Array:
-        """Return those of the partition's `clients` that take no part in training, ascending: the final model is
-        scored on them (`test_accuracy_unseen`). At least one client must be left.
-        """
+        """Return those of `clients` that take no part in training, ascending; the final model is scored on them."""
         return np.empty(0, np.int64)
 
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return local minibatch steps (k,) in a round, where `asked` (k,) would be done without it and
-        `per_epoch` (k,) make one pass over the client's data.
-        """
+        """Return local steps (k,) in a round, in place of `asked` (k,), where `per_epoch` (k,) are a pass over the data."""
         return asked
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
@@ -58,7 +54,7 @@ class Modifier:
         return ids
 
     def step_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return the factors (k,) of the simulated seconds of a client's local step, which takes one without it."""
+        """Return the factors (k,) of the simulated seconds of a client's local step."""
         return 1.0
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array | float:
@@ -77,17 +73,14 @@ class TakesSizes(Protocol):
 @dataclass(frozen=True)
 class LogNormal:
     """m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N and rounded down; the first client
-    takes what rounding leaves. FedDyn's and FedDC's code; FedUmf's "unbalanced".
-
-    After iid it is their Unbalanced-IID, after dirichlet(a) their unbalanced Dirichlet. A client
-    that rounds to nothing gets one sample of the largest.
+    takes what rounding leaves. FedDyn's and FedDC's code; FedUmf's "unbalanced". A client that rounds to nothing gets
+    one sample of the largest.
     """
 
     on: ClassVar[type] = TakesSizes
     sigma: float = bounded(low=0)
 
     def assign(self, partition: TakesSizes, y: Array, clients: int, rng: Rng) -> list[Array]:
-        """Partition what `sizes` draws."""
         enough(len(y), clients)
         return partition.assign_sizes(y, self.sizes(len(y), clients, rng), rng)
 
@@ -108,25 +101,19 @@ class LogNormal:
 class PowerLaw:
     """FedProx's power-law sizes under labels(c): its MNIST has c = 2, FOLB Fig. 6 others.
 
-    Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a,
-    a_k ~ LogNormal(0, 2) for each holding, rounded down, so that some stay unused and the supply
-    lasts. The published form, a draw for each (label, block of C users, place in the user's labels),
-    is one draw a holding too.
+    Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a, a_k ~ LogNormal(0, 2) for each
+    holding, rounded down, so that some stay unused and the supply lasts.
     """
 
     on: ClassVar[type] = Labels
-    LEAST: ClassVar[int] = 5
-    SIGMA: ClassVar[float] = 2.0
 
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
-        """Partition `LEAST` samples of each label that a client holds, and the rest in lognormal shares."""
         stock = stocks(y)
-        holds = partition.held(stock, clients, self.LEAST)
-        rest = stock - self.LEAST * holds.sum(0)
-        a = rng.lognormal(0, self.SIGMA, holds.shape) * holds
+        holds = partition.held(stock, clients, 5)
+        rest = stock - 5 * holds.sum(0)
+        a = rng.lognormal(0, 2, holds.shape) * holds
         share = a / np.where(holds.any(0), a.sum(0), 1)
-        counts = holds * self.LEAST + np.floor(share * rest).astype(int)
-        return assign_counts(y, counts, rng)
+        return assign_counts(y, holds * 5 + np.floor(share * rest).astype(int), rng)
 
 
 @dataclass(frozen=True)
@@ -138,25 +125,23 @@ class LogNormalAbsolute:
     """
 
     on: ClassVar[type] = Labels
-    LEAST: ClassVar[int] = 2
     mu: float = bounded(4.0)
     sigma: float = bounded(1.0, low=0)
 
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
-        """Partition what `counts` draws of each label."""
         stock = stocks(y)
         return assign_counts(y, self.counts(partition, stock, clients, rng), rng)
 
     def counts(self, partition: Labels, stock: Array, clients: int, rng: Rng) -> Array:
         """Return the samples of each label for each client, (n, C), at most `stock` (C,) of a label."""
-        holds = partition.held(stock, clients, self.LEAST)
+        holds = partition.held(stock, clients, 2)
         with np.errstate(over="ignore"):
             sizes = np.exp(self.mu + self.sigma * rng.standard_normal(clients))
         sizes = np.minimum(sizes, stock.sum())  # all there is, so that a huge draw is a number
-        wanted = np.maximum((sizes + 5).astype(int) // partition.c, self.LEAST) - self.LEAST
-        spare = stock - self.LEAST * holds.sum(0)
+        wanted = np.maximum((sizes + 5).astype(int) // partition.c, 2) - 2
+        spare = stock - 2 * holds.sum(0)
         further = np.minimum(np.cumsum(holds * wanted[:, None], axis=0), spare)
-        return holds * self.LEAST + np.diff(further, axis=0, prepend=0)
+        return holds * 2 + np.diff(further, axis=0, prepend=0)
 
 
 Law = LogNormal | PowerLaw | LogNormalAbsolute
@@ -228,9 +213,8 @@ class System(Modifier):
 
 @dataclass(frozen=True)
 class Speed(Modifier):
-    """Device k takes exp(sigma z_k) simulated seconds for a local step, z_k ~ N(0, 1), the same in every round: the
-    median device takes one second. A round takes as long as its slowest client, unless the algorithm says
-    otherwise.
+    """Device k takes exp(sigma z_k) simulated seconds for a local step, z_k ~ N(0, 1), the same in every round. A round
+    takes as long as its slowest client, unless the algorithm says otherwise.
     """
 
     summary = "a local step of device k takes LogNormal(0, sigma) simulated seconds"
@@ -246,9 +230,8 @@ class Speed(Modifier):
 
 @dataclass(frozen=True)
 class Dropout(Modifier):
-    """A selected device fails to answer with probability `rate`, independently in each round: it
-    trains and sends nothing, and its state stays as it was. If all would fail, the one nearest to
-    answering does.
+    """A selected device fails to answer with probability `rate`: it trains and sends nothing, and its state stays as it
+    was. If all would fail, the one nearest to answering does.
     """
 
     summary = "a selected device does not answer with probability rate"

@@ -42,8 +42,8 @@ class Partition(ABC):
         """Return indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
 
     def skew(self, labels: int) -> float | None:
-        """Return the expected total variation between a client's label shares and even ones, of data with so many
-        `labels`, for the distance between levels; None where it depends on the data.
+        """Return the expected total variation between a client's shares of so many `labels` and even ones, for the
+        distance between levels; None where it depends on the data.
         """
         return None
 
@@ -71,10 +71,8 @@ class IID(Partition):
 class Dirichlet(Partition):
     """Equal sizes floor(N/n), label priors q_k ~ Dirichlet(a), as in the code of FedDyn and FedDC.
 
-    Until all sizes are met: a random client with room draws a label from q_k, again while that label
-    is used up, and takes one unused sample of it. So sizes are exact; label shares are approximate
-    late in the draw. Redrawing is done as one draw from q_k restricted to the labels left; a client
-    whose whole prior is used up (its mass underflows) takes from the labels left in proportion.
+    Until all sizes are met: a random client with room draws a label from q_k restricted to the labels left, and takes
+    one unused sample of it. A client whose whole prior is used up takes from the labels left in proportion.
     """
 
     summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
@@ -124,10 +122,9 @@ class DirichletByClass(Partition):
     """Each label's samples are shared by proportions p_l ~ Dirichlet(a) over the n clients
     (Yurochkin et al. 2019; Li et al. 2022).
 
-    Sizes follow from the proportions. Published code draws anew until every client has enough,
-    which for small a never ends; here a client left with nothing gets one sample of the label that
-    the largest client has most of. A label whose proportions overflow (a near the largest float)
-    is shared equally, the limit.
+    Published code draws anew until every client has enough, which for small a never ends; here a client left with
+    nothing gets one sample of the label that the largest client has most of. A label whose proportions overflow is
+    shared equally, the limit.
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
@@ -177,9 +174,7 @@ class Labels(Partition):
         return assign_counts(y, holds * (share + (place < more)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Return who holds which label, (n, C) bool, so that every holder can get `least` of the `stock` (C,)
-        of samples.
-        """
+        """Return who holds which label, (n, C) bool, where each can get `least` of the `stock` (C,) of samples."""
         if self.c > len(stock):
             raise UserError(f"labels({self.c}): the data have only {len(stock)} labels")
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
@@ -197,10 +192,8 @@ class Shards(Partition):
     """Sort by label, cut into s n shards, give each client s of them at random
     (McMahan et al. 2017; FedAgg).
 
-    Shard sizes differ by at most one; a shard may straddle labels, so a client has up to 2 s of them
-    where labels are larger than shards. `strict` (FedUmf's blocks by category) cuts within labels:
-    each label gets shards in proportion to its samples, at least one, and a client has at most s
-    labels. Within a label the order is random.
+    Shard sizes differ by at most one; a shard may straddle labels. `strict` (FedUmf's blocks by category) cuts within
+    labels: each label gets shards in proportion to its samples, at least one, and a client has at most s labels.
     """
 
     summary = "s shards of the samples sorted by label; strict: at most s labels"
@@ -225,9 +218,7 @@ class Shards(Partition):
         return by_client(np.repeat(holder, sizes), order, clients)
 
     def _within_labels(self, stock: Array, clients: int) -> Array:
-        """Return shard sizes (s n,), label after label: the next shard goes to the label whose shards are
-        the largest.
-        """
+        """Return shard sizes (s n,), label after label: the next one goes to the label whose shards are the largest."""
         stock, shards = stock[stock > 0], self.s * clients
         if shards < len(stock):
             raise UserError(
@@ -297,8 +288,7 @@ class Gaussian(GaussianSizes):
     """SAFL section V: Gaussian sizes, and `labels` random labels a device: a number for all, or
     LOW..HIGH for a uniform one each.
 
-    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device. The
-    other reading of it is labels=1..7.
+    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device, or 1..7.
     """
 
     summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
@@ -330,9 +320,7 @@ class Groups(GaussianSizes):
     Reading: the paper does not say how many devices a group has; half of them by default.
     """
 
-    summary = (
-        "SAFL Fig. 4: two groups of devices, each with labels of its own; devices share samples"
-    )
+    summary = "SAFL Fig. 4: two groups of devices, each with labels of its own"
     first: LabelSet = LabelSet({1, 2, 5, 7, 9})
     second: LabelSet = LabelSet({2})
     share: float = bounded(0.5, above=0, below=1, kw_only=True)
