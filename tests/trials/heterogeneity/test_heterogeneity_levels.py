@@ -16,7 +16,6 @@ from tests.support.simulations import (
     same,
     settings,
     simulation,
-    state,
     timeless,
 )
 from trials import heterogeneity
@@ -86,20 +85,13 @@ def test_levels_are_spelled_one_way(partition, given_, random):
 @pytest.mark.parametrize(
     ("written", "canonical"),
     [
-        ("shards( 2 )", "shards(2)"),
         ("shards(strict, 2)", "shards(2,strict)"),
         ("gaussian", "gaussian(labels=7,mean=600,std=10)"),
-        ("gaussian(labels=7, mean=600.0, std=10)", "gaussian(labels=7,mean=600,std=10)"),
         ("gaussian(labels = 1..7)", "gaussian(labels=1..7,mean=600,std=10)"),
         ("groups", "groups(share=0.5,mean=600,std=10)"),
-        ("groups({9,7,5,2,1}, { 2 })", "groups(share=0.5,mean=600,std=10)"),
         ("groups(second={3, 1,1})", "groups({1,2,5,7,9},{1,3},share=0.5,mean=600,std=10)"),
         ("labels(5)+sizes(lognormal_absolute(4.0, 1))", "labels(5)+sizes(lognormal_absolute)"),
-        ("labels(5)+sizes(lognormal_absolute(mu=3))", "labels(5)+sizes(lognormal_absolute(3,1))"),
-        ("iid+sizes( lognormal( .30 ) )", "iid+sizes(lognormal(0.3))"),
         ("labels(2)+sizes(law=powerlaw)", "labels(2)+sizes(powerlaw)"),
-        ("iid+system(epochs = 1..20)", "iid+system(epochs=1..20)"),
-        ("iid+dropout(rate=0.10)", "iid+dropout(0.1)"),
         (
             "iid+delay(deadline=20,mean=5)+dropout(.1)+system(steps=1..2)+sizes(lognormal(1))",
             "iid+sizes(lognormal(1))+system(steps=1..2)+dropout(0.1)+delay(mean=5,deadline=20)",
@@ -125,22 +117,6 @@ gaussian+sizes(lognormal(1))|dirichlet_by_class(1)+sizes(lognormal(1))|natural+s
 @pytest.mark.parametrize("level", re.split("[|\n]", WRONG))
 def test_a_wrong_level_is_refused(level):
     with pytest.raises(UserError):
-        heterogeneity.parse(level)
-
-
-@pytest.mark.parametrize(
-    ("level", "says"),
-    [
-        ("shard(2)", "Did you mean 'shards'?"),
-        ("iid+sizes(lognorm(1))", "Did you mean 'lognormal'?"),
-        ("iid+delay(mean=1)", "the form is delay(mean=MEAN, deadline=DEADLINE)"),
-        ("iid+system(epochs=0..2)", "must be LOW..HIGH, LOW <= HIGH, at least 1"),
-        ("groups({},{2})", "must be labels such as {1,2,5}"),
-        ("gaussian+sizes(lognormal(1))", "sizes are Gaussian"),
-    ],
-)
-def test_a_refusal_says_what_would_do(level, says):
-    with pytest.raises(UserError, match=re.escape(says)):
         heterogeneity.parse(level)
 
 
@@ -220,13 +196,6 @@ def test_a_deadline_holds_on_devices_of_every_speed():
     in_time = level.seconds(steps, ids, SEED) <= 30
     assert (in_time | (steps == 1)).all()
     assert (level.seconds(steps + 1, ids, SEED) > 30)[steps < 40].all()
-
-
-def test_delays_are_exponential_and_stay():
-    delay = heterogeneity.parse("iid+delay(mean=5,deadline=8)")
-    seconds = delay.seconds(np.zeros(20_000), np.arange(20_000), SEED)
-    assert seconds.mean() == pytest.approx(5, abs=5 * 5 / np.sqrt(20_000))
-    assert (seconds > 10).mean() == pytest.approx(np.exp(-2), abs=0.02)
 
 
 def test_what_changes_nothing_is_as_if_it_were_not_there():
@@ -310,18 +279,6 @@ def test_an_absent_device_sends_nothing_and_keeps_its_state():
         assert grown["clients_uploaded"] == there.sum()
         assert grown["client_steps"] == 4 * there.sum()
         assert 0 < there.sum() < 8
-
-
-def test_fedumf_does_not_fuse_what_an_absent_device_never_trained():
-    """All are selected in every round, so FedUmf is FedAvg, whoever answers."""
-    level, common = "iid+dropout(0.5)", settings(participation=1.0)
-    runs = [
-        finish(simulation(ALGORITHMS[name](lr=0.1), partitioned(SIZES), common, level=level))
-        for name in ("fedavg", "fedumf")
-    ]
-    np.testing.assert_allclose(state(runs[0])["w"], state(runs[1])["w"], rtol=0, atol=1e-14)
-    steps = [run.fed.counters["client_steps"] for run in runs]
-    assert steps[0] == steps[1] < 5 * 4 * 8
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

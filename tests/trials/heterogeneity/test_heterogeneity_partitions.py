@@ -56,20 +56,6 @@ def test_a_partition_deals_or_says_why_it_cannot(stock, clients, seed, level):
 EVERYTHING = [level for level in LEVELS if level.startswith(("iid", "dirichlet_by", "shards"))]
 
 
-@given(st.integers(12, 20), st.integers(5, 20), st.integers(0, 99), st.sampled_from(EVERYTHING))
-def test_these_deal_every_sample_once(each, clients, seed, level):
-    y = of_counts([each] * 5, seed)
-    parts = shared(level, y, clients, seed)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(len(y)))
-
-
-@pytest.mark.parametrize("level", [level for level in LEVELS if level != "natural"])
-def test_another_seed_deals_otherwise(level):
-    y = of_counts([60] * 6)
-    a, b = (np.concatenate(shared(level, y, 6, seed)).tolist() for seed in (0, 1))
-    assert a != b
-
-
 @pytest.mark.parametrize("level", [level for level in LEVELS if "1e" not in level])
 def test_mnist_is_dealt_to_1000_clients(level):
     y = of_counts(TRAIN)
@@ -96,11 +82,6 @@ def test_mnist_is_dealt_to_1000_clients(level):
 def test_what_cannot_be_had_is_said(level, clients, says):
     with pytest.raises(UserError, match=says):
         shared(level, of_counts([60] * 5), clients)
-
-
-def test_an_absent_label_is_named():
-    with pytest.raises(UserError, match=r"label 1 has 0 training samples for 3 of 4"):
-        shared("labels(2)", of_counts([60, 0, 60]), 4)
 
 
 BY_LABEL = ["dirichlet(1)", "dirichlet_by_class(1)", "labels(1)", "shards(2)", "gaussian", "groups"]
