@@ -142,13 +142,18 @@ def data_root(root: str | None) -> Path:
     return Path(root or os.environ.get("SUITE_DATA") or user_cache()).expanduser()
 
 
-def drawn_of_each(group: Array, rng: np.random.Generator, number: Callable[[int], int]) -> Array:
-    """Draw `number(m)` of the m samples of each group, (N,) bool."""
-    drawn = np.zeros(len(group), bool)
+def drawn_of_each(
+    group: Array, rng: np.random.Generator, number: Callable[[Array], Array]
+) -> Array:
+    """Draw samples of each group, (N,) bool: `number(m)` of m, the groups' sizes."""
     order = rng.permutation(len(group))
-    for each in np.unique(group):
-        own = order[group[order] == each]
-        drawn[own[: number(len(own))]] = True
+    _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
+    nth = np.empty(len(order), int)  # of its group's samples
+    nth[np.argsort(k, kind="stable")] = np.arange(len(order)) - np.repeat(
+        np.cumsum(sizes) - sizes, sizes
+    )
+    drawn = np.zeros(len(group), bool)
+    drawn[order] = nth < number(sizes)[k]
     return drawn
 
 

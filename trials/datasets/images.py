@@ -77,9 +77,7 @@ def on_devices(images: Images, parts: list[Array], stream: str, seed: int) -> Im
 
 
 class Torchvision(DatasetFamily):
-    """Images that a class of torchvision decodes: `archive` is its name, `published` its files, `classes` how many
-    labels it has. A further one is such a class and its entry in `DATASETS`.
-    """
+    """Images that the class `archive` of torchvision decodes. A further one is such a class and its entry in `DATASETS`."""
 
     kind = "grey images"
     archive: ClassVar[str]
@@ -176,11 +174,10 @@ class FashionMNIST(MNIST):
 
 @dataclass(frozen=True)
 class MNIST01(MNIST):
-    """DeFed's binary subset of MNIST: 1,000 training images drawn at random from labels 0 and 1, and
-    1,000 test images drawn in the same way from the test set. Standardised as MNIST.
+    """DeFed's binary subset of MNIST: 1,000 training images drawn from labels 0 and 1, and 1,000 test images drawn in
+    the same way from the test set. Standardised as MNIST.
 
-    Reading: 1,000 in all, not of each label (MNIST's test set has only 980 zeros); `seed` draws them,
-    without replacement and without regard to the label.
+    Reading: 1,000 in all, not of each label (MNIST's test set has only 980 zeros), without replacement.
     """
 
     summary = "DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
@@ -210,16 +207,11 @@ class MNISTPowerLaw(MNIST):
     69 each in the mean; a tenth of each device's images is test.
 
     Device u has the digits (u + j) mod 10, j < `labels` (2; FOLB Fig. 6: 1, 2, 5, 10), with the sizes
-    of `labels(c)+sizes(powerlaw)` on the pooled images. `mnist` under that level has the official
-    test set and partitions 54,000 images, and thus has smaller clients.
-
-    A pixel p of 0..255 becomes (p - mean) / (deviation + 0.001), mean and deviation of that pixel over
-    all 70,000 images, as in the authors' code; with the flag `unit` p / 255.
+    of `labels(c)+sizes(powerlaw)`. A pixel p of 0..255 becomes (p - mean) / (deviation + 0.001), mean and deviation
+    of that pixel over all 70,000 images, as in the authors' code; with the flag `unit` p / 255.
     """
 
-    summary = (
-        "FedProx's MNIST: 70,000 images on 1,000 devices, 2 digits each, power-law sizes (natural)"
-    )
+    summary = "FedProx's MNIST: 70,000 images on 1,000 devices of 2 digits each (natural)"
     labels: int = bounded(2, low=1, high=10)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
@@ -238,10 +230,7 @@ class MNISTPowerLaw(MNIST):
 
 @dataclass(frozen=True)
 class CIFAR10(Torchvision):
-    """CIFAR-10 (Krizhevsky 2009) through torchvision, the official python batches: 50,000 / 10,000
-    colour images 32x32, standardised per channel by the training images (mean about 0.491 0.482
-    0.447, deviation about 0.247 0.243 0.262).
-    """
+    """CIFAR-10 (Krizhevsky 2009), the official python batches: 50,000 / 10,000 colour images 32x32."""
 
     kind = "colour images"
     summary = "CIFAR-10 32x32 colour through torchvision, 10 classes"
@@ -302,10 +291,8 @@ class EMNIST(Torchvision):
 
 @dataclass(frozen=True)
 class EMNISTLetters(EMNIST):
-    """EMNIST Letters: 124,800 / 20,800 images of 26 letters, upper and lower case merged, labels
-    0..25; standardised by the training images that are used.
-
-    `letters` keeps the first so many: emnist_letters(10), 48,000 / 8,000, is the set of FedDC's code.
+    """EMNIST Letters: 124,800 / 20,800 images of 26 letters, upper and lower case merged, labels 0..25. `letters` keeps
+    the first so many: emnist_letters(10), 48,000 / 8,000, is the set of FedDC's code.
     """
 
     summary = "EMNIST Letters 28x28, 26 classes, or the first `letters` (FedDC: 10)"
@@ -320,9 +307,8 @@ class EMNISTLetters(EMNIST):
 
 @dataclass(frozen=True)
 class EMNISTByClass(EMNIST):
-    """EMNIST by class: 697,932 / 116,323 images of 62 classes (digits, upper case, lower case),
-    unbalanced; standardised by the training images. On 200 clients under `labels(2)+sizes(powerlaw)` it
-    is FOLB's FEMNIST; it names no writers, for those see `femnist`.
+    """EMNIST by class: 697,932 / 116,323 images of 62 classes (digits, upper case, lower case), unbalanced. On 200
+    clients under `labels(2)+sizes(powerlaw)` it is FOLB's FEMNIST; it names no writers, for those see `femnist`.
     """
 
     summary = "EMNIST by class 28x28, 62 classes, without writers"
@@ -338,9 +324,8 @@ class FEMNIST10(EMNISTByClass):
     Device u has the letters (u + j) mod 10, j < `labels`, and max(2, floor(n_u / labels)) images of
     each, n_u = floor(LogNormal(4, 1) + 5). A tenth of each device's images is test.
 
-    Reading: 5 labels as in the paper (femnist10(3) is its code). In the code all devices share the
-    first images of a letter, which would put one image in two splits: here each image is partitioned once,
-    two to every device that has the letter and the others in turn while they last.
+    Reading: 5 labels as in the paper (femnist10(3) is its code). In the code all devices share the first images of a
+    letter, which would put one image in two splits: here each image is partitioned once.
     """
 
     summary = "FedProx's FEMNIST: 10 lower-case letters on 200 devices (natural)"

@@ -30,8 +30,7 @@ class Leaf(DatasetFamily):
     `users`, `num_samples` and `user_data: {user: {x, y}}`. A user is a client.
 
     LEAF draws its samples and splits with a seed of the person's, so no checksum is published: each file must be
-    whole, and every user must have the announced number of samples, that fit the task. What was read and found good is
-    kept in the user's cache, and read from there while the files have the same checksums.
+    whole, and every user must have the announced number of samples. What was read is kept in the user's cache.
     """
 
     kind = "text"
@@ -171,9 +170,8 @@ class Sent140(Leaf):
     own training and test parts. x (N, 25) token ids: 0 pads at the end, 1 is any other word, and
     2, 3, ... are the most frequent words of the training tweets, `vocabulary` ids in all.
 
-    Reading: the papers use 300-dimensional GloVe vectors, which are not at hand, so tokens come from
-    the training text alone and a model learns its embedding. Labels 0 and 2 (neutral) are not
-    positive, 1 and 4 are, as in LEAF's and FedProx's files.
+    Reading: the papers use GloVe vectors; here a model learns its embedding from the training text alone. Labels 0 and
+    2 (neutral) are not positive, 1 and 4 are, as in LEAF's and FedProx's files.
     """
 
     family = "sent140"

@@ -61,7 +61,7 @@ class NaturalData(DatasetFamily):
             raise self.wrong(folder, place, self.counts, str(error)) from None
         if test is None:
             rng = randomness.generator("natural_test", seed)
-            test = drawn_of_each(client, rng, lambda size: size // self.share)
+            test = drawn_of_each(client, rng, lambda sizes: sizes // self.share)
         return Dataset(scaled(x, test) if self.features else x, y, test, self.classes, client)
 
     def check(self, counts: str) -> None:
@@ -146,9 +146,8 @@ def read_r_matrix(file: bytes) -> tuple[Array, Array]:
 @dataclass(frozen=True)
 class HAPT(NaturalData):
     """Human activities and postural transitions (Reyes-Ortiz et al. 2016): 12 activities of 30 people, by a phone's
-    acceleration and rotation at 50 Hz. A sample is a window of 128 rows, every 64 rows within a labelled stretch: 10,929
-    windows, as published. x (N, 390): log(1 + |FFT|) of six channels at 65 frequencies. The published split: 7,767
-    windows of 21 people are training, and 3,162 of nine others are test.
+    acceleration and rotation at 50 Hz, in windows of 128 rows, every 64 rows within a labelled stretch. x (N, 390):
+    log(1 + |FFT|) of six channels at 65 frequencies. The published split: nine of the people are test.
     """
 
     summary = "HAPT: 12 activities of 30 people by phone sensors (natural by person)"
@@ -242,8 +241,8 @@ class WISDM(NaturalData):
     def born(self, folder: Path) -> Born:
         activities = ["Walking", "Jogging", "Upstairs", "Downstairs", "Sitting", "Standing"]
         table = read_table(self.published[0].read(folder), comment="@", na_values="?")
-        y = table.pop(45).map(activities.index).to_numpy(np.int64)
-        return table.drop(columns=[0, 1]).to_numpy(float), y, table[1].to_numpy(), None
+        y = table[45].map(activities.index).to_numpy(np.int64)
+        return table.drop(columns=[0, 1, 45]).to_numpy(float), y, table[1].to_numpy(), None
 
 
 @dataclass(frozen=True)
@@ -264,9 +263,7 @@ class HeartDisease(NaturalData):
     share = 3
     features = True
     counts = "303, 294, 123, 200 patients"
-    columns: ClassVar = (
-        "age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal target"
-    )
+    columns = "age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal target"
 
     def born(self, folder: Path) -> Born:
         # UCI's files have no header; in others it begins with "age".
@@ -294,7 +291,7 @@ class Adult(NaturalData):
         Published("tabular/adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
     )
     classes = 2
-    columns: ClassVar = (
+    columns = (
         "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
         "capital_gain capital_loss hours_per_week native_country income"
     )
@@ -319,8 +316,8 @@ class Adult(NaturalData):
 class News20(NaturalData):
     """20 newsgroups by author (Lang 1995; the version by date): to which group does a mail belong? Clients are the
     addresses in `From:` of at least `mails` training mails: 389 of 5, who wrote 3,743. The test part is whole: 7,532.
-    x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails' subjects and bodies, scaled
-    to length 1. Other headers are left out, since they tell the group.
+    x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails, scaled to length 1.
+    Headers but the subject are left out, since they tell the group.
     """
 
     summary = "20 newsgroups by author (natural), words of subject and body"
@@ -333,28 +330,25 @@ class News20(NaturalData):
     vocabulary: int = bounded(2000, low=1)
 
     def born(self, folder: Path) -> Born:
-        rows = []
+        authors, groups, tests, texts = [], [], [], []
         for name, content in self.published[0].members(folder):
             part, group, _ = name.split("/")[-3:]
             author, text = mail(content.decode("latin-1"))
-            rows.append((author, group, part.endswith("test"), words(text)))
-        authors, groups, test, texts = zip(*rows, strict=True)
-        y, test, authors = (
-            np.unique(groups, return_inverse=True)[1],
-            np.array(test),
-            np.array(authors),
-        )
-        count = Counter(authors[~test].tolist())
-        enough = [author != "" and count[author] >= self.mails for author in authors.tolist()]
-        kept = np.flatnonzero(test | np.array(enough))
+            authors.append(author)
+            texts.append(words(text))
+            groups.append(group)
+            tests.append(part.endswith("test"))
+        test = np.array(tests)
+        count = Counter(a for a, held_out in zip(authors, tests, strict=True) if a and not held_out)
+        kept = np.flatnonzero(test | np.array([count[author] >= self.mails for author in authors]))
         # Words of test mails would tell a model what it is tested on.
         rank = frequent((texts[i] for i in kept if not test[i]), self.vocabulary)
         x = np.log1p(bags([texts[i] for i in kept], rank, self.vocabulary).astype(np.float32))
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        test, authors = test[kept], authors[kept]
+        y, test = np.unique(groups, return_inverse=True)[1][kept], test[kept]
         client = np.zeros(len(kept), np.int64)  # of test mails it is never read
-        client[~test] = np.unique(authors[~test], return_inverse=True)[1]
-        return x, y[kept].astype(np.int64), client, test
+        client[~test] = np.unique(np.array(authors)[kept][~test], return_inverse=True)[1]
+        return x, y.astype(np.int64), client, test
 
 
 def mail(text: str) -> tuple[str, str]:
@@ -368,9 +362,8 @@ def mail(text: str) -> tuple[str, str]:
 @dataclass(frozen=True)
 class ShakespeareText(NaturalData):
     """The roles of 36 plays (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of LEAF's 80. It
-    reads Project Gutenberg's text, as LEAF's own program does: 1,130 roles with 4,226,206 samples (LEAF's site says 1,129
-    and 4,226,158). `stride` keeps each so-many-th sample of a role; the last fifth is test, as LEAF's `--tf 0.8`. After
-    that 1,015 roles have something to train on at stride 1.
+    reads Project Gutenberg's text, as LEAF's own program does: 1,130 roles with 4,226,206 samples. `stride` keeps each
+    so-many-th sample of a role; the last fifth is test, as LEAF's `--tf 0.8`.
     """
 
     kind = "text"

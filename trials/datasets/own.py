@@ -73,25 +73,18 @@ class Own(DatasetFamily):
         raise NotImplementedError
 
     def files(self, root: Path) -> list[FileReport]:
-        """Report the data, which are sound when they load."""
-        found = self.fault(root) or LOADS
-        return [FileReport(self.name, Path(self.path), LOADS, found)]
+        return [FileReport(self.name, Path(self.path), LOADS, self.fault(root) or LOADS)]
 
 
 @dataclass(frozen=True)
 class Npz(Own):
-    """A user's own data: `npz:PATH` with x_train, y_train, x_test, y_test and, for `natural`,
-    client_train (an integer per training sample). Values are used as they are, as float32.
-    """
+    """Arrays, which are used as they are, as float32; client_train (a whole number per training sample) is for `natural`."""
 
     summary = "your own data: arrays x_train, y_train, x_test, y_test [, client_train]"
     scheme: ClassVar[str] = "npz"
 
     def read(self, path: Path) -> dict[str, Array]:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            raise ValueError("it holds one array without a name (.npy), not an .npz archive")
-        with content:
+        with np.load(path, allow_pickle=False) as content:  # which an array alone (.npy) is not
             return dict(content)
 
 
@@ -137,13 +130,8 @@ class Parquet(Own):
 
 @dataclass(frozen=True)
 class Function(Own):
-    """A user's own data: `package.module:function` or `path/to/file.py:function`. The function takes
-    no arguments and returns a `trials.datasets.Dataset`, the arrays of `npz:PATH` by name, a pair (train, test)
-    of `torch.utils.data.Dataset`s, or a table of pandas or two (train, test), whose columns follow as in
-    `FILE.py:function?target=y`. It has to return the same data every time.
-
-    In a function's place may be a class that derives from `DatasetFamily`, whose fields are the arguments of the
-    name: `path/to/file.py:Class(3)`.
+    """What a function of `package.module:function` or `FILE.py:function?target=y` returns, the same every time, as
+    `dataset_of` takes it; or a class that derives from `DatasetFamily`, with its arguments, `FILE.py:Class(3)`.
     """
 
     summary = (
@@ -172,18 +160,14 @@ class Function(Own):
         what, code = f"data set {self.path}", self._code()
         if isinstance(code, DatasetFamily):
             code = partial(code.load, seed, clients, root)
-        content = plugins.tried(what, code)
-        taken = partial(dataset_of, what, content, self.options, seed)
-        dataset: Dataset = plugins.tried(what, taken)
+        dataset: Dataset = plugins.tried(what, lambda: dataset_of(what, code(), self.options, seed))
         return dataset
 
     def files(self, root: Path) -> list[FileReport]:
-        """Report a class's own files; else the data, which are sound when they load."""
         code = self._code()
         return code.files(root) if isinstance(code, DatasetFamily) else super().files(root)
 
     def fetch(self, root: str | None) -> Path:
-        """Return the data root, as a class's own `fetch`."""
         code = self._code()
         return code.fetch(root) if isinstance(code, DatasetFamily) else super().fetch(root)
 
@@ -217,8 +201,7 @@ class Given(Own):
         """Return the data; raises `UserError` in another process."""
         if self.path not in _given:
             raise UserError(
-                f"data set {self.name} was given by a program, and is known to its process alone: let a function "
-                "in a file return it, and name that, FILE.py:function"
+                f"data set {self.name} is known to the process alone that gave it: let FILE.py:function return it"
             )
         return _given[self.path](seed)
 
@@ -391,6 +374,9 @@ def _labels(name: str, y: Array, task: str | None) -> Array:
 def broken_rules(dataset: Dataset) -> Iterator[str]:
     """Yield what a data set breaks of what `Dataset` promises."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
+    if not isinstance(dataset.classes, int):
+        yield "classes must be a whole number"
+        return
     for key, value in {"y": y, "test": test, "x": x, "client": client}.items():
         if not isinstance(value, np.ndarray | OnDemand) and (key != "client" or value is not None):
             yield f"{key} must be an array, not {type(value).__name__}"

@@ -90,14 +90,11 @@ def one_second(sound: Array) -> Array:
 @dataclass(frozen=True)
 class SpeechCommands(DatasetFamily):
     """Google Speech Commands v1 (Warden 2018): 64,721 one-second clips of 30 words, as SAFL's MFCC:
-    x (N, 1, 13, 59), coefficients by frames, each coefficient standardised by its mean and deviation
-    over the training clips. See `mfcc`.
+    x (N, 1, 13, 59), coefficients by frames, each standardised over the training clips. See `mfcc`.
 
-    The first ten labels are the command words yes, no, up, down, left, right, on, off, stop and go,
-    then the other twenty in alphabetical order; `words` keeps the first so many. The clips of
-    `testing_list.txt` are test; those of `validation_list.txt` are training clips here, because the
-    suite draws validation from every client's own samples. A client is a speaker, by the hash in the
-    file's name. Features are computed once, until the clips' names or sizes change.
+    The first ten labels are the command words; `words` keeps the first so many. The clips of `testing_list.txt` are
+    test; those of `validation_list.txt` are training clips here, because validation is drawn from every client's own
+    samples. A client is a speaker, by the hash in the file's name.
     """
 
     summary = "Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words`"

@@ -107,16 +107,16 @@ class ColumnDecision(NamedTuple):
 
 def told(decisions: Iterable[ColumnDecision]) -> str:
     """Return decisions as one table, those alike in a row."""
-    table = pd.DataFrame(decisions)
-    alike = table.groupby(["done", "option"], sort=False, as_index=False).agg(
-        {
-            "column": lambda names: shorten(", ".join(names), 60, placeholder=" ..."),
-            "value": "first",
-        }
-    )
-    left = {name: f"{{:<{alike[name].str.len().max() + 1}}}".format for name in table}
-    shown = alike[list(table)].to_string(index=False, justify="left", formatters=left)
-    return f"how its columns were taken:\n{shown}"
+    alike: dict[tuple[str, str], list[ColumnDecision]] = {}
+    for decision in decisions:
+        alike.setdefault((decision.done, decision.option), []).append(decision)
+    rows = [ColumnDecision("column", "value", "what was done", "option")]
+    for group in alike.values():
+        columns = shorten(", ".join(d.column for d in group), 60, placeholder=" ...")
+        rows.append(group[0]._replace(column=columns))
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join(("how its columns were taken:", *lines))
 
 
 def ask(name: str, column: str, problem: str) -> UserError:
@@ -182,7 +182,7 @@ def _named_columns(name: str, table: pd.DataFrame, options: Options) -> dict[str
         raise UserError(f"{name}: one column cannot be two of {', '.join(special)}")
     if table.columns.nlevels > 1 or table.columns.has_duplicates:
         raise UserError(f"{name}: its columns must have one name each, all different")
-    for column in table:
+    for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
             raise ask(name, column, "has no name, as row numbers that pandas' to_csv writes")
     return special
@@ -224,7 +224,7 @@ def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Ar
     else:
         # A share of each group, so that small clients and rare labels are tested too.
         share, rng = options.test, randomness.generator("table_test", seed)
-        test = drawn_of_each(group, rng, lambda size: round(share * size))
+        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
     if test.all() or not test.any():
         raise UserError(f"{name}: test: {int(test.sum())} of {len(test)} rows are test")
     return test

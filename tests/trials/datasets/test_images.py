@@ -14,14 +14,13 @@ import pytest
 
 from tests.support.fake_files import cifar_batch, idx_bytes, image_set, mnist_files, write
 from tests.support.image_sets import load, offline
-from trials import datasets, heterogeneity
+from trials import datasets
 from trials.common.errors import UserError
 from trials.common.randomness import generator
 from trials.datasets.images import (
     CIFAR10,
     CIFAR100,
     EMNIST,
-    FEMNIST10,
     MNIST,
     FashionMNIST,
     Images,
@@ -29,8 +28,6 @@ from trials.datasets.images import (
 )
 from trials.datasets.published import Published
 from trials.datasets.torchvision_import import torchvision as tv
-from trials.federated_data import partition
-from trials.settings import Settings
 
 
 def test_places_and_checksums_are_torchvisions():
@@ -220,17 +217,6 @@ def test_mnist_power_law_pools_the_images_and_splits_on_the_devices(mnist, label
     np.testing.assert_array_equal(load(name, root, seed=3, clients=6).x, made.x)
 
 
-def test_validation_comes_out_of_the_nine_tenths(mnist):
-    made = load("mnist_powerlaw", mnist[0], clients=6)
-    data = partition(made, heterogeneity.parse("natural"), Settings())
-    whole = np.bincount(made.client)
-    test = whole // 10
-    val = ((whole - test) * 0.1).astype(int)
-    assert np.bincount(made.client[data.test], minlength=6).tolist() == test.tolist()
-    assert np.bincount(made.client[data.val], minlength=6).tolist() == val.tolist()
-    assert data.sizes.tolist() == (whole - test - val).tolist()
-
-
 # CIFAR
 
 
@@ -259,15 +245,19 @@ def cifar(root: Path, monkeypatch, cls: type, key: str, n: int) -> tuple[np.ndar
     return np.concatenate(images), np.concatenate(labels)
 
 
-def test_cifar10_batches_and_archive(tmp_path, monkeypatch):
-    images, labels = cifar(tmp_path, monkeypatch, CIFAR10, "labels", 40)
-    made = load("cifar10", tmp_path / "plain")
+@pytest.mark.parametrize(
+    ("name", "cls", "key", "train"),
+    [("cifar10", CIFAR10, "labels", 200), ("cifar100", CIFAR100, "fine_labels", 40)],
+)
+def test_cifar_batches_and_archive(tmp_path, monkeypatch, name, cls, key, train):
+    images, labels = cifar(tmp_path, monkeypatch, cls, key, 40)
+    made = load(name, tmp_path / "plain")
     x = images.reshape(-1, 3, 32, 32) / 255
-    mean, deviation = (f(x[:200], axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.std))
+    mean, deviation = (f(x[:train], axis=(0, 2, 3), keepdims=True) for f in (np.mean, np.std))
     np.testing.assert_allclose(made.x, (x - mean) / deviation, atol=1e-5)
     np.testing.assert_array_equal(made.y, labels)
-    np.testing.assert_array_equal(made.test, np.arange(240) >= 200)
-    np.testing.assert_array_equal(load("cifar10", tmp_path / "tar").x, made.x)
+    np.testing.assert_array_equal(made.test, np.arange(len(labels)) >= train)
+    np.testing.assert_array_equal(load(name, tmp_path / "tar").x, made.x)
 
 
 def test_cifar10_that_is_not_official_is_refused_and_not_unpickled(tmp_path, monkeypatch):
@@ -276,13 +266,6 @@ def test_cifar10_that_is_not_official_is_refused_and_not_unpickled(tmp_path, mon
     monkeypatch.setattr(CIFAR10, "unpack", None)
     with pytest.raises(UserError, match="cifar-10-batches-py has the wrong content"):
         load("cifar10", tmp_path / "plain")
-
-
-def test_cifar100_has_fine_labels(tmp_path, monkeypatch):
-    _, labels = cifar(tmp_path, monkeypatch, CIFAR100, "fine_labels", 30)
-    made = load("cifar100", tmp_path / "plain")
-    np.testing.assert_array_equal(made.y, labels)
-    assert (made.classes, made.shape, int(made.test.sum())) == (100, (3, 32, 32), 30)
 
 
 # EMNIST
@@ -320,13 +303,6 @@ def test_emnist_letters_are_upright_and_count_from_zero(tmp_path, monkeypatch):
     assert ten.x[~ten.test].mean() == pytest.approx(0, abs=1e-5)
 
 
-def test_emnist_byclass(tmp_path, monkeypatch):
-    _, y, _, test_y = emnist(tmp_path, monkeypatch, "byclass", 310, np.arange(62))
-    made = load("emnist_byclass", tmp_path)
-    assert (made.classes, made.client) == (62, None)
-    np.testing.assert_array_equal(made.y, np.concatenate([y, test_y]))
-
-
 @pytest.mark.parametrize("labels", [5, 3])
 def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
     x, y, test_x, test_y = emnist(tmp_path, monkeypatch, "byclass", 62 * 80, np.arange(62))
@@ -357,14 +333,6 @@ def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
         load("femnist10", tmp_path, clients=400)
 
 
-def test_femnist10_has_200_devices_of_about_92():
-    letter = np.repeat(np.arange(10), 4000)
-    parts = [FEMNIST10().assign(letter, 200, np.random.default_rng(seed)) for seed in range(20)]
-    sizes = np.array([len(part) for drawn in parts for part in drawn])
-    assert sizes.mean() == pytest.approx(92, abs=3)
-    assert sizes.min() >= 10
-
-
 # Names and remedies
 
 
@@ -384,15 +352,6 @@ def test_absent_sets_give_their_remedy(tmp_path, monkeypatch, name, file):
     for part in (Path(file).name, "--data-root or SUITE_DATA"):
         assert part in str(raised.value)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["emnist_letters(1)", "emnist_letters(27)", "femnist10(0)", "mnist_powerlaw(11)", "cifar11"],
-)
-def test_bad_names(name):
-    with pytest.raises(UserError, match=name.partition("(")[0]):
-        datasets.parse(name)
 
 
 def test_canonical_spelling():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.fake_files import leaf_json, write
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
-from trials.datasets.leaf import CHARACTERS, character_ids, frequent, words
+from trials.datasets.leaf import CHARACTERS, character_ids, frequent
 from trials.datasets.published import user_cache
 from trials.federated_data import partition
 from trials.settings import Settings
@@ -158,21 +158,7 @@ def test_what_is_kept_is_made_anew_when_it_is_damaged(all_leaf):
         assert kept.read_bytes() == whole
 
 
-def test_a_full_disk_leaves_nothing_behind(all_leaf, monkeypatch):
-    def full(file, **arrays):
-        file.write(b"half")
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr("trials.datasets.published.np.savez", full)
-    assert equal(load("femnist", all_leaf), load("femnist", all_leaf))
-    assert not list(user_cache().iterdir())
-
-
 # Shakespeare
-
-
-def test_shakespeare_has_80_characters():
-    assert len(CHARACTERS) == len(set(CHARACTERS)) == 80
 
 
 @given(st.lists(st.text(CHARACTERS, min_size=7, max_size=7), min_size=1, max_size=5))
@@ -230,10 +216,6 @@ def sent140(root: Path) -> None:
     leaf_json(root, "sent140", "test", {"bob": ([tweet("unseen unseen unseen good day")], [0])})
 
 
-def test_words():
-    assert words("Don't STOP, @you; no!") == ["don't", "stop", ",", "you", ";", "no", "!"]
-
-
 def test_frequent_words_are_ranked_and_ties_are_alphabetical():
     texts = [["b", "a", "c"], ["c", "b", "c"]]
     assert frequent(texts, 9) == {"c": 0, "b": 1, "a": 2}
@@ -262,22 +244,9 @@ def test_sent140_counts_words(tmp_path):
     assert load("sent140_bow", tmp_path).x.shape == (4, 1000)
 
 
-def test_long_tweets_are_cut(tmp_path):
-    train = {"ann": ([tweet("day " * 40)], [1])}
-    leaf_json(tmp_path, "sent140", "train", train)
-    leaf_json(tmp_path, "sent140", "test", train)
-    assert load("sent140", tmp_path).x.tolist() == [[2] * 25] * 2
-    assert load("sent140_bow(3)", tmp_path).x[0].tolist() == [40, 0, 0]
-
-
 def test_labels_and_texts_of_the_fedprox_files(tmp_path):
     x = ["plain text", tweet("row"), "more", "text"]
     users = {"ann": (x, ["0", "4", "2", 1])}
     for part in ("train", "test"):
         leaf_json(tmp_path, "sent140", part, users)
     assert load("sent140", tmp_path).y.tolist() == [0, 1, 0, 1] * 2
-
-
-def test_a_vocabulary_needs_a_word():
-    with pytest.raises(UserError, match="vocabulary"):
-        datasets.parse("sent140(2)")

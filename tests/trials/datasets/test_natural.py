@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trials.common.errors import UserError
-from trials.datasets.base import DatasetFamily, drawn_of_each, scaled
+from trials.datasets.base import DatasetFamily, scaled
 from trials.datasets.leaf import CHARACTERS
 from trials.datasets.natural import (
     FSDD,
@@ -26,7 +26,6 @@ from trials.datasets.natural import (
     MNISTWriters,
     News20,
     ShakespeareText,
-    mail,
     read_r_matrix,
     roles,
     windows,
@@ -130,15 +129,6 @@ def test_usps_is_read_from_an_r_matrix():
     np.testing.assert_allclose(pixels[1], 1, rtol=1e-6)
 
 
-def test_a_domain_may_be_partitioned_over_clients():
-    if not all(one.sound for one in MNISTUSPS().files(REAL)):
-        pytest.skip("SUITE_DATA does not hold the files of MNISTUSPS")
-    whole, parts = (MNISTUSPS(each=each).load(0, None, str(REAL)) for each in (1, 10))
-    assert np.array_equal(parts.client // 10, whole.client)
-    assert {int(n) for n in np.bincount(parts.client[~parts.test])} <= set(range(680, 6200))
-    assert np.bincount(parts.client[len(whole.y) - 9298 :], minlength=20)[10:].min() >= 929
-
-
 def md5_of(content: bytes) -> str:
     return hashlib.md5(content).hexdigest()
 
@@ -183,17 +173,6 @@ def test_absent_files_are_named_with_their_source(tmp_path: Path):
         HAPT().load(0, None, str(tmp_path))
 
 
-def test_a_share_of_each_owner_is_drawn():
-    client = np.repeat([4, 7, 9], [10, 4, 23])
-    test, again, other = (
-        drawn_of_each(client, np.random.default_rng(seed), lambda size: size // 5)
-        for seed in (3, 3, 4)
-    )
-    assert [test[client == k].sum() for k in (4, 7, 9)] == [2, 0, 4]
-    assert np.array_equal(test, again)
-    assert not np.array_equal(test, other)
-
-
 def test_features_are_standardised_by_the_training_samples():
     x = np.array([[1.0, 5.0], [3.0, 5.0], [7.0, 9.0]])
     expected = [[-1.0, 0.0], [1.0, 0.0], [5.0, 4.0]]  # mean 2 and 5, deviation 1 and 0
@@ -207,12 +186,6 @@ def test_a_feature_that_is_constant_in_training_is_only_shifted(value, n):
     x[-1] += 1
     made = scaled(x, np.arange(n + 1) == n)
     np.testing.assert_allclose(made[:, 0], np.eye(n + 1)[-1], atol=1e-6 * value)
-
-
-def test_a_mail_gives_its_author_subject_and_body():
-    text = "From: Ann Bo <Ann.Bo@X.edu>\nLines: 3\nSubject: re: Sun\n\nFrom: me@y.org\nhello"
-    assert mail(text) == ("ann.bo@x.edu", " re: Sun\nFrom: me@y.org\nhello")
-    assert mail("Lines: 1\n\nnobody") == ("", "\nnobody")
 
 
 def test_hospitals_tables_are_read_with_and_without_a_header(tmp_path: Path):

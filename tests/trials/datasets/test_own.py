@@ -69,13 +69,6 @@ def test_npz(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load(saved(tmp_path, **columns)).y, dataset.y)
 
 
-def test_npz_without_owners(tmp_path: Path) -> None:
-    dataset = load(saved(tmp_path, client_train=None))
-    assert partition(dataset, heterogeneity.parse("iid"), Settings(clients=4)).clients == 4
-    with pytest.raises(UserError, match="does not say which client"):
-        partition(dataset, heterogeneity.parse("natural"), Settings())
-
-
 def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(60, 2))
     real = {"x_train": x[:50], "x_test": x[50:], "client_train": None}
@@ -119,11 +112,6 @@ def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
 def test_arrays_that_do_not_fit(given: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says):
         dataset_of("data", arrays(**given), Options(), 0)
-
-
-def test_many_labels_are_labels_where_that_is_said() -> None:
-    given = arrays(y_train=np.arange(30) % 11)
-    assert dataset_of("data", given, Options(task="classification"), 0).classes == 11
 
 
 # Functions
@@ -317,14 +305,6 @@ def test_a_program_gives_its_tables(table) -> None:
     assert two.spec.dataset != done.spec.dataset
 
 
-def test_a_program_gives_two_torch_datasets() -> None:
-    done = suite.run(data=own_samples.digits(), rounds=1, clients=4)
-    assert done.data.dataset.x.shape == (240, 1, 8, 8)
-    again = suite.run(data=own_samples.digits(), rounds=1, clients=4)
-    assert again.spec == done.spec
-    assert again.history[-1]["test_loss"] == done.history[-1]["test_loss"]
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -342,11 +322,6 @@ def test_a_program_gives_two_torch_datasets() -> None:
 def test_what_a_program_gives_wrong(given: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says):
         suite.run(rounds=1, **given)
-
-
-def test_another_process_does_not_know_what_was_given() -> None:
-    with pytest.raises(UserError, match="known to its process alone"):
-        load("given:abc")
 
 
 # Names

@@ -57,7 +57,7 @@ def test_each_decision_is_told_in_one_table(table: Path) -> None:
     note = load(f"csv:{table}?target=sick&client=hospital&test=part&drop=score").note
     rows = [re.split(r"  +", line.strip()) for line in note.splitlines()[1:]]
     assert rows == [
-        ["column", "value", "done", "option"],
+        ["column", "value", "what was done", "option"],
         ["sick", "no", "2 labels", "task=regression"],
         ["age", "10.0", "number, standardised; 1 absent: the mean", "drop=COLUMN"],
         ["city", "Oslo", "words: 3 indicators", "drop=COLUMN"],
@@ -129,12 +129,6 @@ def test_a_name_has_one_spelling(table: Path) -> None:
 def test_what_does_not_fit_is_said(table: Path, query: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
         load(f"csv:{table}{query}")
-
-
-def test_rows_without_an_owner_or_label_can_be_left_out(table: Path) -> None:
-    made = load(f"csv:{table}?target=sick&client=city&test=part&rows=drop")
-    assert (len(made.y), made.client.tolist()) == (4, [1, 0, 1, 2])
-    assert re.search(r"absent +2 of 6 rows left out +rows=drop", made.note)
 
 
 # Files as programs write them
@@ -228,20 +222,6 @@ def test_a_column_that_may_be_meant_otherwise_is_refused_unless_it_is_kept(name:
     kept = dataset_of("data", frame, Options(target="y", keep=(name,)), 0)
     assert kept.x.shape[1] >= 3
     assert dataset_of("data", frame, Options(target="y", drop=(name,)), 0).x.shape == (N, 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("paid", np.random.default_rng(0).integers(0, 300, N)),
-        ("visits", np.random.default_rng(0).integers(0, 3, N)),
-        ("grid", np.repeat(np.arange(6), N // 6)),
-        ("class_id", np.arange(N) % 4),
-        ("text", ["red", "green", "blue"] * (N // 3)),
-    ],
-)
-def test_usual_columns_are_not_asked_about(name: str, values: object) -> None:
-    assert len(dataset_of("data", written(**{name: values}), Options(target="y"), 0).y) == N
 
 
 TARGETS = {
