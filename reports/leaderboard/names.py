@@ -9,7 +9,7 @@ from trials.common.errors import unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.board import Leaderboard
-    from trials.run.scenario import Scenario
+    from trials.run.spec import Scenario
 
 T = TypeVar("T")
 

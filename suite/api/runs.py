@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from suite.runs.single import Finished, Replay
     from suite.sweeps.result import Result
-    from trials.models.trained_model import TrainedModel
+    from trials.models.torch_modules import TrainedModel
 
 
 def sweep(

@@ -91,7 +91,7 @@ def _standing(one: dict[str, Any]) -> str:
 
 def _best(one: dict[str, Any]) -> Iterator[str]:
     """The methods that validate best in each scenario of a sweep, in a line a scenario."""
-    from trials.run.scenario import Scenario
+    from trials.run.spec import Scenario
     from trials.scoring.metrics import TASKS
 
     scenarios: dict[Scenario, list[dict[str, Any]]] = {}

@@ -14,8 +14,7 @@ from suite.studies.samplers import LAG, searched_by
 from trials import algorithms, datasets, heterogeneity
 from trials.common import names, plugins
 from trials.common.errors import UserError
-from trials.run.scenario import SPELLING, Scenario
-from trials.run.spec import outside, refuse
+from trials.run.spec import SPELLING, Scenario, outside, refuse
 from trials.settings import Settings
 
 LABELS = 10

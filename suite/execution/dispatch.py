@@ -19,9 +19,8 @@ from suite.execution.stop_signal import HaltedError
 from suite.search.schedulers import SCHEDULERS, EntrySchedulers
 from suite.search.trial import TrialRequest
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Status, TrialKind, shortened
-from trials.run.result import TrialResult
-from trials.run.trial_config import TrialConfig
+from trials.run.outcome import Status, TrialKind, TrialResult, shortened
+from trials.run.spec import TrialConfig
 
 DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""

@@ -10,7 +10,7 @@ from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialResult
 from trials.run.spec import TrialSpec
 
 

@@ -20,7 +20,7 @@ from suite.reproduction.experiments import (
 )
 from suite.studies.validation import Faults
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import SPELLING
+from trials.run.spec import SPELLING
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:

@@ -22,7 +22,7 @@ from trials.federated_data import FederatedData
 from trials.models.base import Model
 from trials.run.spec import canonical
 from trials.settings import Settings
-from trials.sizing.calibration import pace
+from trials.sizing import pace
 
 CLIENTS, STEPS, TESTS, SECONDS = 4, 20, 2000, 0.2
 """Clients that train together, the most steps of each, the most test samples, and about how long either

@@ -12,8 +12,7 @@ from suite.results.tables import History, Row
 from suite.tracking.schema.tags import dumps
 from trials.common.errors import UserError
 from trials.run import outcome
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec
+from trials.run.spec import Scenario, TrialSpec
 from trials.scoring.metrics import (
     CLOCK,
     COSTS,

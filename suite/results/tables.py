@@ -11,7 +11,7 @@ from suite.console import say
 from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
 from suite.studies.replicates import finals_of
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS
 
 if TYPE_CHECKING:

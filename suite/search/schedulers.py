@@ -10,8 +10,7 @@ import numpy as np
 
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
-from trials.run.outcome import TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialKind, TrialResult
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from reports.durations import spell
 from trials.run.outcome import ENDINGS
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS
 
 SECONDS = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from suite.search.trial import TrialRequest
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialResult
 
 LEAST = 0.05
 """No pace is told before so much of a trial is done: of less, the time left is anything."""

@@ -18,7 +18,7 @@ from suite.tracking.schema.tags import PREFIX, versions
 from suite.tracking.store import Store
 
 if TYPE_CHECKING:
-    from trials.models.trained_model import TrainedModel
+    from trials.models.torch_modules import TrainedModel
 
 NAME = "model"
 

@@ -15,16 +15,15 @@ from tests.support.model_cases import CASES
 from tests.support.simulations import CPU, honoured, local_work, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.common import randomness
-from trials.common.memory import CONTEXT
+from trials.common.device import CONTEXT
 from trials.common.transfer import uniform_on
 from trials.engine.federation import Federation
 from trials.engine.pack import Pack
 from trials.run import trainable
-from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
-from trials.sizing.footprint import Footprint, footprint
+from trials.sizing import Footprint, footprint
 
 pytestmark = [
     pytest.mark.gpu,

@@ -7,11 +7,10 @@ from sklearn import metrics as sklearn_metrics
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms.defed import DeFed
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
-from trials.scoring.labelwise import MEASURES
-from trials.scoring.metrics import CLASSIFICATION, LABELWISE, REGRESSION, TASKS, direction
+from trials.scoring.metrics import LABELWISE, REGRESSION
+from trials.scoring.scores import MEASURES
 from trials.settings import Settings
 
 
@@ -81,10 +80,3 @@ def test_it_is_of_classifications():
         run(spec)
     with pytest.raises(UserError, match="which is of a classification"):
         REGRESSION.by("macro_f1")
-
-
-def test_more_is_better():
-    for name in LABELWISE:
-        assert direction(f"test_{name}") == TASKS[name].direction == "maximize"
-        assert TASKS[name].pooled == "accuracy"
-    assert CLASSIFICATION.by("pooled") == CLASSIFICATION

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials.common.randomness import bits, generator, uniform
+from trials.common.randomness import bits, uniform
 from trials.common.transfer import uniform_on
 
 N = 100_000
@@ -31,13 +31,6 @@ def test_neighbours_in_each_word_are_uncorrelated(word):
     words[word] = np.arange(N + 1)
     u = uniform("anneal", *words)
     assert abs(np.corrcoef(u[1:], u[:-1])[0, 1]) < 5 * N**-0.5
-
-
-def test_each_bit_is_fair():
-    drawn = bits("order", 0, np.arange(N))
-    for position in range(64):
-        ones = int((drawn >> np.uint64(position) & np.uint64(1)).sum())
-        assert abs(ones - N / 2) < 5 * np.sqrt(N / 4)
 
 
 def test_streams_seeds_and_word_orders_share_no_number():
@@ -74,14 +67,6 @@ def test_numbers_are_what_they_were():
     expected = word(word(crc32_of_a, 5), -1)
     assert int(bits("a", 5, -1)[0]) == expected
     assert uniform("a", 5, -1)[0] == (expected >> 11) / 2**53
-
-
-def test_generators_are_named_too():
-    a, b = generator("partition", 0).random(50), generator("partition", 0).random(50)
-    np.testing.assert_array_equal(a, b)
-    others = [generator("partition", 1), generator("validation", 0), generator("partition", 0, 0)]
-    for other in others:
-        assert not np.isin(other.random(50), a).any()
 
 
 def test_coins_are_the_same_bits_by_torch():

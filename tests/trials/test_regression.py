@@ -5,17 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
 from tests.support.commands import suite_here
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import fit_model, load_dataset, partition_data, run
 from trials.scoring import losses
-from trials.scoring.scores import SCORES
 from trials.settings import Settings
 
 COMMON = {"rounds": 4, "clients": 5, "participation": 1.0, "eval_every": 1, "dtype": "float64"}
@@ -53,16 +50,6 @@ def test_a_loss_of_another_task_is_refused():
     with pytest.raises(UserError, match=r"squared_error does not fit .* accuracy"):
         losses.resolve("squared_error", "accuracy")
     assert losses.resolve(None, "mse") is losses.squared_error
-
-
-def test_top_5_is_scored_above_five_classes():
-    logits = torch.tensor([[0.0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0]])
-    scores = SCORES["accuracy"](logits, torch.tensor([5, 5]))
-    assert {k: v.tolist() for k, v in scores.items()} == {
-        "accuracy": [True, False],
-        "top5_accuracy": [True, False],
-    }
-    assert set(SCORES["accuracy"](logits[:, :5], torch.tensor([4, 4]))) == {"accuracy"}
 
 
 def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):

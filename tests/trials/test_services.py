@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, initial, local_sgd, service
+from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, local_sgd, service
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms.fedprox import FedProx
 from trials.common.randomness import uniform
@@ -73,18 +73,6 @@ def test_rates_of_clients_and_epochs(kind, decay, momentum, execution):
         np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS)
-def test_rates_of_clients_with_unequal_steps(execution):
-    fed, ids = service(level=SYSTEM, batch_size=2, execution=execution), torch.arange(5)
-    rates, start = np.array([0.1, 0.9, 0.3, 0.5, 0.7]), np.tile(initial(), (5, 1))
-    assert len(set(fed.steps(ids).tolist())) > 2
-    found = fed.train(ids, torch.from_numpy(start), torch.from_numpy(rates), lambda w, g: g)
-    for i, batches in enumerate(work(fed, ids)):
-        np.testing.assert_allclose(
-            found[i], local_sgd(start[i], batches, rates[i]), rtol=0, atol=1e-12
-        )
-
-
 def pulled(w, g, default, a):
     return g + a * (w - default)
 
@@ -136,16 +124,6 @@ def test_a_trajectory_is_train_epoch_by_epoch(kind, batch, momentum, execution):
         np.testing.assert_allclose(path[:, epochs], end, rtol=0, atol=1e-13)
         assert (path[:, epochs] - path[:, epochs - 1]).abs().amax(1).min() > 1e-4
     assert fed.counters["client_steps"] == other.counters["client_steps"]
-
-
-def test_a_trajectory_of_repeated_clients():
-    fed, once = service(**EPOCHS), service(**EPOCHS)
-    ids, some = torch.tensor([1, 1, 4]), torch.tensor([1, 4])
-    twice = fed.trajectory(ids, fed.initial(ids), LR, lambda w, g: g)
-    alone = once.trajectory(some, once.initial(some), LR, lambda w, g: g)
-    assert torch.equal(twice[0], twice[1])
-    np.testing.assert_allclose(twice[1:], alone, rtol=0, atol=1e-13)
-    assert fed.counters["client_steps"] == once.counters["client_steps"] == 3 * (3 + 1)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from trials.common import randomness
 from trials.common.tensors import Tensor, nn, torch
-from trials.models.network import EVALUATION, GRADIENT, STEP, Network, seeded
-from trials.models.running_statistics import RunningStatistics
+from trials.models.network import EVALUATION, GRADIENT, STEP, Network, RunningStatistics, seeded
 from trials.scoring.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
@@ -101,7 +100,7 @@ class Model:
     ) -> None:
         self.architecture, self.shape, self.loss, self.mixed = architecture, shape, loss, mixed
         self.network = architecture.fitted(tuple(shape), classes, buffers == "frozen")
-        tracked = self.network.tracked()
+        tracked = self.network.tracked
         self.statistics = RunningStatistics(tracked) if tracked else None
         self.layout: list[Slot] = []
         self.d = 0

@@ -13,13 +13,11 @@ from trials.engine.pack import Pack
 from trials.engine.training import Solver
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
-from trials.run.outcome import Status, shortened
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult, shortened
 from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec
+from trials.run.spec import TrialConfig, TrialSpec
 from trials.run.trial import simulate
-from trials.run.trial_config import TrialConfig
 from trials.scoring.metrics import score
 
 REPORT_SECONDS = 1.0
@@ -61,11 +59,7 @@ class RunningPack:
         works = [partial(work, trial) for trial in going.values()]
         results = self._pack.run(works) if self._pack else [work() for work in works]
         news = dict(zip(going, results, strict=True))
-        self.trials = {
-            trial_id: trial
-            for trial_id, trial in going.items()
-            if news[trial_id].status == Status.RUNNING
-        }
+        self.trials = {i: going[i] for i in going if news[i].status == Status.RUNNING}
         return news
 
 
@@ -80,7 +74,6 @@ class RunningTrial:
     ) -> None:
         self.config, self._partition = config, partition
         self._solver: Callable[..., Solver] = Solver if pack is None else pack.solver
-        self._spec = config.trial
         self._simulation: Simulation | None = None
         self._reported = 0
         self._scores: dict[int, float] = {}
@@ -90,12 +83,12 @@ class RunningTrial:
 
     @property
     def simulation(self) -> Simulation:
-        """The simulation, which is begun, or gone on with from the checkpoint, when it is first asked for."""
+        """Return the simulation, which is begun, or gone on with from the checkpoint, when it is first asked for."""
         if self._simulation is None:
             config = self.config
             self._simulation = simulate(
-                self._spec,
-                self._partition(self._spec),
+                config.trial,
+                self._partition(config.trial),
                 config.device,
                 config.threads,
                 config.memory_budget,
@@ -103,12 +96,12 @@ class RunningTrial:
                 config.members,
             )
             saved = self._checkpoint.load() if self._checkpoint else None
-            if saved is not None and saved["spec"] == self._spec.model_dump_json():
+            if saved is not None and saved["spec"] == config.trial.model_dump_json():
                 self.load(saved)
         return self._simulation
 
     def step(self, due: Callable[[], bool]) -> TrialResult:
-        """As `advance`, but what fails is in the result, and raises nothing."""
+        """Run as `advance` does, but what fails is in the result, and raises nothing."""
         try:
             return self.advance(due)
         except StorageError as fault:
@@ -117,24 +110,25 @@ class RunningTrial:
             return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
 
     def advance(self, due: Callable[[], bool]) -> TrialResult:
-        """The rounds up to the next of the config's stops, or to the first evaluation at which a report
+        """Run the rounds up to the next of the config's stops, or to the first evaluation at which a report
         is `due`; where memory does not hold that many clients at once, from the last checkpoint on with half
-        of them. The part of the result that was not reported yet.
+        of them. Return the part of the result that was not reported yet.
         """
         try:
             return self._rounds(due)
         except torch.OutOfMemoryError:
-            if self._simulation is None or not self._simulation.half:
+            if self._simulation is None or not self._simulation.fed.half:
                 raise
         self._simulation, self._scores, self._reported = None, {}, 0
         if self.config.device == "cuda":
             torch.cuda.empty_cache()
-        self.simulation.halve()
+        fed = self.simulation.fed
+        fed.halved = {"round": fed.round + 1, "chunk": fed.half}
         return self._rounds(due)
 
     def save(self) -> dict[str, Any]:
-        """The state that a restart needs; the spec says whose it is."""
-        spec = self._spec.model_dump_json()
+        """Return the state that a restart needs; the spec says whose it is."""
+        spec = self.config.trial.model_dump_json()
         return {"spec": spec, "scores": self._scores, "simulation": self.simulation.save()}
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -147,26 +141,21 @@ class RunningTrial:
         for entry in simulation.evaluations():
             if entry["round"] in config.stops or due():
                 break
-        result = self._result(simulation)
+        value, at = score(simulation.history, f"val_{simulation.task.metric}"), simulation.fed.round
+        if math.isfinite(value):
+            self._scores[at] = self._earlier[at] = value
+        result = result_of(simulation, self._reported)
+        result.intermediates, self._earlier = self._earlier, {}
+        self._reported = len(simulation.history)
         if result.status == Status.FINISHED and config.model is not None:
-            Checkpoint(config.model).save(SavedModel.of(self._spec, simulation).content)
+            Checkpoint(config.model).save(SavedModel.of(config.trial, simulation).content)
         if result.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
             self._checkpoint.save(self.save())
         return result
 
-    def _result(self, simulation: Simulation) -> TrialResult:
-        """The part of the result that was not reported yet."""
-        value = score(simulation.history, f"val_{simulation.task.metric}")
-        if math.isfinite(value):
-            self._scores[simulation.fed.round] = self._earlier[simulation.fed.round] = value
-        result = result_of(simulation, self._reported)
-        result.intermediates, self._earlier = self._earlier, {}
-        self._reported = len(simulation.history)
-        return result
-
 
 def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
-    """The result of a simulation as it stands, without the entries of its history that are `reported`."""
+    """Return the result of a simulation as it stands, without the entries of its history that are `reported`."""
     status, fed = Status.RUNNING, simulation.fed
     if simulation.finished:
         status = Status.DIVERGED if simulation.diverged else Status.FINISHED

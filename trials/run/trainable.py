@@ -10,16 +10,14 @@ import ray
 from ray import tune
 
 from trials.common import plugins
-from trials.common.memory import take_part
+from trials.common.device import take_part
 from trials.common.tensors import torch
-from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
 from trials.run.outcome import Status
 from trials.run.running import RunningPack, RunningTrial
-from trials.run.spec import TrialSpec
+from trials.run.spec import PACK, TrialConfig, TrialSpec, unpacked
 from trials.run.trial import load_dataset, partition_data
-from trials.run.trial_config import PACK, TrialConfig, unpacked
 
 REPORTS = "reports"
 """Where the result of a step has the `TrialResult` of each trial, the part of it that is new, by id."""
@@ -32,7 +30,7 @@ KEPT = 16
 class FederatedTrial(tune.Trainable):
     """A pack of one or more trials of a sweep, or one trial in a search of a script's own (`suite.trainable`).
 
-    In a sweep Tune's `config` is `trial_config.packed`, and a step's result has what is new of each
+    In a sweep Tune's `config` is `trials.run.spec.packed`, and a step's result has what is new of each
     trial under `REPORTS`. An exception does not raise: it would cost the actor.
 
     In a script's search `asked` makes the `TrialConfig` of Tune's `config`. A step runs to the next evaluation
@@ -81,10 +79,18 @@ class FederatedTrial(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run the rounds up to the next report; of a pack, up to one of each trial."""
-        if self._asked is not None:
-            return _flat(self._only)
-        news = self._running.step()
-        return {REPORTS: news, "done": not self._running.trials}
+        if self._asked is None:
+            news = self._running.step()
+            return {REPORTS: news, "done": not self._running.trials}
+        result, simulation = self._only.advance(lambda: True), self._only.simulation
+        entry = simulation.history[-1]
+        value = result.intermediates.get(int(entry["round"]), math.nan)
+        return {
+            **entry,
+            "val_score": simulation.task.worst if result.status == Status.DIVERGED else value,
+            "status": str(result.status),
+            "done": result.status != Status.RUNNING,
+        }
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the trial's state: tensors and plain values, nothing that runs code on load."""
@@ -102,36 +108,18 @@ class FederatedTrial(tune.Trainable):
 
     @property
     def _only(self) -> RunningTrial:
-        """The trial of a script's search."""
+        """Return the trial of a script's search."""
         return self._running.trials[""]
 
     def _partitioned(self, spec: TrialSpec) -> FederatedData:
-        key = spec.data_key
+        """Return the data of a spec; all partitions of a data set share its samples."""
+        key, dataset = spec.data_key, self._datasets.get(spec.dataset_key)
+        if isinstance(dataset, ray.ObjectRef):
+            dataset = ray.get(dataset)
         if key not in self._data:
             if len(self._data) == KEPT:
                 self._data.pop(next(iter(self._data)))
-            self._data[key] = partition_data(spec, self._loaded(spec))
+            dataset = load_dataset(spec, self._data_root) if dataset is None else dataset
+            self._datasets[spec.dataset_key] = dataset
+            self._data[key] = partition_data(spec, dataset)
         return self._data[key]
-
-    def _loaded(self, spec: TrialSpec) -> Dataset:
-        """The data set, one object for all partitions, which share its samples."""
-        found = self._datasets.get(spec.dataset_key)
-        if found is None:
-            found = load_dataset(spec, self._data_root)
-        elif isinstance(found, ray.ObjectRef):
-            found = ray.get(found)
-        self._datasets[spec.dataset_key] = found
-        return found
-
-
-def _flat(running: RunningTrial) -> dict[str, Any]:
-    """The rounds up to the next evaluation, as a script's search reads it."""
-    result, task = running.advance(lambda: True), running.simulation.task
-    entry = running.simulation.history[-1]
-    value = result.intermediates.get(int(entry["round"]), math.nan)
-    return {
-        **entry,
-        "val_score": task.worst if result.status == Status.DIVERGED else value,
-        "status": str(result.status),
-        "done": result.status != Status.RUNNING,
-    }

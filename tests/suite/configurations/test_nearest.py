@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from suite.configurations.nearest import MODEL_KINDS, distance, nearest, skew
 from trials import datasets, heterogeneity, models
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 GROUPS = heterogeneity.parse("groups").name
 """Half of the clients hold five labels, half of them one."""

@@ -17,7 +17,7 @@ from tests.support.commands import document, fault, suite_here
 from tests.support.configurations import a_tuned, folder
 from tests.support.foreign import little, play
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 KNOWN = [
     a_tuned(score=0.90),

@@ -23,8 +23,7 @@ from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study, a_trial
 from tests.support.simulations import timeless
 from trials.run import running
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.running import RunningPack
 from trials.run.trial import partition_data
 

@@ -10,10 +10,10 @@ from suite.execution import cluster
 from tests.support.commands import document, fault, study_file, suite_here
 from tests.support.searches import a_trial
 from trials.common import device
-from trials.common.memory import CONTEXT
+from trials.common.device import CONTEXT
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data
-from trials.sizing.footprint import Footprint, footprint
+from trials.sizing import Footprint, footprint
 
 CPU_BUILD = (
     f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; install one for this "

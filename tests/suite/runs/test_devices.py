@@ -14,8 +14,7 @@ from suite.tracking.store import Record, Store
 from trials.common.device import computes, name_of
 from trials.run import running
 from trials.run.saved_model import SavedModel
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 

@@ -26,7 +26,7 @@ from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialResult
 from trials.scoring.metrics import REGRESSION, untrained
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

@@ -20,9 +20,8 @@ from tests.support.searches import a_study
 from tests.support.simulations import ROOT, timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
-from trials.run.outcome import TrialKind
+from trials.run.outcome import TrialId, TrialKind
 from trials.run.simulation import Simulation
-from trials.run.trial_id import TrialId
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}

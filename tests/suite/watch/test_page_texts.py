@@ -13,8 +13,7 @@ from suite.watch.mounts import Dashboard
 from suite.watch.pages import Pages
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 
 class Skeleton(HTMLParser):

@@ -12,8 +12,7 @@ from trials.common.randomness import generator
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
 from trials.datasets.generated import Synthetic, SyntheticIID
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import load_dataset, partition_data
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 from trials.settings import Settings
