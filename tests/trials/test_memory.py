@@ -14,7 +14,6 @@ from tests.support.simulations import timeless
 from trials.common import device as memory
 from trials.common.device import CONTEXT
 from trials.datasets.base import Dataset
-from trials.engine.client_rows import ClientRows
 from trials.engine.training import Solver
 from trials.run import trial
 from trials.run.outcome import TrialResult
@@ -156,17 +155,6 @@ def test_tables_longer_than_their_part_lie_on_the_host(monkeypatch: pytest.Monke
         fed.client_rows()
         fed.client_rows()
         assert made == [host, True], "two tables share one part"
-
-
-def test_rows_move_between_the_host_and_the_device() -> None:
-    """The meta device keeps no numbers, but refuses tensors of others as a GPU does."""
-    meta = torch.device("meta")
-    rows = ClientRows(6, lambda ids: torch.zeros(len(ids), 2, device=meta), meta, host=True)
-    rows.write(torch.tensor([4, 1]), torch.ones(2, 2))
-    assert rows.values is not None
-    assert rows.values.device.type == "cpu"
-    assert rows[torch.tensor([1, 4, 2])].device == meta
-    assert torch.equal(rows.values, torch.ones(2, 2))
 
 
 def test_a_partition_that_is_kept_travels_with_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,15 +24,6 @@ def test_uniform_numbers_are_uniform():
     assert ((counts - N / 100) ** 2 / (N / 100)).sum() < 99 + 5 * np.sqrt(2 * 99)
 
 
-@pytest.mark.parametrize("word", range(3))
-def test_neighbours_in_each_word_are_uncorrelated(word):
-    """Seed, round or client k and k + 1."""
-    words = [7, 8, 9]
-    words[word] = np.arange(N + 1)
-    u = uniform("anneal", *words)
-    assert abs(np.corrcoef(u[1:], u[:-1])[0, 1]) < 5 * N**-0.5
-
-
 def test_streams_seeds_and_word_orders_share_no_number():
     names = [bits(stream, 0, 1, np.arange(1000)) for stream in STREAMS]
     seeds = [bits("initial", seed, 1, np.arange(1000)) for seed in range(1, 30)]

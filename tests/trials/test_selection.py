@@ -104,20 +104,6 @@ def test_a_draw_maps_uniform_numbers_through_the_cumulative_probabilities(p, par
     assert all(p[k] > 0 for k in found)
 
 
-def test_a_draw_is_proportional():
-    """6,000 draws, each count within 5 deviations; scale does not matter."""
-    p = np.array([0.1, 0.0, 0.6, 0.3])
-    fed = simulation(FedAvg(), partitioned([1] * 4), settings(), seed=SEED).fed
-    counts = np.zeros(4)
-    for t in range(1, 1501):
-        fed.begin(t)
-        ids = fed.draw(torch.from_numpy(p))
-        assert torch.equal(ids, fed.draw(torch.from_numpy(1000 * p)))
-        counts += np.bincount(ids.numpy(), minlength=4)
-    assert counts.sum() == 6000
-    assert (np.abs(counts - 6000 * p) <= 5 * np.sqrt(6000 * p * (1 - p))).all()
-
-
 # What a client does for each of the times it was drawn is done once.
 
 

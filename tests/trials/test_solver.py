@@ -13,7 +13,6 @@ from tests.support.simulations import (
     settings,
     simulation,
 )
-from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.engine.training import full_pass, minibatches, steps_per_epoch
 
@@ -117,13 +116,3 @@ def test_a_full_pass_in_blocks_gives_the_gradient_on_all_samples(execution):
         losses.append(loss.item())
         torch.testing.assert_close(found[k], leaf.grad, rtol=0, atol=1e-12)
     assert run.fed.train_loss == pytest.approx(sum(losses) / 2, abs=1e-12)
-
-
-@given(st.integers(1, 9), st.integers(0, 9), st.integers(0, 99), st.integers(1, 99))
-def test_system_draws_lie_in_range_and_belong_to_the_client(low, more, seed, t):
-    (system,) = heterogeneity.parse(f"iid+system(steps={low}..{low + more})").modifiers
-    ids, none = np.arange(200), np.zeros(200, np.int64)
-    steps = system.local_steps(none, none, ids, t, seed)
-    assert ((low <= steps) & (steps <= low + more)).all()
-    some = system.local_steps(none[::-3], none[::-3], ids[::-3], t, seed)
-    np.testing.assert_array_equal(some, steps[::-3])
