@@ -10,7 +10,7 @@ from trials import heterogeneity
 from trials.common.device import CONTEXT, memory_budget
 from trials.common.tensors import Tensor, torch
 from trials.datasets.base import OnDemand
-from trials.engine.budget import of_round, resident_bytes, selected, widest
+from trials.engine.budget import resident_bytes, selected, widest
 from trials.engine.client_rows import ClientRows
 from trials.engine.federation import Federation
 from trials.engine.training import BLOCK, execution
@@ -64,15 +64,13 @@ def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int
 class Footprint:
     """Estimates of one trial: bytes of its state with every client met (which is its checkpoint),
     bytes of memory of the process that runs it, and local steps of all clients in a round of FedAvg's
-    kind; on a GPU the bytes of it that the trial cannot do without, and those that each trial of a pack
-    takes with all of its clients at once and their tables there, else 0.
+    kind; on a GPU the bytes of it that the trial cannot do without, else 0.
     """
 
     state: int
     memory: int
     steps: float
     device: int = 0
-    beside: int = 0
 
 
 class _Shapes(Federation):
@@ -117,9 +115,7 @@ def footprint(
         vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
         resident = resident_bytes(data, s, model.d, size)
         needed = CONTEXT + resident + vectors + min(most, s.chunk or 1) * client
-        beside = of_round(data, s, model.d, size, members=2) / 2 + state
-        beside += max(most * client, evaluated)
-        return Footprint(state, PROCESS["cuda"] + 2 * state, steps, int(needed), int(beside))
+        return Footprint(state, PROCESS["cuda"] + 2 * state, steps, int(needed))
     cpu = torch.device("cpu")
     how = execution(model, s, cpu)
     chunk = s.chunk or max(1, int((budget or memory_budget(cpu)) // client))

@@ -96,7 +96,6 @@ class Estimates:
             "pack": pack,
             "memory_bytes_per_trial": takes.memory,
             "gpu_memory_bytes_per_trial": takes.device,
-            "gpu_memory_bytes_beside": takes.beside,
             "checkpoint_bytes_per_trial": takes.state,
             "record_bytes": runs * evaluations * METRICS * RECORD_BYTES,
         }

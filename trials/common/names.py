@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from functools import cache, partial
 from math import inf, isfinite
 from posixpath import normpath
@@ -27,7 +27,7 @@ N = TypeVar("N", int, float)
 
 
 def number(kind: type[N], text: str) -> N:
-    """A number as programs write it; raises `ValueError` for what only Python also takes: underscores
+    """Return a number as programs write it; raise `ValueError` for what only Python also takes: underscores
     between digits, digits of other scripts, and whole numbers that 64 bits do not hold.
     """
     value = kind(text) if text.isascii() and "_" not in text else None
@@ -50,32 +50,6 @@ class LabelSet(frozenset[int]):
     """One label or more, 0, 1, ..., written `{1,2,5}`."""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """What a number may be that is an argument of a name; of a range LOW..HIGH, what both ends may be."""
-
-    low: float = -inf
-    high: float = inf
-    above: float = -inf
-    below: float = inf
-
-    def hold(self, value: float | Range) -> bool:
-        """Return whether a finite number, or both ends of a range that does not go down, are inside."""
-        ends = value if isinstance(value, tuple) else (value,)
-        inside = (isfinite(end) and self.low <= end <= self.high for end in ends)
-        return all(inside) and self.above < ends[0] <= ends[-1] < self.below
-
-    def __str__(self) -> str:
-        said = {
-            "at least": self.low,
-            "above": self.above,
-            "at most": self.high,
-            "below": self.below,
-        }
-        rules = [f"{words} {bound:g}" for words, bound in said.items() if isfinite(bound)]
-        return " and ".join(rules) or "finite"
-
-
 def bounded(
     default: Any = MISSING,
     low: float = -inf,
@@ -86,8 +60,22 @@ def bounded(
     kw_only: bool = False,
 ) -> Any:
     """Return the field of an argument that is a finite number in [low, high] and in (above, below), or a range of such."""
-    bounds = Bounds(low, high, above, below)
-    return field(default=default, kw_only=kw_only, metadata={"bounds": bounds})
+    rules = {"at least": low, "above": above, "at most": high, "below": below}
+    return field(default=default, kw_only=kw_only, metadata={"bounds": rules})
+
+
+def _rule(value: Any, bounds: Mapping[str, float]) -> str:
+    """Return what a number, or both ends of a range that does not go down, must be, where they are not; else ""."""
+    ends, (low, above, high, below) = (
+        value if isinstance(value, tuple) else (value,),
+        bounds.values(),
+    )
+    inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)
+    if all(inside) and ends[0] <= ends[-1]:
+        return ""
+    rules = [f"{words} {bound:g}" for words, bound in bounds.items() if isfinite(bound)]
+    rule = " and ".join(rules) or "finite"
+    return f"LOW..HIGH, LOW <= HIGH, {rule}" if isinstance(value, tuple) else rule
 
 
 def split_top(text: str, separator: str) -> list[str]:
@@ -103,16 +91,13 @@ def split_top(text: str, separator: str) -> list[str]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-    """A name without its arguments, and these: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
+    """Return a name without its arguments, and these: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
     match = _NAME.fullmatch(text)
     return (text, None) if match is None else (match[1], match[2])
 
 
 def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
-    """The object a name stands for.
-
-    Raises `UserError` naming the nearest known name, or the usage when the arguments are wrong.
-    """
+    """Return the object a name stands for; raise `UserError` naming the nearest known name, or the usage."""
     name, given = split(text)
     if name not in registry:
         raise unknown(kind, text, registry)
@@ -139,8 +124,7 @@ def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
             raise wrong
         values[name] = value == "" or _convert(kind, text, name, value, hints[name])
         bounds = known[name].metadata.get("bounds")
-        if bounds is not None and not bounds.hold(values[name]):
-            rule = f"LOW..HIGH, LOW <= HIGH, {bounds}" if ".." in value else bounds
+        if bounds and (rule := _rule(values[name], bounds)):
             raise UserError(f"{kind} {text!r}: {name} is {_show(values[name])}, but must be {rule}")
     if any(f.default is MISSING and f.name not in values for f in known.values()):
         raise wrong
@@ -148,7 +132,7 @@ def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
 
 
 def spell(name: str, value: Any) -> str:
-    """The canonical name of an object: arguments as in `parse`, none when all are defaults."""
+    """Return the canonical name of an object: arguments as in `parse`, none when all are defaults."""
     given = [(f, getattr(value, f.name)) for f in fields(value)]
     places = [(f, v) for f, v in given if not f.kw_only]
     parts = [_show(v) for _, v in places] if any(v != f.default for f, v in places) else []
@@ -161,7 +145,7 @@ def spell(name: str, value: Any) -> str:
 
 
 def usage(name: str, cls: type) -> str:
-    """How a name is written: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
+    """Return how a name is written: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
     hints, parts = _hints(cls), []
     for f in fields(cls):
         if hints[f.name] is bool:

@@ -33,17 +33,6 @@ def widest(data: FederatedData, settings: Settings) -> int:
     return most if size == "full" else min(size, most)
 
 
-def of_round(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:
-    """Return the bytes that a round of each of so many trials of a pack has on the device, with numbers of `size`
-    bytes and d weights: of its clients the plans of their minibatches and `VECTORS`.
-    """
-    per_epoch = int(steps_per_epoch(data.sizes, settings.batch_size).max())
-    steps = settings.local_steps or settings.local_epochs * per_epoch
-    plan = steps * widest(data, settings) * (ID + size)
-    vectors = VECTORS + (JOINED if members > 1 else 0)
-    return float(members * selected(settings, data.clients) * (plan + vectors * d * size))
-
-
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
     """Return the bytes at least that planning the minibatches of a round's clients takes."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
@@ -59,10 +48,15 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes that are on the device throughout: the samples, which trials of a process share, and a round
-    of each (`of_round`).
+    """Return the bytes that are on the device throughout, with numbers of `size` bytes and d weights: the samples, which
+    trials of a process share, and of each trial's clients in a round the plans of their minibatches and `VECTORS`.
     """
-    return data.dataset.bytes(size) + of_round(data, settings, d, size, members)
+    per_epoch = int(steps_per_epoch(data.sizes, settings.batch_size).max())
+    steps = settings.local_steps or settings.local_epochs * per_epoch
+    plan = steps * widest(data, settings) * (ID + size)
+    vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
+    clients = members * selected(settings, data.clients)
+    return data.dataset.bytes(size) + float(clients * (plan + vectors))
 
 
 def divided(

@@ -38,40 +38,6 @@ SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
 
-class Clock:
-    """The seconds that rounds take on devices of the speeds that a level names (`+speed(sigma)`).
-
-    A round takes as long as its slowest client: its local steps, and a full gradient as the steps of one pass. An
-    algorithm whose server does not wait for all says how long the round `took`.
-    """
-
-    def __init__(self, level: Heterogeneity, n: int, seed: int) -> None:
-        self._level, self._seed = level, seed
-        self._steps = np.zeros(n)
-        self.took: float | None = None
-
-    def begin(self) -> None:
-        """Start a round."""
-        self._steps[:] = 0
-        self.took = None
-
-    def worked(self, ids: Array, steps: Array) -> None:
-        """Note that distinct clients `ids` (k,) computed `steps` (k,) more in this round."""
-        self._steps[ids] += steps
-
-    def seconds(self, steps: Array, ids: Array) -> Array:
-        """Return the seconds (k,) in which clients `ids` do `steps` (k,)."""
-        return self._level.seconds(steps, ids, self._seed)
-
-    @property
-    def round_seconds(self) -> float:
-        """Return the seconds of the round so far: 0 where no client computed anything."""
-        if self.took is not None:
-            return self.took
-        ids = np.flatnonzero(self._steps)
-        return float(self.seconds(self._steps[ids], ids).max(initial=0.0))
-
-
 class Federation:
     """What an algorithm sees of the world in a round, and all it can do in it.
 
@@ -98,7 +64,6 @@ class Federation:
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
         self.n, self.round, self._level = data.clients, 0, heterogeneity
-        self.clock = Clock(heterogeneity, self.n, seed)
         self.device = device
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
@@ -115,6 +80,9 @@ class Federation:
             self.counters[CLOCK] = 0.0
         self._loss: Tensor | None = None
         self._uploaded, self._absent = set[int](), set[int]()
+        self._steps_done = np.zeros(self.n)
+        self.took: float | None = None
+        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""
 
@@ -145,7 +113,7 @@ class Federation:
         self.round = round_index
         self._loss = None
         self._uploaded, self._absent = set(), set()
-        self.clock.begin()
+        self._steps_done, self.took = np.zeros(self.n), None
         if self.model.statistics is not None:
             self.model.statistics.begin()
         if self.halved and round_index >= self.halved["round"]:
@@ -156,7 +124,9 @@ class Federation:
         if self.model.statistics is not None:
             self.model.statistics.end(self.weights)
         if CLOCK in self.counters:
-            self.counters[CLOCK] += self.clock.round_seconds
+            ids = np.flatnonzero(self._steps_done)
+            slowest = self._level.seconds(self._steps_done[ids], ids, self.seed).max(initial=0.0)
+            self.counters[CLOCK] += float(slowest) if self.took is None else self.took
 
     @property
     def trained(self) -> bool:
@@ -299,7 +269,7 @@ class Federation:
     def seconds(self, ids: Tensor) -> Tensor:
         """Return the simulated seconds that clients `ids` need for this round's local steps, (k,), float64 on the CPU."""
         steps = self._steps(ids.numpy(), self.round)
-        return torch.from_numpy(self.clock.seconds(steps, ids.numpy()))
+        return torch.from_numpy(self._level.seconds(steps, ids.numpy(), self.seed))
 
     def train(
         self,
@@ -375,7 +345,7 @@ class Federation:
         if self.settings.weight_decay:
             g = g.add_(w, alpha=self.settings.weight_decay)
         self.counters["gradient_passes"] += len(once)
-        self.clock.worked(once, self._per_epoch(once))
+        self._steps_done[once] += self._per_epoch(once)  # a full gradient is the steps of one pass
         self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
         self._loss = loss if self._loss is None else self._loss.where(~self._loss.isnan(), loss)
         return g[back]
@@ -430,7 +400,7 @@ class Federation:
         """Count local steps and the samples in them."""
         self.counters["client_steps"] += int(steps.sum())
         if data is self.data:
-            self.clock.worked(ids, steps)
+            self._steps_done[ids] += steps
         self.counters["sample_gradients"] += samples_met(data.sizes[ids], steps, batch_size)
 
     def _rule(self, lr: float | Tensor) -> SGD:

@@ -148,10 +148,11 @@ class SavedModel:
         """Return what the ranked model scores on the data of its run, partitioned anew; data files below `root`."""
         card, spec, where = self.card, self.card.spec, usable(device)
         data = partition_data(spec, load_dataset(spec, root))
-        if data.fingerprint != card.fingerprint:
+        size = data.fingerprint, data.dataset.shape, data.dataset.classes
+        if size != (card.fingerprint, card.shape, card.classes):
             raise UserError(
-                f"the data or their partition are not the model's: fingerprint {data.fingerprint}, "
-                f"not {card.fingerprint}"
+                f"the data or their partition are not the model's: fingerprint {data.fingerprint}, not "
+                f"{card.fingerprint}, samples {size[1]} in {size[2]} classes"
             )
         torch.set_num_threads(1)
         level = heterogeneity.parse(spec.heterogeneity)
@@ -236,6 +237,7 @@ def _flat(saved: SavedModel, path: Path, rows: int) -> Tensor:
     try:
         fits = {name: tuple(tensor.shape[rows:]) for name, tensor in tensors.items()} == shapes
         w = torch.cat([tensors[slot.name].flatten(rows) for slot in model.layout], -1)
+        fits = fits and w.is_floating_point()
     except (AttributeError, KeyError, IndexError, RuntimeError):
         fits = False
     if not fits:

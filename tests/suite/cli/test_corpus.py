@@ -427,13 +427,13 @@ MODELS = {
     "whole numbers": (OTHER, saved({**STATE, "out.weight": torch.zeros(10, 64).long()})),
     "one too many": (OTHER, saved({name: torch.stack([of, of]) for name, of in STATE.items()})),
     "other shapes": (OTHER, saved({**STATE, "out.weight": torch.zeros(10, 63)})),
-    "weights that lack": ("model.pt is missing", {"d/model.json": json.dumps(CARD)}),
+    "weights that lack": ("ranked are missing", {"d/model.json": json.dumps(CARD)}),
     "no weights": (OTHER, saved({"out.weight": 1, "out.bias": 2})),
     "a list": (OTHER, saved([torch.zeros(3)])),
     "noise": ("it is damaged, or holds more than", {**saved(), "d/model.pt": b"soup"}),
     "code": ("holds more than tensors", saved({"out.weight": PurePosixPath("/")})),
     "other data": ("the data or their partition are not the model's", saved()),
-    "weights of nobody": ("clients.pt is missing", saved(weights=[0.5])),
+    "weights of nobody": ("ranked are missing", saved(weights=[0.5])),
 }
 FOLB = '{"command": "suite reproduce folb/table1", '
 DOCUMENTS = {

