@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from trials.common import randomness
 from trials.common.errors import UserError
+from trials.common.plugins import hook
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import to_device
 from trials.datasets.base import Dataset, OnDemand
@@ -231,7 +232,8 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     natural = None if owners is None else len(np.unique(owners))
     clients = settings.clients or natural or DEFAULT_CLIENTS
     rng = randomness.generator("partition", settings.partition_seed)
-    parts = heterogeneity.partition.assign(dataset.y[train], clients, owners, rng)
+    arguments = dataset.y[train], clients, owners, rng
+    parts = hook(heterogeneity.partition, "assign", list | tuple, *arguments)
     sizes = [len(part) for part in parts]
     if min(sizes) == 0:
         raise UserError(

@@ -81,7 +81,8 @@ class Heterogeneity:
         `asked` (k,) and `per_epoch` (k,) make one pass over the client's data.
         """
         for modifier in self.modifiers:
-            asked = modifier.local_steps(asked, per_epoch, ids, round_index, seed)
+            arguments = asked, per_epoch, ids, round_index, seed
+            asked = plugins.hook(modifier, "local_steps", np.ndarray, *arguments)
         deadline = min((modifier.deadline for modifier in self.modifiers), default=math.inf)
         if deadline == math.inf:
             return asked
@@ -106,7 +107,7 @@ class Heterogeneity:
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
         """Return those of the selected clients `ids` that answer in a round, at least one."""
         for modifier in self.modifiers:
-            ids = modifier.answering(ids, round_index, seed)
+            ids = plugins.hook(modifier, "answering", np.ndarray, ids, round_index, seed)
         return ids
 
 

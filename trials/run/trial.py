@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from trials import datasets, heterogeneity, models
-from trials.common.device import named, usable
+from trials.common.device import name_of, named, usable
 from trials.common.errors import UserError
 from trials.common.machine import machine_memory
 from trials.common.plugins import hook
@@ -17,6 +17,7 @@ from trials.engine.federation import Federation
 from trials.engine.training import Solver, execution
 from trials.federated_data import FederatedData, partition
 from trials.models.base import Model
+from trials.run.outcome import Status, TrialResult
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
 from trials.scoring import losses
@@ -134,3 +135,21 @@ def run(
             f"memory_budget or chunk computes fewer clients at once ({reason})"
         ) from None
     return simulation, data
+
+
+def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
+    """Return the result of a simulation as it stands, without the entries of its history that are `reported`."""
+    status, fed = Status.RUNNING, simulation.fed
+    if simulation.finished:
+        status = Status.DIVERGED if simulation.diverged else Status.FINISHED
+    return TrialResult(
+        status,
+        simulation.history[reported:],
+        fingerprint=fed.data.fingerprint,
+        execution=fed.execution,
+        chunk=fed.chunk,
+        halved=fed.halved,
+        device=name_of(fed.device),
+        model_note=fed.model.network.note,
+        data_note=fed.data.note,
+    )
