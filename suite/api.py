@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from suite.studies.study import Study
     from suite.sweeps.request import SweepRequest
     from suite.sweeps.result import Result
-    from trials.models.trained_model import TrainedModel
+    from trials.models.torch_modules import TrainedModel
     from trials.settings import Settings
 
     Source = str | Path | Result

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from trials.common.errors import UserError, unknown
 from trials.common.tensors import Tensor
-from trials.engine import schedule
 
 if TYPE_CHECKING:
     from trials.engine.federation import Federation
@@ -267,36 +266,11 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A hyperparameter's value as its type, a real one's also as a schedule (`trials.engine.schedule`);
-        raises `UserError` when it has no such one.
-        """
+        """Return a hyperparameter's value as its type; raise `UserError` when it has no such one."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)
-        if ranges[name].choices is None and isinstance(value, str) and "@" in value:
-            if ranges[name].type != "float":
-                raise UserError(f"{name} is {value!r}, but only real numbers may have a schedule")
-            try:
-                pieces = schedule.pieces(value)
-            except UserError as error:
-                raise UserError(f"{name} is {value!r}: {error}") from None
-            return schedule.written({at: ranges[name].check(name, v) for at, v in pieces.items()})
         return ranges[name].check(name, value)
-
-    def phases(self) -> dict[int, "Algorithm"]:
-        """The algorithm by the round from which it holds: itself from round 1, unless a field is a
-        schedule.
-        """
-        real = (name for name, spec in self.ranges().items() if spec.type == "float")
-        given = {name: getattr(self, name) for name in real}
-        changing = {name: value for name, value in given.items() if isinstance(value, str)}
-        starts = sorted({1}.union(*map(schedule.pieces, changing.values())))
-        return {
-            start: dataclasses.replace(
-                self, **{name: schedule.at(value, start) for name, value in changing.items()}
-            )
-            for start in starts
-        }
 
     def params(self) -> dict[str, Any]:
         """The hyperparameters that exist under each other's values."""

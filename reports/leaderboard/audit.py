@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from reports.leaderboard.statistics import DIGITS
 from trials.algorithm import Range
-from trials.engine import schedule
 from trials.run.outcome import Status
 
 EDGE = 0.05
@@ -209,8 +208,8 @@ def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
     """Return the ends of their ranges that numbers of a configuration are at."""
     at = []
     for name, spec in ranges.items():
-        value = schedule.amount(params.get(name))
-        if value is None or spec.low is None or spec.high is None:
+        value = params.get(name)
+        if not isinstance(value, int | float) or spec.low is None or spec.high is None:
             continue
         share = spec.share(value)
         if EDGE < share < 1 - EDGE:

@@ -9,7 +9,7 @@ from reports.leaderboard.interim import Standing
 from reports.leaderboard.replication import Difference
 from reports.leaderboard.statistics import Across
 from reports.table import frame
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd

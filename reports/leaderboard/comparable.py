@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from reports.leaderboard.replication import Draw
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 Trials = Mapping[tuple[str, str], int]
 """Search trials of each (sweep, scenario), in one of its replicates."""

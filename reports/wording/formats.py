@@ -24,7 +24,7 @@ from reports.wording.words import (
     setting_notes,
     short,
 )
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 if TYPE_CHECKING:
     pass

@@ -5,7 +5,6 @@ from typing import Any
 
 from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
-from trials.engine import schedule
 from trials.scoring.metrics import LABELWISE
 
 UNITS, SEARCHES = 8, 30
@@ -112,8 +111,9 @@ def spread_text(row: Row) -> str:
 
 
 def params_text(params: Mapping[str, Any]) -> str:
-    """Return hyperparameters on one line."""
-    return " ".join(f"{key}={schedule.short(value)}" for key, value in params.items())
+    """Return hyperparameters on one line, with three digits of every number."""
+    texts = {k: f"{v:.3g}" if isinstance(v, float) else str(v) for k, v in params.items()}
+    return " ".join(f"{key}={text}" for key, text in texts.items())
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

@@ -62,7 +62,7 @@ def _progress(standing: dict[str, Any]) -> str:
 
 def _leaders(standing: dict[str, Any]) -> list[str]:
     """Return the methods that validate best in each scenario of a sweep, in a line a scenario."""
-    from trials.run.scenario import Scenario
+    from trials.run.spec import Scenario
     from trials.scoring.metrics import TASKS
 
     scenarios: dict[Scenario, list[dict[str, Any]]] = defaultdict(list)

@@ -19,7 +19,7 @@ from suite.results.tables import Tables, nothing_in, number, records, run_id, sp
 from suite.tracking.tables import recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import SPELLING
+from trials.run.spec import SPELLING
 
 if TYPE_CHECKING:
     import pandas as pd

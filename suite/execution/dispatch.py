@@ -22,10 +22,8 @@ from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Status, TrialKind, shortened
-from trials.run.result import TrialResult
-from trials.run.spec import TrialSpec
-from trials.run.trial_config import TrialConfig
+from trials.run.outcome import Status, TrialKind, TrialResult, shortened
+from trials.run.spec import TrialConfig, TrialSpec
 
 DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""

@@ -32,7 +32,7 @@ from suite.tracking.schema.leaderboard_view import run_page
 from trials.common.errors import UserError
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS, direction
 
 if TYPE_CHECKING:

@@ -31,7 +31,6 @@ from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.algorithms import label
 from trials.common.errors import UserError, unknown
-from trials.engine import schedule
 from trials.run.outcome import Status, reason
 from trials.scoring.metrics import TASKS
 
@@ -62,7 +61,7 @@ class Search:
         Published and imported configurations may lie outside of what is searched, and Optuna compares only trials that have one
         distribution. A name whose values have none (words among numbers) is left out: its values are user attributes.
         """
-        params = [_last(json.loads(text)) for text in self.rows["params"]]
+        params = [_plains(json.loads(text)) for text in self.rows["params"]]
         ranges = {}
         for name, declared in self.entry.space.items():
             values = [own[name] for own in params if name in own]
@@ -73,9 +72,8 @@ class Search:
     def trial(self, row: Row, ranges: Mapping[str, BaseDistribution]) -> FrozenTrial:
         """Return a trial as Optuna has it, over these ranges."""
         written = json.loads(row["params"])
-        params = {name: value for name, value in _last(written).items() if name in ranges}
+        params = {name: value for name, value in _plains(written).items() if name in ranges}
         attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
-        # Of a schedule Optuna gets the last value; as it was written it stands here.
         attributes |= {k: v for k, v in written.items() if k not in params or params[k] != v}
         if row["error"]:
             attributes["error"] = reason(row["error"])
@@ -198,9 +196,9 @@ def export(table: TrialTable, path: Path) -> list[str]:
     return names
 
 
-def _last(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with the last value of each schedule, and what is no plain value as JSON."""
-    return {name: _plain(schedule.last(value)) for name, value in params.items()}
+def _plains(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with what is no plain value as JSON."""
+    return {name: _plain(value) for name, value in params.items()}
 
 
 def _plain(value: Any) -> Any:

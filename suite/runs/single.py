@@ -23,12 +23,11 @@ from trials.common.device import look, name_of
 from trials.common.errors import UserError
 from trials.federated_data import FederatedData
 from trials.run import trial
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
-from trials.run.running import result_of
+from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
+from trials.run.trial import result_of
 from trials.scoring.metrics import DERIVED, LAST
 from trials.settings import Settings
 

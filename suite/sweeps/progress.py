@@ -13,7 +13,7 @@ from rich.text import Text
 from reports.durations import spell
 from reports.wording.words import scored
 from trials.run.outcome import ENDINGS
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 SECONDS = 1.0
 """How often it is looked, and what is seen is drawn and kept."""

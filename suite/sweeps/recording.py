@@ -28,8 +28,7 @@ from suite.tracking.store import Record, Store
 from suite.yaml_files import foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
 
 History = list[dict[str, int | float]]

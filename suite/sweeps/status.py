@@ -19,8 +19,7 @@ from suite.sweeps.journal.paths import JOURNAL, STATUS, check_name
 from suite.yaml_files import write_whole, writing
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain
-from trials.run.outcome import ENDINGS, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import ENDINGS, TrialKind, TrialResult
 
 LEAST = 0.05
 """No pace is told before so much of a trial is done: of less, the time left is anything."""

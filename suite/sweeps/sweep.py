@@ -38,8 +38,7 @@ from suite.tracking.tables import upload
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.run.outcome import ENDINGS, Status, TrialKind, reason
-from trials.run.result import TrialResult
+from trials.run.outcome import ENDINGS, Status, TrialKind, TrialResult, reason
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources

@@ -104,7 +104,7 @@ def _untouched(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> li
 def _leaks(network: Network, x: Tensor) -> bool:
     """Whether outputs depend on tensors to train that nobody finds."""
     found = {name: p.detach() for name, p in network.trained.items()}
-    return network({**network.constants(x), **network.tracked(), **found}, x).requires_grad
+    return network({**network.constants(x), **network.tracked, **found}, x).requires_grad
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:

@@ -13,8 +13,7 @@ from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 
 STOP, CONTINUE, NAN = "STOP", "CONTINUE", float("nan")
 LEVELS = ["iid", "labels(2)"]

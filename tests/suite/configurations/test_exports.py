@@ -115,7 +115,6 @@ def test_convolutions_have_the_weights_in_our_order():
         ({"settings": {"selection": "independent"}}, "selection independent"),
         ({"settings": {"init": "own"}}, "init own"),
         ({"settings": {"loss": "two_sided"}}, "loss two_sided"),
-        ({"params": {"lr": "0.3@1,0.03@2"}}, "lr 0.3@1"),
     ],
 )
 def test_what_no_program_is_written_of(change, named):

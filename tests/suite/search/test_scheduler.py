@@ -23,8 +23,7 @@ from tests.support.schedulers import (
     rungs,
 )
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 
 class Named(NamedTuple):

@@ -10,17 +10,13 @@ from tests.support.configurations import a_tuned
 from tests.support.searches import a_study, entries_of
 from trials.algorithm import Range
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 DIGITS = Scenario("digits", "logreg", "iid")
 
 
 def asked():
     Request("fedumf", DIGITS, {}, {}, values={"alpha": 2.0}).spec()
-
-
-def scheduled():
-    Request("fedumf", DIGITS, {}, {}, values={"alpha": "0.5@1,2@10"}).spec()
 
 
 def searched():
@@ -36,7 +32,7 @@ def started():
     warm_start(entries_of(algorithms=["fedumf"]), [other])
 
 
-@pytest.mark.parametrize("way", [asked, scheduled, searched, chosen, started])
+@pytest.mark.parametrize("way", [asked, searched, chosen, started])
 def test_a_value_beyond_a_papers_bound_is_refused_with_its_name_and_the_bound(way):
     with pytest.raises(UserError) as refused:
         way()

@@ -20,8 +20,7 @@ from tests.support.commands import fault, runs_of, suite_here
 from tests.support.foreign import little, play, swept
 from tests.support.searches import a_study
 from trials.common.errors import UserError
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
 
 Lines = list[bytes]

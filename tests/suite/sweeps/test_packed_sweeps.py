@@ -22,8 +22,7 @@ from tests.support.searches import a_study
 from tests.support.simulations import ROOT, timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
-from trials.run.outcome import TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialKind, TrialResult
 from trials.run.simulation import Simulation
 
 pytestmark = pytest.mark.usefixtures("in_this_process")

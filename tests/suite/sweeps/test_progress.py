@@ -12,8 +12,7 @@ from suite.sweeps import status as status_module
 from suite.sweeps.journal.events import Begun, Requested, SweepState, ended
 from suite.sweeps.progress import Progress
 from suite.sweeps.status import Running, standing
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 
 ENTRIES, PER_ENTRY = 14, 17
 TRIALS = ENTRIES * PER_ENTRY

@@ -11,8 +11,7 @@ from suite.sweeps.journal.events import Begun
 from suite.ui import Pages
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 
 class Skeleton(HTMLParser):
