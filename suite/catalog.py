@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from typing import Any
 
-from suite.studies.samplers import SAMPLERS, OwnSampler
+from suite.studies.samplers import OWN_SUMMARY, SAMPLERS
 from suite.studies.space import space_file
 from suite.studies.study import study_names
 from trials import algorithms
@@ -101,7 +101,7 @@ def _named(registry: Registry[Any], sign: str = "") -> list[dict[str, Any]]:
 
 def _samplers() -> list[dict[str, Any]]:
     found = [{"name": name, "summary": sampler.summary} for name, sampler in SAMPLERS.items()]
-    return [*found, {"name": "FILE.py:make", "summary": OwnSampler.summary}]
+    return [*found, {"name": "FILE.py:make", "summary": OWN_SUMMARY}]
 
 
 def _studies() -> list[dict[str, Any]]:

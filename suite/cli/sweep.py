@@ -199,7 +199,7 @@ def show_plan(
                 "entry_id": of.entry.id,
                 "name": of.entry.name,
                 "default": of.proposer.known[0].params,
-                "published": of.published,
+                "published": [start.origin for start in of.proposer.known].count("published"),
                 "modelled": of.modelled,
                 "outside": of.entry.outside(),
                 "estimate": estimate,
@@ -221,14 +221,14 @@ def show_plan(
 
 def _learning(study: "Study", search: "SweepSearch") -> dict[str, Any]:
     """When the search begins to learn."""
-    from suite.studies.samplers import find_sampler, first_modelled
+    from suite.studies.samplers import find_sampler, first_modelled, searched_by
 
     sampler = find_sampler(study.sampler)
     return {
         "startup": sampler.startup,
         "lag": search.lag,
         "modelled_from": first_modelled(sampler, search.lag),
-        "searched_by": search.searched_by,
+        "searched_by": searched_by(study.sampler, study.trials, search.lag),
         "warnings": search.warnings,
     }
 

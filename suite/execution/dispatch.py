@@ -16,10 +16,10 @@ from suite.console import say
 from suite.execution.cluster import Cluster
 from suite.execution.plan import ExecutionPlan
 from suite.execution.stop_signal import HaltedError
-from suite.search.schedulers import SCHEDULERS, EntrySchedulers
+from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Status, TrialKind, shortened
+from trials.run.outcome import Status, shortened
 from trials.run.result import TrialResult
 from trials.run.trial_config import TrialConfig
 
@@ -115,7 +115,7 @@ class Dispatch:
         """Return how many trials may be in its pack. One that is started again is alone, since it may be what ended those
         beside it, and so is one that may be stopped early, which ends its process.
         """
-        alone = request.trial_id in self._trials or self._stops(request)
+        alone = request.trial_id in self._trials or self.schedulers.stops(request)
         return 1 if alone else self.plan.packs.get(request.entry_id, 1)
 
     def _kind(self, request: TrialRequest) -> Hashable:
@@ -124,19 +124,13 @@ class Dispatch:
         s = spec.settings
         return size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution, s.rounds
 
-    def _stops(self, request: TrialRequest) -> tuple[int, ...]:
-        """Return the rounds after which the trial may be stopped."""
-        if request.kind != TrialKind.SEARCH or SCHEDULERS[self.plan.scheduler] is None:
-            return ()
-        return self.entries[request.entry_id].stops
-
     def config(self, request: TrialRequest) -> TrialConfig:
         """Return how a process runs the trial."""
         plan, resources = self.plan, self.cluster.resources
         memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
         return TrialConfig(
             self.source.spec(request),
-            stops=self._stops(request),
+            stops=self.schedulers.stops(request),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.budget_bytes,

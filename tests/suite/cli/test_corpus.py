@@ -170,15 +170,14 @@ search                       | search: {1: {low: 0.1}}
 mu: default 5.0 must lie in the range that is searched | {algorithms: [fedprox], search: {mu: {default: 5.0}}}
 mu: default 5.0 must lie in  | {algorithms: [fedprox], search: {mu: {default: 5.0, choices: [0.1, 1.0]}}}
 must have choices, or low and high: not both | search: {lr: {choices: [0.1, 1], high: 1}}
-must have choices, or low and high: not both | search: {lr: {datasets: {digits: {choices: [0.1, 1], log: true}}}}
 variant                      | {algorithms: [folb], search: {variant: {choices: [plain, nonsense]}}}
 lr                           | search: {lr: {default: fast, choices: [fast, slow]}}
 batch_size                   | search: {batch_size: {choices: [-1, 32]}}
 local_epochs                 | search: {local_epochs: {default: 0, low: 0, high: 3}}
 momentum                     | search: {momentum: {low: 0.0, high: 1.5}}
 search.lr.high               | search: {lr: {high: .inf}}
-must be whole numbers below 2^63, but got low=0.5, high=3 | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}
-must be whole numbers below 2^63, but got low=1, high=1e+300 | {algorithms: [astw], search: {astw.loop: {low: 1, high: 1.0e+300}}}
+low is 0.5, but must be a whole number | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}
+high is 1e+300, but must be a whole number | {algorithms: [astw], search: {astw.loop: {low: 1, high: 1.0e+300}}}
 rounds                       | search: {rounds: {low: 5, high: 100}}
 clients                      | search: {clients: {default: 5, low: 5, high: 10}}
 val_fraction                 | search: {val_fraction: {low: 0.05, high: 0.5}}

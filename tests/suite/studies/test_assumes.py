@@ -12,8 +12,6 @@ from trials.algorithms import ALGORITHMS
 from trials.run.spec import away, outside
 from trials.settings import Settings
 
-ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires]
-
 PLUGIN = """
 from dataclasses import dataclass
 from trials.algorithms.fedavg import FedAvg
@@ -27,20 +25,13 @@ class Whole(FedAvg):
 """
 
 
-def test_defed_assumes_that_all_clients_are_awake():
-    assert ASSUMING == [("defed", "participation")]
-
-
-@pytest.mark.parametrize(("name", "key"), ASSUMING)
-def test_a_default_is_outside_where_it_is_another_value(name, key):
-    cls = ALGORITHMS[name]
-    value, reason = cls.requires[key]
-    assert outside(cls, Settings(**{key: value})) == ""
-    default = getattr(Settings(), key)
-    words = outside(cls, Settings())
-    assert words == (
-        f"{key} is {default}, its paper's {value}: {reason}" if default != value else ""
-    )
+def test_a_default_is_outside_where_it_is_another_value():
+    assumed = {(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires}
+    assert assumed == {("defed", "participation")}
+    value, reason = ALGORITHMS["defed"].requires["participation"]
+    assert outside(ALGORITHMS["defed"], Settings(participation=value)) == ""
+    words = f"participation is 0.5, its paper's {value}: {reason}"
+    assert outside(ALGORITHMS["defed"], Settings()) == words
 
 
 @pytest.mark.parametrize(
@@ -58,10 +49,6 @@ def test_a_method_is_at_home_where_its_paper_tried_it(name, key, settings, level
     assert away(cls, Settings(), "dirichlet(0.3)") == cls.home[key]
     (entry,) = entries_of(algorithms=[name], heterogeneity=["labels(2)"])
     assert (entry.away, entry.reference()) == (cls.home[key], False)
-
-
-def test_only_three_papers_experiments_need_a_scenario_of_their_own():
-    assert {cls.paper for cls in ALGORITHMS.values() if cls.home} == {"SAFL", "FedAgg", "FOLB"}
 
 
 def test_any_class_can_declare_them(tmp_path):
