@@ -147,13 +147,8 @@ class SweepSearch:
         return lines
 
     @property
-    def planned(self) -> int:
-        """How many trials there will be."""
-        return sum(entry.planned for entry in self.entries.values())
-
-    @property
     def planned_by_entry(self) -> Counter[str]:
-        """The same of each entry."""
+        """How many trials there will be of each entry."""
         planned: Counter[str] = Counter()
         for search in self.entries.values():
             planned[search.entry.id] += search.planned

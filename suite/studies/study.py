@@ -15,6 +15,7 @@ from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError, unknown
 from trials.common.files import look
 from trials.heterogeneity.partitions import Natural
+from trials.scoring.metrics import COUNTED
 from trials.settings import Number, Positive, Settings, Whole
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
@@ -55,18 +56,15 @@ Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 
 """How many levels a factor has; one that has a single level is no part of what is recorded."""
 Above0 = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[Above0 | None, Field(exclude_if=lambda margin: margin is None)]
-Cost = Literal[
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-    "client_steps",
-    "gradient_passes",
-    "sample_gradients",
-    "rounds_to_target",
-]
+COSTS = (*COUNTED, "rounds_to_target")
 """Counters at the last round, and the first round whose validation score reaches the study's `target`
 (one more than there are rounds where none does).
 """
+
+
+def _cost(name: str) -> None:
+    if name not in COSTS:
+        raise unknown("cost", name, COSTS)
 
 
 class Bound(Written):
@@ -98,7 +96,7 @@ class Study(Written):
     sampler: SamplerName = "tpe"
     scheduler: Literal["none", "asha"] = "none"
     grid_points: Positive = 5
-    constraints: dict[Cost, Bound] = {}
+    constraints: dict[Annotated[str, _resolves(_cost)], Bound] = {}
     confirm: Confirm | None = None
     warm_start: str | None = None
     target: Finite | None = None

@@ -83,8 +83,7 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
     """Note what is wrong with one configuration: `algorithm`, `dataset`, `model`, `heterogeneity`
     and `params`. Where nothing `resolves`, for it is only read, names of others' code stay as they are.
     """
-    name, level = run["algorithm"], run["heterogeneity"]
-    cls = None
+    name, level, cls = run["algorithm"], run["heterogeneity"], None
     if resolves or not plugins.named(name):
         cls = faults.attempt("algorithm", name, partial(algorithms.resolve, name))
     faults.attempt("dataset", run["dataset"], partial(datasets.parse, run["dataset"]))

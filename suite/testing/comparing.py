@@ -40,7 +40,11 @@ def ranked(run: Simulation) -> Tensor:
 
 def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
     """Return a history without wall-clock times."""
-    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in history]
+    entries = []
+    for entry in history:
+        clocks = [name for name in entry if name.endswith("_seconds")]
+        entries.append({name: entry[name] for name in entry if name not in clocks})
+    return entries
 
 
 def same(a: Simulation, b: Simulation) -> bool:

@@ -76,15 +76,6 @@ def test_every_tuning_repeats_its_own_winner():
         assert all(a.params == winner.params for a in finals)
 
 
-@pytest.mark.parametrize("limit", [20, 70])
-def test_a_search_with_tunings_and_deals_goes_on_as_if_it_had_not_been_killed(limit):
-    given = {**BOTH, "tunings": 2, "partitions": 2}
-    whole = {a.trial_id: a for a in Player(sweep_of(**given)).play(random.Random(1), 3).requests()}
-    cut = Player(sweep_of(**given)).play(random.Random(2), 3, limit)
-    rest = Player(replay(sweep_of(**given), cut.log)).play(random.Random(5), 3)
-    assert {a.trial_id: a for a in [*cut.requests(), *rest.requests()]} == whole
-
-
 def test_more_tunings_are_added_to_those_there_are():
     two = played(tunings=2)
     four = Player(replay(sweep_of(**BOTH, tunings=4), two.log)).play()
@@ -102,15 +93,6 @@ def test_confirming_runs_have_replicates_too():
 @pytest.mark.parametrize("replicate", ["", "t2", "d1", "v1d12t3"])
 @pytest.mark.parametrize(("kind", "number"), [(TrialKind.SEARCH, None), (TrialKind.FINAL, 3)])
 def test_ids_of_trials_hold_their_replicate(replicate, kind, number):
-    made = TrialId("1f3a9c0d", kind, 4, number, replicate)
-    assert TrialId.parse(str(made)) == made
+    trial_id = TrialId("1f3a9c0d", kind, 4, number, replicate)
+    assert TrialId.parse(str(trial_id)) == trial_id
     assert Replicate.parse(replicate).name == replicate
-
-
-def test_what_cannot_be_varied_together_is_refused():
-    def said(**given) -> list[tuple]:
-        return [fault[:2] for fault in a_study(**given).contradictions()]
-
-    assert said(partitions=2, vary_partition=True) == [("vary_partition", True)]
-    assert said(tunings=2, seeds=10_000) == [("seeds", 10_000)]
-    assert said(tunings=3, partitions=3, splits=2) == []

@@ -82,21 +82,35 @@ def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
     assert sweep.next() is None
 
 
-def reference(sampler: str) -> tuple[dict, dict]:
+MORE = {
+    "": {},
+    "replicates": {"trials": 6, "tunings": 2, "partitions": 2},
+    "confirmed": {"confirm": {"best": 3, "seeds": 2}},
+}
+
+
+def reference(sampler: str, more: str = "") -> tuple[dict, dict]:
     given = {
         "algorithms": ["folb", "fedprox"],
         "trials": 14,
         "seeds": 2,
         "sampler": sampler,
         "search": {"batch_size": {"choices": [10, 32, "full"]}, "fedprox.mu": {"high": 10}},
+        **MORE[more],
     }
     return given, by_entry(Player(sweep_of(**given)).play().requests())
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe", "grid", "gp", OWN])
-def test_neither_timing_nor_kills_can_change_what_is_asked(sampler):
+@pytest.mark.parametrize(
+    ("sampler", "more"),
+    [
+        *((name, "") for name in ("random", "tpe", "grid", "gp", OWN)),
+        *(("random", m) for m in MORE if m),
+    ],
+)
+def test_neither_timing_nor_kills_can_change_what_is_asked(sampler, more):
     """Killed after any number of events, again and again, and rebuilt from the log each time."""
-    given_, expected = reference(sampler)
+    given_, expected = reference(sampler, more)
     examples = {"gp": 1, "grid": 3, OWN: 3}.get(sampler, 10)  # GP suggests in a fifth of a second
 
     @settings(max_examples=examples, phases=QUICKLY)

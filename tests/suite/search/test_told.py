@@ -183,29 +183,3 @@ def test_no_test_metric_is_ever_told_to_optuna(monkeypatch, sampler):
         legitimate |= set(surprising(request).intermediates.values())
     assert set(numbers) <= legitimate
     assert not any(t.user_attrs for entry in player.sweep.entries.values() for t in told(entry))
-
-
-NESTED = """
-from dataclasses import dataclass
-from trials.algorithm import choice, real
-from trials.algorithms.fedavg import FedAvg
-
-@dataclass(frozen=True)
-class Nested(FedAvg):
-    a: float = real(0.5, low=0.0, high=1.0, when={"b": "x"})
-    b: str = choice("x", ("x", "y"), when={"c": "on"})
-    c: str = choice("off", ("off", "on"))
-"""
-
-
-@pytest.mark.parametrize("sampler", ["random", "tpe", "grid"])
-def test_a_condition_on_what_exists_only_under_another_one_is_searched(tmp_path, sampler):
-    """Whatever the order of the fields: `a` is there under b=x, and `b` under c=on."""
-    file = tmp_path / "nested.py"
-    file.write_text(NESTED)
-    given = {"algorithms": [f"{file}:Nested"], "trials": 30, "sampler": sampler, "seeds": 1}
-    player = Player(sweep_of(**given)).play()
-    names = {tuple(sorted(a.params.keys() - {"lr"})) for a in player.requests("search")}
-    assert names == {("c",), ("b", "c"), ("a", "b", "c")}
-    for request in player.requests():
-        assert player.sweep.spec(request).configured().params().keys() == request.params.keys()

@@ -66,16 +66,11 @@ def test_any_class_can_declare_them(tmp_path):
     assert (entry.outside(), entry.reference()) == ("", False)
 
 
-def test_where_the_setting_is_searched_the_configuration_decides():
+def test_the_mark_is_the_configuration_s_and_no_part_of_what_an_entry_asks(monkeypatch):
     search = {"participation": {"default": 1.0, "low": 0.1, "high": 1.0}}
     (entry,) = entries_of(algorithms=["defed"], search=search)
-    chosen = entry.space.default()
     assert not entry.reference()
-    assert entry.reference({**chosen, "participation": 0.2})
-    assert not entry.reference({**chosen, "participation": 1.0})
-
-
-def test_the_mark_is_no_part_of_what_an_entry_asks(monkeypatch):
+    assert entry.reference({**entry.space.default(), "participation": 0.2})
     study = {"algorithms": ["defed", "local_only"], "settings": {"participation": 0.2}}
     marked, nature = entries_of(**study)
     assert (nature.outside(), nature.reference()) == ("", True), "a reference by nature"

@@ -54,9 +54,6 @@ def test_every_shipped_study_makes_cells():
         _, study = read_study(name, {"datasets": ["digits"]} if name == "own" else {})
         assert description == study.description != ""
         assert make_entries(study, name)
-
-
-def test_the_study_of_own_data_says_what_to_type_where_these_are_missing():
     with pytest.raises(UserError, match=r"datasets: is required, as in --datasets npz:my\.npz$"):
         read_study("own", {})
 
@@ -77,12 +74,6 @@ def test_every_algorithm_has_a_shipped_search_space_whose_configurations_are_som
             assert len(entry.source) > 10
             assert entry.datasets
             assert entry.models
-
-
-def test_a_path_names_the_study_after_the_file(study_file):
-    name, study = read_study(study_file(BASE), {})
-    assert name == "mine"
-    assert study == a_study()
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "a:\tb: c", "just words", "\xe9 \xe8"])
@@ -116,8 +107,10 @@ def test_what_is_at_a_path_is_said_of_all_that_people_name(tmp_path, monkeypatch
                 way(name)
 
 
-def test_overrides_replace_keys_and_keys_inside():
+def test_overrides_replace_keys_and_keys_inside(study_file):
     overrides = {"trials": 3, "algorithms": ["folb"], "settings.rounds": 7, "sampler": "random"}
+    name, mine = read_study(study_file(BASE), {})
+    assert (name, mine) == ("mine", a_study())
     _, study = read_study("quickstart", overrides)
     _, before = read_study("quickstart", {})
     assert (study.trials, study.algorithms, study.sampler) == (3, ["folb"], "random")
