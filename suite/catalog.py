@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from suite.studies.samplers import SAMPLERS, OwnSampler
+from suite.studies.samplers import OWN_SUMMARY, SAMPLERS
 from suite.studies.space import space_file
 from suite.studies.study import study_names
 from trials import algorithms
@@ -94,7 +94,7 @@ def _datasets() -> Items:
 
 def _samplers() -> Items:
     items = [{"name": name, "summary": sampler.summary} for name, sampler in SAMPLERS.items()]
-    return [*items, {"name": "FILE.py:make", "summary": OwnSampler.summary}]
+    return [*items, {"name": "FILE.py:make", "summary": OWN_SUMMARY}]
 
 
 def _papers() -> Items:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from suite.console import say
 from suite.execution.resources import Resources, local_slots
 from suite.studies.entries import load_data, make_entries
-from suite.studies.samplers import find_sampler, first_modelled
+from suite.studies.samplers import find_sampler, first_modelled, searched_by
 from suite.studies.study import (
     LISTS,
     Study,
@@ -122,7 +122,8 @@ class SweepRequest:
                 say(f"measuring {place}/{len(entries)}: {first.entry.name}")
             row = {"entry_id": first.entry.id, "name": first.entry.name}
             row |= {"default": first.proposer.known[0].params, "outside": first.entry.outside()}
-            row |= {"published": first.published, "modelled": first.modelled}
+            origins = [known.origin for known in first.proposer.known]
+            row |= {"published": origins.count("published"), "modelled": first.modelled}
             rows.append(row | {"estimate": estimates.entry(first.entry, calibrate)})
         return {
             "study": name,
@@ -135,7 +136,7 @@ class SweepRequest:
             "startup": sampler.startup,
             "lag": search.lag,
             "modelled_from": first_modelled(sampler, search.lag),
-            "searched_by": search.searched_by,
+            "searched_by": searched_by(study.sampler, study.trials, search.lag),
             "warnings": search.warnings,
             **estimates.total([row["estimate"] for row in rows], local_slots(resources)),
         }
