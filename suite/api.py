@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from ray import tune
 
-    from reports.leaderboard.board import Leaderboard
+    from reports.page.notebook import ShownBoard
     from suite.configurations.configuration import Tuned
     from suite.configurations.library import TunedList
     from suite.execution.resources import Resources
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from suite.studies.study import Study
     from suite.sweeps.request import SweepRequest
     from suite.sweeps.result import Result
-    from trials.models.trained_model import TrainedModel
+    from trials.models.torch_modules import TrainedModel
     from trials.settings import Settings
 
     Source = str | Path | Result
@@ -100,7 +100,7 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
     from suite.sweeps.request import SweepRequest, changes
 
     changed = changes(_models_by_name(options), address)
-    paths = replace(paths, checkpoints=changed.checkpoints)
+    paths.checkpoints = changed.checkpoints
     content = study if isinstance(study, str) else _models_by_name(study)
     return SweepRequest(content, paths, changed.study, resume, smoke), changed.resources
 
@@ -254,9 +254,9 @@ def load(
     from suite.results.table import CURVES, PLAIN
 
     tables, names = tables_at(sources, storage, tracking_uri)
-    parts = [tables.of(*tables.whose(name)[:2]) for name in names] or [tables.of(None)]
+    parts = [tables.of(name) for name in names] or [tables.of(None)]
     chosen = dict.fromkeys(source for part in parts for source in part.sources)
-    columns = [*PLAIN, *(column.name for column in CURVES if curves)]
+    columns = [*PLAIN, *(CURVES if curves else ())]
     return replace(tables, sources=list(chosen), named=bool(names)).frame(columns)
 
 
@@ -268,17 +268,19 @@ def leaderboard(
     target: float | None = None,
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
-) -> Leaderboard:
+) -> ShownBoard:
     """Rank algorithms by the final runs of a sweep, of studies, of tables, or of all that there are: `suite leaderboard`.
 
     `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best,
     worst_clients, client_spread, personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps,
     bytes or simulated seconds; `target` is the test score for rounds to target.
     """
+    from reports.page.notebook import ShownBoard
     from suite.results.leaderboards import read_leaderboard
 
     tables, query = asked(sources, where, storage, tracking_uri)
-    return read_leaderboard(tables, replace(query, metric=metric, target=target, at=at))
+    query = replace(query, metric=metric, target=target, at=at)
+    return ShownBoard.of(read_leaderboard(tables, query))
 
 
 def report(
@@ -296,7 +298,6 @@ def report(
     from suite.results.report import write
     from suite.sweeps.journal.paths import check_name
     from suite.tracking import pages_at, usual
-    from suite.tracking.store import attaching
 
     forms = (figures,) if isinstance(figures, str) else tuple(figures)
     for form in forms:
@@ -304,14 +305,12 @@ def report(
             raise unknown("form of figures", form, FORMS)
     tables, query = asked(sources, where, storage, tracking_uri)
     names, place = _places(sources, storage)
-    uri = usual(tracking_uri)
     files = any(name.endswith(TABLE) for name in names)
     if output is None:
         name = "-".join(Path(each).stem if files else each for each in names) or "all"
         check_name(name, "report of")
         output = place / "report" / name
-    attach = None if files else attaching(uri, place)
-    return write(tables, query, Path(output), pages_at(None, uri), forms, None, attach)
+    return write(tables, query, Path(output), pages_at(None, usual(tracking_uri)), forms)
 
 
 def asked(
@@ -323,7 +322,6 @@ def asked(
     """Return the tables at a place, and which of their rows `sources` and `where` name. One name is a sweep's, else a
     study's; several are studies'.
     """
-    from suite.console import say
     from suite.results.query import Query
 
     values = {key: str(value) for key, value in (where or {}).items()}
@@ -332,9 +330,7 @@ def asked(
     if "study" in values:
         studies += (values.pop("study"),)
     elif len(names) == 1 and sweep is None:
-        sweep, studies, note = tables.whose(names[0])
-        if note:
-            say(note)
+        sweep, studies = names[0], ()
     return tables, Query(sweep, studies, values)
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from suite.studies.samplers import SAMPLERS, OwnSampler
+from suite.studies.samplers import OWN_SUMMARY, SAMPLERS
 from suite.studies.space import space_file
 from suite.studies.study import study_names
 from trials import algorithms
@@ -87,6 +87,10 @@ def _about(things: Mapping[str, Any]) -> Items:
     return [{"name": name, "summary": thing.summary} for name, thing in things.items()]
 
 
+def _samplers() -> Items:
+    return [*_about(SAMPLERS), {"name": "FILE.py:make", "summary": OWN_SUMMARY}]
+
+
 def _papers() -> Items:
     papers: dict[str, list[str]] = {}
     for name, cls in algorithms.known().items():
@@ -99,7 +103,7 @@ KINDS = {
     "datasets": _datasets,
     "models": lambda: _named(MODELS),
     "heterogeneity": lambda: [*_named(PARTITIONS.known()), *_named(MODIFIERS.known(), "+")],
-    "samplers": lambda: _about({**SAMPLERS, "FILE.py:make": OwnSampler}),
+    "samplers": _samplers,
     "studies": lambda: [{"name": name, "summary": text} for name, text in study_names().items()],
     "papers": _papers,
 }

@@ -62,7 +62,7 @@ def _progress(standing: dict[str, Any]) -> str:
 
 def _leaders(standing: dict[str, Any]) -> list[str]:
     """Return the methods that validate best in each scenario of a sweep, in a line a scenario."""
-    from trials.run.scenario import Scenario
+    from trials.run.spec import Scenario
     from trials.scoring.metrics import TASKS
 
     scenarios: dict[Scenario, list[dict[str, Any]]] = defaultdict(list)
@@ -110,13 +110,11 @@ def ui(
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
     from suite.sweeps.status import sweeps
-    from suite.tracking.database import refuse_others
     from suite.ui import address, bind, site
     from suite.ui import ui as serve
 
     if name is not None and name not in sweeps(storage):
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
-    refuse_others(tracking_uri or f"sqlite:///{(storage / 'mlflow.db').absolute()}")
     there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
     say(f"Pages: {page}\nCtrl-C ends it.")

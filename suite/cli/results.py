@@ -11,8 +11,8 @@ from suite.cli.options import PLAIN, RUNS, Json, Sources, Storage, Tracking, Whe
 from suite.console import READING, emit, out, say, write
 from trials.common.errors import UserError, unknown
 
-FORMATS = ("table", "md", "html", "svg", "csv", "latex")
-INTERIM = FORMATS[:4]
+FORMATS = ("table", "md", "html", "csv", "latex")
+INTERIM = FORMATS[:3]
 """What also shows scenarios whose final runs are not all there."""
 
 
@@ -57,20 +57,20 @@ def leaderboard(
         from suite.results.query import NONE_YET
 
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
+    heads = [head.strip() for head in columns.split(",")] if columns else []
     if as_json:
         emit(board.as_dict())
     elif form == "table":
         shown = out()
         if audit:
             shown.print(audit_table(board, shown.width), crop=False)
-        more = [name.strip() for name in columns.split(",")] if columns else []
-        shown.print(table(board, shown.width, "suite", more, explain), crop=False)
+        shown.print(table(board, shown.width, "suite", heads, explain), crop=False)
     elif form == "html":
         from reports.page.page import leaderboard_page
 
         sys.stdout.write(leaderboard_page(board))
     else:
-        write(render(board, form))
+        write(render(board, form, heads))
 
 
 def report(

@@ -123,15 +123,15 @@ def tuned_import(
 )
 def tuned_recommend(
     where: Where = None,
-    clients: int | None = typer.Option(None, help="Default: as many as it was tuned for."),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Show the best known configuration for a scenario.
 
-    --dataset and --heterogeneity name it; --algorithm and --model are up to you. If there is none, the configuration
-    of the nearest scenario is adapted. The command shows the distance, the changes and the evidence.
+    --dataset and --heterogeneity name it; --algorithm and --model are up to you. If there is none, it is the
+    configuration of the nearest scenario; the command says how far that is. `suite run FILE` with
+    --dataset, --model or --heterogeneity runs it on another.
     """
     asked = _asked(where)
     if missing := {"dataset", "heterogeneity"} - asked.keys():
@@ -141,13 +141,13 @@ def tuned_recommend(
     from suite.configurations.nearest import recommend
 
     dataset, level = asked.pop("dataset"), asked.pop("heterogeneity")
-    best = recommend(known(storage, tracking_uri), dataset, level, clients=clients, **asked)
+    away, best = recommend(known(storage, tracking_uri), dataset, level, **asked)
     if as_json:
-        emit(best.document())
+        emit({"distance": away, "configuration": best.model_dump(mode="json")})
         return
-    write(best.adapted.text())
-    for line in best.lines():
-        say(line)
+    write(best.text())
+    near = f"the nearest scenario, {away:.2f} away" if away else "this very scenario"
+    say(f"{best.algorithm} validates best on {best.scenario}, {near}")
 
 
 def _matching(where: list[str] | None, storage: Path, tracking_uri: str | None) -> "TunedList":

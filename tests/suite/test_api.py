@@ -128,8 +128,9 @@ def test_a_study_s_key_names_it_and_a_function_makes_a_model(
     )
     by_name = [f"{own_models.__name__}:logreg", "logreg"]
     suite.sweep(CONTENT, name="keyed", models=by_name, storage=tmp_path)
-    assert asked[0] == asked[1]
-    assert asked[0].paths.name == "keyed"
+    keyed, named = [(each.study, each.changes, each.paths.name) for each in asked]
+    assert keyed == named
+    assert keyed[-1] == "keyed"
 
 
 def test_a_diverged_run_scores_as_the_untrained_model() -> None:

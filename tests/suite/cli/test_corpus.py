@@ -57,7 +57,7 @@ File name too long          | data describe digits --output {LONG}.png
 foo://bar                   | leaderboard --tracking-uri foo://bar
 --port                      | ui --port 99999
 name '../Mine'              | new algorithm ../Mine
-nowhere.at cannot be imported | run --dataset nowhere.at:all
+No module named 'nowhere'   | run --dataset nowhere.at:all
 Did you mean 'fedprox'?     | sweep quickstart --algorithms fedporx
 unknown study 'quickstrat'. Did you mean 'quickstart'? | sweep quickstrat
 minutes is 0.0              | sweep smoke --minutes 0
@@ -73,7 +73,7 @@ storage /proc/nope cannot be written | sweep quickstart --storage /proc/nope
 --algorithm fedavg          | run fedavg
 there is no sweep in runs yet | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
-local_steps: 1,000,000,000 minibatches | run --set local_steps=1000000000
+minibatches of a round take | run --set local_steps=1000000000
 --set search.lr=[1: must be a list [A, B], or a mapping | sweep smoke --set 'search.lr=[1'
 gpus_per_trial is 1.5, but  | sweep smoke --dry-run --set gpus_per_trial=1.5
 cannot read algorithm file gone.py: it does not exist | check gone.py
@@ -133,8 +133,8 @@ from trials.algorithms.fedavg import FedAvg
 ALGORITHMS = {
     "lacks init, round, scored": FINE + "class A(Algorithm):\n    pass\n",
     "its field mu has no range": FINE + "class A(FedAvg):\n    mu: float = 0.1\n",
-    "a.py cannot be imported: SystemExit(0), line 2": "\nimport sys; sys.exit(0)\n",
-    "SyntaxError: invalid syntax, line 2: class X(:": "x = 1\nclass X(:\n",
+    "a.py raised ExitedError: it called sys.exit(0), line 2": "\nimport sys; sys.exit(0)\n",
+    "SyntaxError": "x = 1\nclass X(:\n",
     "has no class 'A'": "A = 5",
     "ZeroDivisionError: division by zero File a.py, line 9, in round: 1 / 0": (
         FINE + "class A(FedAvg):\n    def round(self, *args, **more):\n        1 / 0\n"
@@ -147,8 +147,8 @@ ARRAYS = "{'x_train': X, 'y_train': Y, 'x_test': X, 'y_test': Y"
 FUNCTIONS = {
     "ZeroDivisionError: division by zero": "1 / 0",
     "one table or two with target=, not NoneType": "pass",
-    "lacks x_test, x_train, y_test, y_train": "return {'x': X, 'y': Y}",
-    "Did you mean 'client_train'?": f"return {ARRAYS}, 'clients_train': Y}}",
+    "must hold x_train, y_train, x_test, y_test": "return {'x': X, 'y': Y}",
+    "clients_train": f"return {ARRAYS}, 'clients_train': Y}}",
 }
 LOAD = """import numpy as np
 from trials.datasets import Dataset
@@ -171,7 +171,9 @@ def plugins() -> list[Row]:
     run = "run --dataset d.py:load --set rounds=1"
     for says, code in FUNCTIONS.items():
         rows.append((f"function: {says}", run, says, {"d.py": LOAD + code}))
-    rows.append(("data that exit", run, "SystemExit(0), line 1", {"d.py": "raise SystemExit(0)"}))
+    rows.append(
+        ("data that exit", run, "it called sys.exit(0), line 1", {"d.py": "raise SystemExit(0)"})
+    )
     plan = "sweep smoke --sampler own.py:make --dry-run"
     for code in ("return seed", "return seed / 0"):
         made = {"own.py": f"def make(seed): {code}"}
@@ -212,13 +214,16 @@ def with_value(value: float) -> np.ndarray:
 
 
 ARCHIVES = {
-    "labels from 1": ("subtract 1 from y_train", npz(y_train=ONES + 1, y_test=np.ones(8))),
-    "nan": ("x_train must be finite, but holds nan at [2, 1]", npz(x_train=with_value(np.nan))),
-    "no labels": ("lacks y_test; it has", npz(y_test=None)),
-    "one label": ("all labels are 0: two labels", npz(y_train=ONES * 0, y_test=TWO * 0)),
-    "labels in words": ("number the labels, as numpy.unique", npz(y_train=np.array(["cat"] * 40))),
+    "labels from 1": ("labels must count 0, 1", npz(y_train=ONES + 1, y_test=np.ones(8))),
+    "nan": ("x must be finite", npz(x_train=with_value(np.nan))),
+    "no labels": ("but holds x_train, y_train, x_test", npz(y_test=None)),
+    "one label": ("labels must count 0, 1", npz(y_train=ONES * 0, y_test=TWO * 0)),
+    "labels in words": (
+        "labels are numbered, as numpy.unique",
+        npz(y_train=np.array(["cat"] * 40)),
+    ),
     "a member that is no array": ("d.npz", npz(x_train=b"hello")),
-    "text alone": ("it is no .npz archive, as numpy.savez writes them", b"x,y\n1,2\n"),
+    "text alone": ("d.npz", b"x,y\n1,2\n"),
     "a folder": ("d.npz", None),
 }
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from reports.claims.judged import Reproduction
 from tests.support.commands import document, fault, suite_here
 from tests.support.foreign import contents, put, swept
 
@@ -29,9 +29,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a finished sweep; papers' tables take no time in it."""
     folder = tmp_path_factory.mktemp("finished")
     swept(folder)
-    document = {"paper": "FOLB", "cites": "x", "command": "suite reproduce folb/table1", "rows": []}
-    document |= {"protocol": "p", "verdicts": {}, "rules": [], "made_with": []}
-    report = SimpleNamespace(document=lambda: document, interrupted=False, failed=0)
+    facts: dict[str, Any] = {"paper": "FOLB", "cites": "x", "made_with": [], "rows": []}
+    report = Reproduction(command="suite reproduce folb/table1", **facts)
     with patch("suite.reproduction.reproduce.reproduce", return_value=report):
         yield folder
 
