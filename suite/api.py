@@ -231,9 +231,8 @@ def trainable(
 ) -> type[tune.Trainable]:
     """Return an algorithm as a Ray Tune trainable, for `tune.Tuner` with any of its searchers and schedulers.
 
-    The keys of `param_space` are hyperparameters or settings by name, and `seed`. Results are flat:
-    `round` (a scheduler's `time_attr`), `val_score`, metrics and counters. Trials write and continue
-    from Tune's checkpoints, `CheckpointConfig(checkpoint_frequency=1)`, to the last bit.
+    The keys of `param_space` are hyperparameters or settings by name, and `seed`. Results are flat: `round` (a
+    scheduler's `time_attr`), `val_score`, metrics and counters. Trials continue from Tune's checkpoints to the last bit.
     """
     from suite.runs import trainable as tunable
 
@@ -271,9 +270,8 @@ def leaderboard(
 ) -> ShownBoard:
     """Rank algorithms by the final runs of a sweep, of studies, of tables, or of all that there are: `suite leaderboard`.
 
-    `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best,
-    worst_clients, client_spread, personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps,
-    bytes or simulated seconds; `target` is the test score for rounds to target.
+    `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best, worst_clients, client_spread,
+    personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps, bytes or simulated seconds.
     """
     from reports.page.notebook import ShownBoard
     from suite.results.leaderboards import read_leaderboard
@@ -379,8 +377,8 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return how far a sweep is, and which methods lead, as `suite status --json` has it; of a study's name, or without
-    one, a list: those whose journal cannot be read are named on standard error.
+    """Return how far a sweep is, and which methods lead; of a study's name, or without one, a list: those whose journal
+    cannot be read are named on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import of_study, sweeps
@@ -420,9 +418,7 @@ def tuned(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> TunedList:
-    """Return the tuned configurations that match, recorded and imported ones: those of a data set and level together,
-    of each the best validation score first.
-    """
+    """Return the tuned configurations that match: of each data set and level the best validation score first."""
     from suite.configurations.library import known, select_tuned
     from suite.tracking import usual
 

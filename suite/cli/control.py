@@ -49,8 +49,6 @@ def _progress(standing: dict[str, Any]) -> str:
     state = "running" if standing["running"] else "finished" if over else "not running here"
     if standing["asked_to"]:
         state += f", asked to {standing['asked_to']}"
-    if standing["superseded"]:
-        state += f", {standing['superseded']} superseded"
     if standing["running"] and standing["seconds_left"] is not None:
         left = spell(standing["seconds_left"])
         state += f", {standing['per_minute']:.0f} runs/min, about {left} left"

@@ -2,16 +2,13 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from suite.cli.options import PLAIN, Assign, Json
 from suite.console import emit, out, say
 from trials.common.errors import UserError
-
-if TYPE_CHECKING:
-    from suite.testing.algorithms import CheckFinding
 
 new = typer.Typer(
     no_args_is_help=True, help="Start an algorithm of your own: its file and its test."
@@ -49,14 +46,18 @@ def check(
     --set takes its hyperparameters. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")
+    from suite.testing.algorithms import checks
     from suite.testing.kinds import ALGORITHM, defined, finding, kind_of
     from suite.yaml_files import assignments
+    from trials.algorithms import resolve
 
     params = assignments(assign or ())
-    findings: list[CheckFinding] = []
+    findings: list[Any] = []
     for kind, name in defined(file) if file.endswith(".py") else [(kind_of(file), file)]:
         if kind == ALGORITHM and dataset is None:
-            findings += _algorithm(name, params, reduces_to)
+            for key in params.keys() - resolve(name).ranges():
+                raise UserError(f"--set {key}: {name} has {', '.join(resolve(name).ranges())}")
+            findings += checks(name, params, reduces_to)
         else:
             findings.append(finding(kind, name, dataset))
     passed = all(each.ok for each in findings)
@@ -67,14 +68,3 @@ def check(
             word, on = "ok   " if each.ok else "wrong", f" ({each.model})" if each.model else ""
             out().print(f"{word} {each.check}{on}: {each.detail}", **PLAIN)
     raise typer.Exit(0 if passed else 1)
-
-
-def _algorithm(name: str, params: dict[str, Any], reduces_to: str | None) -> "list[CheckFinding]":
-    from suite.testing.algorithms import checks
-    from trials import algorithms
-
-    label, ranges = algorithms.label(name), algorithms.resolve(name).ranges()
-    for key in params.keys() - ranges:
-        raise UserError(f"--set {key}: {label} has {', '.join(ranges)}")
-    say(f"two rounds of digits with {label}")
-    return list(checks(name, params, reduces_to))

@@ -103,12 +103,9 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
         lines.append(f"{entry['name']}: starts from {params_text(entry['default'])}{published}")
     finals, lag = plan["final_runs_per_entry"], plan["lag"]
     modelled = max(entry["modelled"] for entry in entries)
-    more = " (what confirms and repeats is in it)" * (
-        plan["trials"] != len(entries) * (trials + finals)
-    )
     lines += [
         f"{len(entries)} entries, each {trials} search trials and {finals} final runs: {plan['trials']} runs of "
-        f"{plan['rounds_per_run']} rounds{more}, {plan['client_steps']:,} client steps if none is stopped early.",
+        f"{plan['rounds_per_run']} rounds in all, {plan['client_steps']:,} client steps if none is stopped early.",
         f"Search: {plan['searched_by']}. {lag} trials of an entry run at once; at most {modelled} of its {trials} trials "
         "are suggested by what earlier ones showed.",
         *(f"Warning: {warning}." for warning in plan["warnings"]),

@@ -156,7 +156,7 @@ X, Y = np.ones((40, 3), np.float32), np.arange(40) % 2
 def load():
     """
 CHECKS = """
---set mu: Mine has lr       | check mine.py --set mu=1
+Mine has lr                 | check mine.py --set mu=1
 lr is -1, but must be above 0 | check mine.py --set lr=-1
 mine.py has no class 'Yours' that is an algorithm; it has Mine | check mine.py:Yours
 name its class too: mine.py:Mine | sweep smoke --algorithms mine.py
