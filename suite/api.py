@@ -100,7 +100,7 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
     from suite.sweeps.request import SweepRequest, changes
 
     changed = changes(_models_by_name(options), address)
-    paths = replace(paths, checkpoints=changed.checkpoints)
+    paths.checkpoints = changed.checkpoints
     content = study if isinstance(study, str) else _models_by_name(study)
     return SweepRequest(content, paths, changed.study, resume, smoke), changed.resources
 

@@ -120,7 +120,7 @@ class SweepRequest:
         for place, first in enumerate(search.firsts, 1):
             if calibrate:
                 say(f"measuring {place}/{len(entries)}: {first.entry.name}")
-            row = {"entry_id": first.entry.id, "name": first.entry.name}
+            row: dict[str, Any] = {"entry_id": first.entry.id, "name": first.entry.name}
             row |= {"default": first.proposer.known[0].params, "outside": first.entry.outside()}
             origins = [known.origin for known in first.proposer.known]
             row |= {"published": origins.count("published"), "modelled": first.modelled}
