@@ -20,11 +20,12 @@ def unit(metric: str) -> int:
 def dots(rows: Sequence[Row], look: Look) -> Spec:
     """Draw scores and their intervals, best first."""
     factor = unit(rows[0].metric)
-    values = []
+    values: list[tuple[str, float, float, float]] = []
     for row in rows:
         low, high = row.ci_low, row.ci_high
         ends = (row.mean if low is None else low, row.mean if high is None else high)
-        values.append((row.algorithm, *(factor * value for value in (row.mean, *ends))))
+        mean, low, high = (factor * value for value in (row.mean, *ends))
+        values.append((row.algorithm, mean, low, high))
     return _intervals(values, look, head_of(rows[0].metric))
 
 
