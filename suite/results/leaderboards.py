@@ -152,27 +152,26 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
     standings = []
     for row in each(entries):
         trials, study = tables.searches.get((row.sweep, row.entry_id)), row.facts.study
-        best = None if trials is None else _best(trials, TASKS[row.metric].sign)
+        params, best = {}, None
+        if trials is not None:
+            done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
+            done = done[done["val_score"].notna()].sort_values("trial_id")
+            if len(done):  # of equal ones the first
+                first = done.iloc[int((TASKS[row.metric].sign * done["val_score"]).argmax())]
+                params, best = json.loads(first["params"]), float(first["val_score"])
         standings.append(
             Standing(
                 **{name: getattr(row, name) for name in SHOWN},
                 metric="" if trials is None else f"val_{row.metric}",
                 rank=None,
-                best=None if best is None else float(best["val_score"]),
+                best=best,
                 trials=0 if trials is None else len(trials),
                 planned=study["trials"] * replicates_of(study) + confirms_of(study),
                 seeds=finals_of(study),
-                params={} if best is None else json.loads(best["params"]),
+                params=params,
             )
         )
     return ranked(standings)
-
-
-def _best(trials: pd.DataFrame, sign: int) -> Any:
-    """Return the best of the search trials that ran to their end; of equal ones the first."""
-    done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-    done = done[done["val_score"].notna()].sort_values("trial_id")
-    return None if done.empty else done.iloc[int((sign * done["val_score"]).argmax())]
 
 
 def _audited(board: Leaderboard, tables: Tables, finals: pd.DataFrame) -> Leaderboard:

@@ -4,7 +4,6 @@ An entry is one study; where a study of ours repeats the search of an entry, eac
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +13,13 @@ from typing import Any
 
 import optuna
 import pandas as pd
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna import Study, distributions
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
-from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from reports.leaderboard.names import renamed, without_folders, without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
-from suite.results.tables import Row, records
+from suite.results.tables import Row, history_of, records
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.algorithms import label
@@ -38,7 +31,8 @@ from trials.scoring.metrics import TASKS
 optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study that it was made
 
 ATTRIBUTES = ("trial_id", "status", "origin", "source", "seed", "seconds")
-COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "number", "params", "val_score", "error")
+COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "number", "params", "metric", "val_score", "error")
+Ranges = dict[str, distributions.BaseDistribution]
 NAMES = ("name", "algorithm", "dataset", "model", "heterogeneity", "metric")
 
 
@@ -56,7 +50,7 @@ class Search:
     rows: pd.DataFrame
 
     @property
-    def ranges(self) -> dict[str, BaseDistribution]:
+    def ranges(self) -> Ranges:
         """The declared range of each searched name, widened by the values that were tried.
 
         Published and imported configurations may lie outside of what is searched, and Optuna compares only trials that have one
@@ -70,7 +64,7 @@ class Search:
                 ranges[name] = distribution
         return ranges
 
-    def trial(self, row: Row, ranges: Mapping[str, BaseDistribution]) -> FrozenTrial:
+    def trial(self, row: Row, ranges: Ranges) -> FrozenTrial:
         """Return a trial as Optuna has it, over these ranges."""
         written = json.loads(row["params"])
         params = {name: value for name, value in _last(written).items() if name in ranges}
@@ -85,13 +79,14 @@ class Search:
             state = TrialState.PRUNED
         elif row["status"] == Status.FINISHED and pd.notna(row["val_score"]):
             state, value = TrialState.COMPLETE, row["val_score"]
+        history, score = history_of(row, ["val"]), f"val_{row['metric']}"
         trial = create_trial(
             state=state,
             value=value,
             params=params,
             distributions={name: ranges[name] for name in params},
             user_attrs=without_paths(attributes),
-            intermediate_values=_curve(row),
+            intermediate_values={int(e["round"]): e[score] for e in history if score in e},
         )
         # The table knows how long a trial took, not when it began.
         trial.datetime_start = datetime.fromtimestamp(self.sweep.began)
@@ -99,7 +94,7 @@ class Search:
         trial.datetime_complete = trial.datetime_start + took
         return trial
 
-    def write(self, storage: BaseStorage, ranges: Mapping[str, BaseDistribution]) -> Study:
+    def write(self, storage: BaseStorage, ranges: Ranges) -> Study:
         """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
         direction = TASKS[self.entry.metric].direction
         study = optuna.create_study(
@@ -209,21 +204,17 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else json.dumps(value)
 
 
-def _distribution(declared: Range, values: Sequence[Any]) -> BaseDistribution | None:
+def _distribution(declared: Range, values: Sequence[Any]) -> distributions.BaseDistribution | None:
     if declared.choices is not None:
         choices = [*map(_plain, declared.choices), *values]
-        return CategoricalDistribution(list(dict.fromkeys(choices)))
+        return distributions.CategoricalDistribution(list(dict.fromkeys(choices)))
     if not all(isinstance(value, int | float) for value in values):
         return None
     ends = [value for value in (declared.low, declared.high, *values) if value is not None]
     if declared.type == "int" and all(value % 1 == 0 for value in values):
-        return IntDistribution(int(min(ends)), int(max(ends)), log=declared.log and min(ends) >= 1)
-    return FloatDistribution(float(min(ends)), float(max(ends)), log=declared.log and min(ends) > 0)
-
-
-def _curve(row: Row) -> dict[int, float]:
-    """Return the validation scores of a trial by round, those that are finite."""
-    if row["val"] is None or row["round"] is None:
-        return {}
-    points = zip(row["round"], row["val"], strict=True)
-    return {int(at): float(value) for at, value in points if math.isfinite(value)}
+        return distributions.IntDistribution(
+            int(min(ends)), int(max(ends)), log=declared.log and min(ends) >= 1
+        )
+    return distributions.FloatDistribution(
+        float(min(ends)), float(max(ends)), log=declared.log and min(ends) > 0
+    )

@@ -160,8 +160,7 @@ def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     tuned = put(place.folder / "tuned" / "digits" / "iid" / "logreg" / "fedavg.yaml")
     play(Sweep("s", little(), place, resume=True))
     assert tuned.read_bytes() == b"mine"
-    said = f"{tuned} is kept: suite did not write it. `suite tuned show` prints the tuned configuration"
-    assert said in capsys.readouterr().err.splitlines()
+    assert f"{tuned} exists and was not written by suite" in capsys.readouterr().err
     place.journal.write_bytes(b'{"day": 1}\n{"day')
     with pytest.raises(UserError, match="has no valid first line"):
         Sweep("s", little(), place, resume=True)
