@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class Search:
     replicate: str
     rows: pd.DataFrame
 
-    @property
+    @cached_property
     def ranges(self) -> Ranges:
         """The declared range of each searched name, widened by the values that were tried.
 
@@ -64,9 +65,10 @@ class Search:
                 ranges[name] = distribution
         return ranges
 
-    def trial(self, row: Row, ranges: Ranges) -> FrozenTrial:
-        """Return a trial as Optuna has it, over these ranges."""
+    def trial(self, row: Row) -> FrozenTrial:
+        """Return a trial as Optuna has it."""
         written = json.loads(row["params"])
+        ranges = self.ranges
         params = {name: value for name, value in _last(written).items() if name in ranges}
         attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
         # Of a schedule Optuna gets the last value; as it was written it stands here.
@@ -94,7 +96,7 @@ class Search:
         trial.datetime_complete = trial.datetime_start + took
         return trial
 
-    def write(self, storage: BaseStorage, ranges: Ranges) -> Study:
+    def write(self, storage: BaseStorage) -> Study:
         """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
         direction = TASKS[self.entry.metric].direction
         study = optuna.create_study(
@@ -105,7 +107,7 @@ class Search:
             study.set_user_attr(name, value)
         there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
         fresh = self.rows[~self.rows["trial_id"].isin(there)]
-        study.add_trials([self.trial(row, ranges) for row in records(fresh)])
+        study.add_trials([self.trial(row) for row in records(fresh)])
         return study
 
 
@@ -145,11 +147,11 @@ class Studies:
                     state = search.sweep.id, search.ranges
                     if self._states.get(search.name, state) != state:
                         optuna.delete_study(study_name=search.name, storage=self.storage)
-                    search.write(self.storage, search.ranges)
+                    search.write(self.storage)
                     self._states[search.name] = state
                 self._states[table.facts.name] = ended
         there = {table.facts.name for table in tables}
-        for study in optuna.get_all_study_summaries(self.storage):
+        for study in self.storage.get_all_studies():
             if study.user_attrs["sweep"] not in there:
                 optuna.delete_study(study_name=study.study_name, storage=self.storage)
                 for name in (study.study_name, study.user_attrs["sweep"]):
@@ -172,7 +174,7 @@ def study_of(table: TrialTable, entry: str) -> Study:
         raise unknown(f"entry of sweep {table.facts.name}", entry, named)
     search = named[entry]
     ordered = replace(search, rows=search.rows.sort_values("number"))
-    return ordered.write(InMemoryStorage(), search.ranges)
+    return ordered.write(InMemoryStorage())
 
 
 def export(table: TrialTable, path: Path) -> list[str]:
@@ -189,7 +191,7 @@ def export(table: TrialTable, path: Path) -> list[str]:
         with replacing(path) as part:
             part.touch()  # which says in words why it cannot be
             storage = RDBStorage(f"sqlite:///{part.absolute()}")
-            names = [search.write(storage, search.ranges).study_name for search in searches]
+            names = [search.write(storage).study_name for search in searches]
             storage.remove_session()
             storage.engine.dispose()
     return names
