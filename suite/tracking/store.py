@@ -114,10 +114,9 @@ class Store:
         location = str(experiment.artifact_location)
         place = urlparse(location)
         there = place.scheme not in ("", "file") or Path(place.path).parent.is_dir()
+        # Some servers leave files to their clients, in a folder that is on another machine.
         if self.takes_files and is_server(self.uri) and not there:
-            self.takes_files = (
-                False  # it leaves files to its clients, in a folder of another machine
-            )
+            self.takes_files = False
             say(
                 f"{self.uri} keeps no files: its runs name {location}, a folder that this machine does not have. "
                 f"The table of a sweep is in its folder below {self.storage} alone"
