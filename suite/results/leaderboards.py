@@ -160,8 +160,8 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
             "seeds": finals_of(study),
             "params": params,
         }
-        known = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
-        standings.append(Standing(**known | search))
+        shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
+        standings.append(Standing(**shared | search))
     return ranked(standings)
 
 

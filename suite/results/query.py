@@ -50,9 +50,9 @@ class Query:
     interim: bool = True
 
     def __post_init__(self) -> None:
-        for kind, name, known in (("metric", self.metric, METRICS), ("cost", self.at, COSTS)):
-            if name not in known:
-                raise unknown(kind, name, known)
+        for kind, name, choices in (("metric", self.metric, METRICS), ("cost", self.at, COSTS)):
+            if name not in choices:
+                raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
             raise UserError(
                 f"metric {self.metric} is recorded of the final model only, so it cannot be compared at equal {self.at}"
