@@ -25,7 +25,7 @@ from suite.tracking.faults import StoreError, reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.tracking.store import Record, Store
-from suite.yaml_files import foreign, write_whole
+from suite.yaml_files import refuse_foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
@@ -239,10 +239,11 @@ class SweepRecording:
         """
         entry, path = self.entries[row.entry_id], folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        if foreign(path, SIGN):
-            say(f"{path} is kept: suite did not write it. `suite tuned show` prints what is tuned")
-        else:
+        try:
+            refuse_foreign([path], SIGN)
             write_whole(path, tuned.text())
+        except UserError as error:
+            say(f"{error}. `suite tuned show` prints the tuned configuration")
         tags = {
             "entry_id": entry.id,
             "algorithm": entry.algorithm,
