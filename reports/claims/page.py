@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reports.claims.judged import Claim, Judged, Number, Reproduction, Row
-from reports.claims.verdicts import RULES
+from reports.claims.verdicts import RULE
 from reports.document import Block, CodeBlock, Heading, Items, Text, markdown
 from reports.table import table
 
@@ -25,7 +25,7 @@ def page(found: Reproduction) -> str:
     ]
     for row in found.rows:
         parts += row_blocks(row)
-    parts += [Heading("How verdicts are made", level=2), Items(RULES)]
+    parts.append(Text(RULE))
     for versions in found.made_with:
         made = ", ".join(f"{key} {value}" for key, value in versions.items())
         parts.append(Text(f"Runs made with {made}."))

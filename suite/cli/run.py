@@ -60,11 +60,10 @@ def run(
     """
     from suite.execution.resources import Resources
     from suite.runs import single
-    from suite.runs.saving import check_folder
 
     ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
-        check_folder(save)
+        single.check_folder(save)
     given = assignments(assign or ())
     budget = Resources(memory_budget=given.pop("memory_budget", None)).budget_bytes
     entry = (algorithm, dataset, model, heterogeneity)
@@ -258,14 +257,14 @@ def _shown(recording: "Recording | None") -> "OnEvaluation":
 
     def evaluated(entry: dict[str, float]) -> None:
         if recording is not None:
-            recording.begin()
+            _ = recording.store  # which is opened here, before it is needed
         show_evaluation(entry)
 
     return evaluated
 
 
 def _summary(done: "Finished", run_id: str | None) -> str:
-    spec, document = done.spec, done.document()
+    spec = done.spec
     metric = done.simulation.task.metric
     last = done.history[-1]
     params = " ".join(f"{key}={value}" for key, value in spec.params.items())
@@ -274,8 +273,7 @@ def _summary(done: "Finished", run_id: str | None) -> str:
         f"{spec.seed}: {done.ended}, test "
         f"{metric.replace('_', ' ')} "
         f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "
-        f"end, {document['seconds']} s "
-        f"({document['evaluation_share']:.0%} of it evaluating)"
+        f"end, {done.seconds:.1f} s"
     ) + (f", run {run_id}" if run_id else "")
 
 

@@ -309,7 +309,7 @@ class SweepRecording:
         """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
         `dataset/heterogeneity/model/algorithm/`, and log it as a model of MLflow's. Test scores choose nothing.
         """
-        from suite.runs.saving import save  # these load torch
+        from suite.runs.single import save_model  # these load torch
         from suite.tracking.models import log_model
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
@@ -330,7 +330,7 @@ class SweepRecording:
             place = folder / relative_path(spec.algorithm, spec.scenario)
             content = Checkpoint(written(best) or "").load()
             if content is not None:
-                save(SavedModel.from_content(content), place)
+                save_model(SavedModel.from_content(content), place)
             elif not (place.exists() and read(place).card.spec == spec):
                 say(
                     f"{entry.name}: the model of its best final run, of an earlier session, is not "
