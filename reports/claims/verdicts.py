@@ -25,7 +25,6 @@ Seeds = Mapping[int, float]
 """A value for each seed."""
 MOST_SEEDS = 1000
 """No verdict is said to need more seeds than these."""
-ONE_SEED = "one seed"
 
 
 RULE = (
@@ -121,7 +120,7 @@ def of_sample(
     """Return what a sample says of its mean; with `at_least` some values are only lower bounds of what they stand for."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
-        return Verdict(NOISY, ONE_SEED)
+        return Verdict(NOISY, "one seed")
     if low > most or (high < least and not at_least):
         return Verdict(FAILED)
     if at_least and most < math.inf:
@@ -233,7 +232,7 @@ def _of_diverged(relation: str, lost: Sequence[tuple[bool, bool]]) -> Verdict:
     the worse one, and the pair decides only where it stands alike in every seed.
     """
     if len(lost) < 2:
-        return Verdict(NOISY, ONE_SEED)
+        return Verdict(NOISY, "one seed")
     if len(set(lost)) > 1:
         return Verdict(NOISY, "runs diverge in some seeds")
     if all(lost[0]):

@@ -257,7 +257,7 @@ def _shown(recording: "Recording | None") -> "OnEvaluation":
 
     def evaluated(entry: dict[str, float]) -> None:
         if recording is not None:
-            _ = recording.store  # which is opened here, before it is needed
+            recording.begin()
         show_evaluation(entry)
 
     return evaluated

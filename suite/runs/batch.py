@@ -116,7 +116,7 @@ class Batch:
         with writable(self.path.parent):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(f"\n{text}\n")  # the line before may be torn
+                file.write(f"\n{text}")  # the line before may be torn
                 file.flush()
                 os.fsync(file.fileno())
         self.known.setdefault(job_id, {}).update(news)

@@ -3,8 +3,8 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -187,23 +187,30 @@ def save_model(saved: SavedModel, folder: Path) -> None:
 
 
 class Recording:
-    """Where a run outside any sweep is recorded; `store` is opened when it is first asked for, and made where there is none."""
+    """Where a run outside any sweep is recorded; the store is opened in a thread, beside the run, and made where there is none."""
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self._place = tracking_uri, storage
+        self._store: Future[Store] | None = None
 
-    @cached_property
-    def store(self) -> "Store":
-        """The store; raises `UserError` when it cannot be opened."""
-        from suite.tracking.store import Store
+    def begin(self) -> "Future[Store]":
+        """Open the store, unless that has begun; raises `UserError` when it is known by now that it cannot be."""
+        if self._store is None:
+            from suite.tracking.store import Store, load_mlflow
 
-        return Store(*self._place)
+            load_mlflow(
+                self._place[0]
+            )  # two threads that import one package can each meet half of it
+            self._store = ThreadPoolExecutor(1).submit(Store, *self._place)
+        elif self._store.done():
+            self._store.result()
+        return self._store
 
     def record(self, run: Finished, model: Path | None = None) -> str:
         """Record a run, and the model that was saved of it in a folder; return its id. Raises `HaltedError` where
         the store does not take it any more, and `StoreError` where it refuses it.
         """
-        spec, store, run_id = run.spec, self.store, ""
+        spec, store, run_id = run.spec, self.begin().result(), ""
         tags = run_tags(RunKind.RUN, spec, run.result)
         name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
         try:
