@@ -13,12 +13,7 @@ from trials.run.scenario import Scenario
 from trials.run.spec import TrialSpec, canonical
 from trials.settings import Settings
 
-DEFAULTS = {
-    "algorithm": "fedavg",
-    "dataset": "digits",
-    "model": "logreg",
-    "heterogeneity": "iid",
-}
+DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()}
 """What is run where nothing else is said."""
 
 

@@ -259,17 +259,14 @@ class RecordedRun(NamedTuple):
         """Read one of MLflow's; raises `UserError` for one that is none of a trial."""
         record = store.get(run_id)
         name = f"run {record.run_id}"
-        if "spec" not in record.tags:
-            kind = record.tags.get("kind", "foreign")
-            raise UserError(
-                f"{name} is a {kind} run: only search, final and run can be replayed. A specification that is too long "
-                "for MLflow is in the table of its sweep (docs/table.md)"
-            )
         try:
             spec = TrialSpec.model_validate_json(record.tags["spec"])
             ran = json.loads(record.tags["ran"])
         except (KeyError, ValueError):
-            raise UserError(f"{name}: its tag suite.spec or suite.ran cannot be read") from None
+            raise UserError(
+                f"{name} ({record.tags.get('kind', 'foreign')}) cannot be replayed: search, final and run can, by their tags "
+                "suite.spec and suite.ran. A specification too long for MLflow is in the table of its sweep (docs/table.md)"
+            ) from None
         measured = record.metrics.keys() - {*TIMES, *DERIVED}
         return cls(name, spec, ran, store.curve(record, measured))
 
