@@ -123,5 +123,5 @@ def test_a_tuned_file_with_a_hash_is_not_run_with_another_file(here: Path) -> No
     )
     assert fault(suite_here("run", "tuned.yaml", cwd=here, code=2)) == changed
     many = suite_here("tuned", "import", "tuned.yaml", cwd=here, code=2)
-    assert fault(many) == f"1 of 1 files cannot be imported; nothing was\n{changed}"
+    assert changed in fault(many)
     assert not (here / "ran").exists()
