@@ -98,11 +98,11 @@ class Csv(Own):
     def read(self, path: Path) -> Any:
         sep = {"tab": "\t", None: ","}.get(self.options.sep, self.options.sep)
         form = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
-        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0].dropna()
+        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0]
         if len(head) == 1 and self.options.sep is None:
             raise ValueError(f"its one column is {head[0]!r}: what separates columns is &sep=")
-        if head.duplicated().any():
-            raise ValueError(f"two columns have the name {head[head.duplicated()].iloc[0]!r}")
+        if (twice := head[head.duplicated() & head.notna()]).size:
+            raise ValueError(f"two columns have the name {twice.iloc[0]!r}")
         with warnings.catch_warnings():
             # Of rows that are longer than the line of names pandas would only warn.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -297,10 +297,10 @@ def pair_arrays(name: str, pair: Any) -> dict[str, Array]:
 
 
 def _numbers(value: Any) -> Array | None:
-    """Return numbers as an array, tensors of any precision, device and gradient among them; None for anything else: a
-    picture of Pillow is an array of pixels too, laid out otherwise.
+    """Return numbers as an array, tensors of any precision, device and gradient among them; None for anything else:
+    NumPy makes arrays of Pillow's pictures, laid out otherwise, and of masked ones, with what is behind the mask.
     """
-    if type(value).__module__.startswith("PIL."):
+    if type(value).__module__.startswith("PIL.") or isinstance(value, np.ma.MaskedArray):
         return None
     if hasattr(value, "detach"):  # NumPy knows neither bfloat16 nor gradients
         value = value.detach().cpu()

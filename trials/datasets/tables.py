@@ -36,7 +36,7 @@ TEST = {"test": True, "train": False, "1": True, "0": False, "true": True, "fals
 """What a column that says which rows are test may hold, in lower case."""
 ALLOWED = {"task": ("classification", "regression"), "rows": ("drop",)}
 SEVERAL = ("drop", "keep", "absent")
-NUMBER_LIKE = re.compile(r"\W*\d[\d\W_]*\w{0,3}\W*")
+NUMBER_LIKE = re.compile(r"\W*\d[\d\W_T]*\w{0,3}\W*")
 """Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of."""
 NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|\s*")
 ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
@@ -281,11 +281,13 @@ def _word_problem(text: Array, test: Array, categorical: bool) -> str:
     # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
     like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
     if like is not None and not categorical:
+        other = next((word for word in levels if word and not NUMBER_LIKE.fullmatch(word)), "")
+        beside = f" beside {str(other)!r}" if other else ""
         return (
-            f"holds {str(like)!r}, which would be words: say how numbers are written (&thousands=, or &decimal=) or what "
-            "stands for an absent one (&absent=VALUE)"
+            f"holds {str(like)!r}{beside}, which would be words: say how numbers are written (&thousands=, or &decimal=) "
+            "or what stands for an absent one (&absent=VALUE)"
         )
-    if len(levels) > MOST or len(levels) == (~test).sum() > 2:
+    if len(levels) > min(MOST, max(FEW, (~test).sum() // 2)):
         return f"has {len(levels):,} different values, and each would be a feature"
     return ""
 

@@ -176,12 +176,12 @@ class Labels(Partition):
     def held(self, stock: Array, clients: int, least: int) -> Array:
         """Return who holds which label, (n, C) bool, where each can get `least` of the `stock` (C,) of samples."""
         if self.c > len(stock):
-            raise UserError(f"labels({self.c}): the data have only {len(stock)} labels")
+            raise UserError(f"the data have only {len(stock)} labels")
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
         holders = holds.sum(0)
         for label in np.flatnonzero(stock < least * holders)[:1]:
             raise UserError(
-                f"labels({self.c}): label {label} has {stock[label]} training samples for {holders[label]} of "
+                f"label {label} has {stock[label]} training samples for {holders[label]} of "
                 f"{clients} clients, and each needs {least}; use fewer clients"
             )
         return holds
@@ -207,9 +207,7 @@ class Shards(Partition):
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock, shards = stocks(y), self.s * clients
         if len(y) < shards:
-            raise UserError(
-                f"shards({self.s}): {len(y)} training samples are too few for {shards} shards"
-            )
+            raise UserError(f"{len(y)} training samples are too few for {shards} shards")
         order = rng.permutation(len(y))
         order = order[np.argsort(y[order], kind="stable")]
         sizes = self._within_labels(stock, clients) if self.strict else equal(len(y), shards)
@@ -222,7 +220,7 @@ class Shards(Partition):
         stock, shards = stock[stock > 0], self.s * clients
         if shards < len(stock):
             raise UserError(
-                f"shards({self.s},strict): {shards} shards cannot cover {len(stock)} labels; use more clients or a larger s"
+                f"{shards} shards cannot cover {len(stock)} labels; use more clients or a larger s"
             )
         cut = np.ones(len(stock), int)
         for _ in range(shards - len(stock)):
@@ -239,11 +237,11 @@ class Natural(Partition):
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
-            raise UserError("natural: this data set does not say which client a sample belongs to")
+            raise UserError("this data set does not say which client a sample belongs to")
         born, k = np.unique(owner, return_inverse=True)
         if len(born) != clients:
             raise UserError(
-                f"natural: the data set has {len(born)} clients, not {clients}; leave `clients` out"
+                f"the data set has {len(born)} clients, not {clients}; leave `clients` out"
             )
         return by_client(k, np.arange(len(owner)), clients)
 
@@ -272,7 +270,7 @@ class GaussianSizes(Partition):
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
         if sizes.max() > len(y):
             raise UserError(
-                f"mean={self.mean:g}, std={self.std:g}: client {sizes.argmax()} would hold {sizes.max():.0f} samples, but "
+                f"client {sizes.argmax()} would hold {sizes.max():.0f} samples, but "
                 f"there are {len(y)}"
             )
         of_label = {label: np.flatnonzero(y == label) for label in present}
@@ -303,7 +301,7 @@ class Gaussian(GaussianSizes):
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         low, high = self._range
         if high > len(present):
-            raise UserError(f"gaussian(labels={high}): the data have only {len(present)} labels")
+            raise UserError(f"the data have only {len(present)} labels")
         numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))
         return (rng.choice(present, number, replace=False) for number in numbers)
 
@@ -329,9 +327,9 @@ class Groups(GaussianSizes):
 
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         if clients < 2:
-            raise UserError("groups: two groups need two clients at least")
+            raise UserError("two groups need two clients at least")
         if lost := sorted((self.first | self.second) - set(present.tolist())):
-            raise UserError(f"groups: no training sample has label {lost[0]}")
+            raise UserError(f"no training sample has label {lost[0]}")
         leading = min(max(round(self.share * clients), 1), clients - 1)
         groups = [np.array(sorted(labels)) for labels in (self.first, self.second)]
         return (groups[k >= leading] for k in range(clients))
