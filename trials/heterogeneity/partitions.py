@@ -180,9 +180,9 @@ class Labels(Partition):
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
         holders = holds.sum(0)
         for label in np.flatnonzero(stock < least * holders)[:1]:
+            many = f"{holders[label]} of {clients} clients"
             raise UserError(
-                f"label {label} has {stock[label]} training samples for {holders[label]} of "
-                f"{clients} clients, and each needs {least}; use fewer clients"
+                f"label {label} has {stock[label]} samples for {many}, each needs {least}"
             )
         return holds
 
@@ -219,9 +219,7 @@ class Shards(Partition):
         """Return shard sizes (s n,), label after label: the next one goes to the label whose shards are the largest."""
         stock, shards = stock[stock > 0], self.s * clients
         if shards < len(stock):
-            raise UserError(
-                f"{shards} shards cannot cover {len(stock)} labels; use more clients or a larger s"
-            )
+            raise UserError(f"{shards} shards cannot cover {len(stock)} labels; use more clients")
         cut = np.ones(len(stock), int)
         for _ in range(shards - len(stock)):
             cut[(stock / cut).argmax()] += 1
@@ -241,7 +239,7 @@ class Natural(Partition):
         born, k = np.unique(owner, return_inverse=True)
         if len(born) != clients:
             raise UserError(
-                f"the data set has {len(born)} clients, not {clients}; leave `clients` out"
+                f"the data have {len(born)} clients, not {clients}; leave `clients` out"
             )
         return by_client(k, np.arange(len(owner)), clients)
 
@@ -270,8 +268,7 @@ class GaussianSizes(Partition):
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
         if sizes.max() > len(y):
             raise UserError(
-                f"client {sizes.argmax()} would hold {sizes.max():.0f} samples, but "
-                f"there are {len(y)}"
+                f"a client would hold {sizes.max():.0f} samples, but there are {len(y)}"
             )
         of_label = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []

@@ -117,7 +117,7 @@ def test_a_name_has_one_spelling(table: Path) -> None:
         ("?target=sick&client=sick", "one column cannot be two of"),
         ("?target=sick&task=ranking", "must be classification or regression"),
         ("?target=sick&rows=keep", "rows is 'keep', but must be drop"),
-        ("?target=score", "for a regression add &task=regression"),
+        ("?target=score", "add &task=regression"),
         ("?target=city&task=regression", "city: no value in 2 of 6 .*&rows=drop"),
         ("?target=sick&task=regression", "must hold finite numbers for task="),
         ("?target=sick&test=hospital", "column 'hospital' must hold train and test"),
@@ -199,7 +199,7 @@ ASKED = {
     "row": (np.r_[0 : N // 2, 0 : N // 2], "seems to number the rows"),
     "time": (np.arange(N)[::-1] / 10, "seems to number the rows"),
     "name": ([f"n{i}" for i in range(N)], "different values, and each would be a feature"),
-    "income": ([f"{n:,}" for n in numbers], "which would be words: .*&thousands="),
+    "income": ([f"{n:,}" for n in numbers], "which would be words .*&thousands="),
     "rate": ([f"{n % 100},5" for n in numbers], "&decimal="),
     "share": ([f"{n % 100}%" for n in numbers], "which would be words"),
     "price": ([f"€ {n}" for n in numbers], "which would be words"),
@@ -300,7 +300,7 @@ def test_a_type_decides(values: object, width: int) -> None:
     ],
 )
 def test_what_is_neither_numbers_nor_words_is_refused(values: object) -> None:
-    with pytest.raises(UserError, match=r"column 'z' holds neither .*leave it out by &drop=z"):
+    with pytest.raises(UserError, match=r"column 'z' holds neither .*&drop=z"):
         dataset_of("data", written(z=values), Options(target="y"), 0)
 
 
