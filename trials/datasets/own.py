@@ -164,14 +164,6 @@ class Function(Own):
         dataset: Dataset = plugins.tried(what, lambda: dataset_of(what, code(), self.options, seed))
         return dataset
 
-    def files(self, root: Path) -> list[FileReport]:
-        code = self._code()
-        return code.files(root) if isinstance(code, DatasetFamily) else super().files(root)
-
-    def fetch(self, root: str | None) -> Path:
-        code = self._code()
-        return code.fetch(root) if isinstance(code, DatasetFamily) else super().fetch(root)
-
     def _code(self) -> Any:
         """Return what the name stands for: a function, or a data set with its arguments."""
         bare, arguments = names.split(self.path)

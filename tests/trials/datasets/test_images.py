@@ -352,12 +352,3 @@ def test_absent_sets_give_their_remedy(tmp_path, monkeypatch, name, file):
     for part in (Path(file).name, "--data-root or SUITE_DATA"):
         assert part in str(raised.value)
     assert not list(tmp_path.iterdir())
-
-
-def test_canonical_spelling():
-    for text, name in (
-        ("emnist_letters(26)", "emnist_letters"),
-        ("emnist_letters(letters= 10 )", "emnist_letters(10)"),
-        ("mnist_powerlaw(2, unit)", "mnist_powerlaw(unit)"),
-    ):
-        assert datasets.canonical(text) == datasets.canonical(name) == name

@@ -283,17 +283,7 @@ def frame() -> pd.DataFrame:
     )
 
 
-class Huggingface:
-    """As much of a `datasets.Dataset` as is asked for."""
-
-    def __init__(self, table: pd.DataFrame) -> None:
-        self.table = table
-
-    def to_pandas(self) -> pd.DataFrame:
-        return self.table
-
-
-@pytest.mark.parametrize("table", [pd.DataFrame, pyarrow.Table.from_pandas, Huggingface])
+@pytest.mark.parametrize("table", [pd.DataFrame, pyarrow.Table.from_pandas])
 def test_a_program_gives_its_tables(table) -> None:
     done = suite.run(
         data=table(frame()), target="y", client="who", heterogeneity="natural", rounds=10, lr=0.5
