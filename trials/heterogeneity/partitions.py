@@ -32,8 +32,6 @@ class Partition(ABC):
     """
 
     summary = ""
-    own_sizes = ""
-    """Where the clients' sizes come from, for the message that refuses other ones."""
     overlap = False
     """Whether clients may share samples."""
 
@@ -53,7 +51,6 @@ class IID(Partition):
     """Shuffle, cut into equal parts (sizes differ by at most one)."""
 
     summary = "a random equal share each"
-    own_sizes = "equal, or lognormal(sigma)"
 
     def skew(self, labels: int) -> float:
         return 0.0
@@ -76,7 +73,6 @@ class Dirichlet(Partition):
     """
 
     summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
-    own_sizes = "equal, or lognormal(sigma)"
     a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
@@ -128,7 +124,6 @@ class DirichletByClass(Partition):
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
-    own_sizes = "what the proportions give"
     a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
@@ -160,7 +155,6 @@ class Labels(Partition):
     """
 
     summary = "each client holds exactly c labels"
-    own_sizes = "equal shares of each label, or powerlaw"
     c: int = bounded(low=1)
 
     def skew(self, labels: int) -> float:
@@ -197,7 +191,6 @@ class Shards(Partition):
     """
 
     summary = "s shards of the samples sorted by label; strict: at most s labels"
-    own_sizes = "those of the shards"
     s: int = bounded(low=1)
     strict: bool = field(default=False, kw_only=True)
 
@@ -231,7 +224,6 @@ class Natural(Partition):
     """Each sample stays with the client it was born on."""
 
     summary = "samples stay with the client they were born on"
-    own_sizes = "those that clients were born with"
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
@@ -251,7 +243,6 @@ class GaussianSizes(Partition):
     therefore share some; with replacement where the device's labels have fewer than m_k samples.
     """
 
-    own_sizes = "Gaussian"
     overlap = True
     mean: float
     std: float
