@@ -14,7 +14,6 @@ from reports.page.page import show
 from reports.table import Column, ColumnKind, table
 
 STEEP = 20
-WIDTH = 800
 
 
 def figure(counts: npt.NDArray[Any], labels: Sequence[str], title: str = "") -> Spec:
@@ -31,25 +30,20 @@ def figure(counts: npt.NDArray[Any], labels: Sequence[str], title: str = "") -> 
         for k, label in np.argwhere(counts).tolist()
     ]
     kind = "symlog" if sizes.max() > STEEP * np.median(sizes) else "linear"
-    across = {"field": "client", "type": "ordinal", "axis": {"labelOverlap": True, "labelAngle": 0}}
+    height = {"field": "samples", "type": "quantitative", "scale": {"type": kind}}
     down = {"field": "label", "type": "ordinal", "sort": list(labels)}
     shade: Spec = {"field": "share", "type": "quantitative", "legend": None}
     shade["scale"] = {"domain": [0, 1], "range": ["#d6e6f4", "#08306b"]}
-    height = {"field": "samples", "type": "quantitative", "scale": {"type": kind}}
-    above = {
-        "width": WIDTH,
-        "height": 100,
-        "data": {"values": bars},
-        "mark": {"type": "bar", "color": "#4878a8"},
-        "encoding": {"x": {**across, "axis": None}, "y": height},
-    }
-    below = {
-        "width": WIDTH,
-        "data": {"values": cells},
-        "mark": "rect",
-        "encoding": {"x": across, "y": down, "color": shade},
-    }
-    return top({"title": title, "vconcat": [above, below]})
+    above = _plot(bars, "bar", {"y": height}) | {"height": 100}
+    return top(
+        {"title": title, "vconcat": [above, _plot(cells, "rect", {"y": down, "color": shade})]}
+    )
+
+
+def _plot(values: list[dict[str, Any]], mark: str, encoding: Spec) -> Spec:
+    axis = {"labelOverlap": True, "labelAngle": 0}
+    across = {"x": {"field": "client", "type": "ordinal", "axis": axis}}
+    return {"width": 800, "data": {"values": values}, "mark": mark, "encoding": across | encoding}
 
 
 def png(spec: Spec) -> bytes:
@@ -58,16 +52,12 @@ def png(spec: Spec) -> bytes:
 
 
 def html(
-    spec: Spec,
-    title: str,
-    facts: Mapping[str, Any],
-    summaries: Mapping[str, Mapping[str, float]],
+    spec: Spec, title: str, facts: Mapping[str, Any], summaries: Mapping[str, Mapping[str, float]]
 ) -> str:
     """Return one self-contained page: the figure and a summary over clients."""
     names = list(next(iter(summaries.values())))
     head = [Column("per client", ColumnKind.NAME), *map(Column, names)]
     rows = [[what, *(f"{row[name]:.4g}" for name in names)] for what, row in summaries.items()]
-    blocks = [table(head, rows, sortable=False)]
-    setting = [(key, str(value)) for key, value in facts.items()]
-    page = Page(title, title, [Section("clients", "", blocks)], setting=setting)
+    section = Section("clients", "", [table(head, rows, sortable=False)])
+    page = Page(title, title, [section], setting=[(key, str(facts[key])) for key in facts])
     return show(page, "partition.html", figure=Markup(drawing.svg(spec)))
