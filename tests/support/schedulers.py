@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from suite.execution.cluster import Cluster
-from suite.execution.dispatch import Dispatch, Trial
-from suite.execution.plan import ExecutionPlan, Hooks
+from suite.execution.dispatch import Dispatch, ExecutionPlan, Hooks, Trial
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers

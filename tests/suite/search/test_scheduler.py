@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from suite.execution.cluster import Cluster, Resources
-from suite.execution.dispatch import Dispatch
-from suite.execution.plan import ExecutionPlan, Hooks
+from suite.execution.dispatch import Dispatch, ExecutionPlan, Hooks
 from suite.execution.stop_signal import Control
 from suite.search.sweep_search import SweepSearch
 from tests.support.schedulers import (
