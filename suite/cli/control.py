@@ -151,8 +151,8 @@ def ui(
     """
     from suite.sweeps.status import sweeps
     from suite.tracking.database import refuse_others
-    from suite.watch.pages import LOG, address
-    from suite.watch.pages import ui as serve
+    from suite.ui import address
+    from suite.ui import ui as serve
 
     if name is not None and name not in (known := sweeps(storage)):
         raise unknown(f"sweep in {storage}", name, known)
@@ -160,7 +160,7 @@ def ui(
     there = bind(host, port, PORT)
     token = secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
-    say(f"Pages: {page}\nCtrl-C ends it; the server's messages go to {storage / LOG}.")
+    say(f"Pages: {page}\nCtrl-C ends it.")
     screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
     if open_page and screen:
         Thread(target=_browse, args=(page, storage), daemon=True).start()

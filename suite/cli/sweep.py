@@ -262,7 +262,7 @@ def _print(study: "Study", plan: dict[str, Any]) -> None:
     line(
         f"{_hours(plan)}. Memory {_size(plan['memory_bytes_per_trial'])}{gpu} a trial; checkpoints "
         f"{_size(plan['checkpoint_bytes'])} at most, one for each of {plan['trials_at_once']} running "
-        f"trials; records {_size(plan['record_bytes'])}. Nothing was started."
+        "trials. Nothing was started."
     )
 
 

@@ -18,8 +18,7 @@ from ray.tune.search import Searcher
 
 from suite.console import say
 from suite.execution.cluster import Cluster, watched
-from suite.execution.dispatch import Dispatch
-from suite.execution.plan import ExecutionPlan
+from suite.execution.dispatch import Dispatch, ExecutionPlan
 from suite.execution.resources import local_slots
 from suite.execution.stop_signal import interruptible
 from trials.common import plugins
@@ -201,8 +200,8 @@ def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
             scheduler=InOrder(),
             num_samples=-1,
             reuse_actors=True,
-            trial_name_creator=_name,
-            trial_dirname_creator=_name,
+            trial_name_creator=lambda trial: trial.trial_id,
+            trial_dirname_creator=lambda trial: trial.trial_id,
         ),
         run_config=tune.RunConfig(
             name=time.strftime("%Y%m%d-%H%M%S"),
@@ -214,7 +213,3 @@ def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )
-
-
-def _name(trial: Trial) -> str:
-    return str(trial.trial_id)

@@ -203,8 +203,8 @@ class Batch:
     ) -> tuple[int, Control]:
         """Run jobs; return how many failed, and how they were ended."""
         from suite.execution.cluster import check
+        from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
-        from suite.execution.plan import ExecutionPlan, Hooks
 
         data = {}
         for job in left:

@@ -262,9 +262,9 @@ class Sweep:
             self.records.put(write)
 
     def _drive(self, resources: "Resources") -> None:
+        from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
         from suite.execution.estimate import Estimates
-        from suite.execution.plan import ExecutionPlan, Hooks
 
         estimates = Estimates(self.study, self.data, resources)
         drive(

@@ -51,7 +51,6 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found = [{"Alive": True, "Resources": node} for node in NODES]
     found.append({"Alive": False, "Resources": {"CPU": 1000.0, "memory": 1e15}})
     monkeypatch.setattr(cluster.ray, "nodes", lambda: found)
-    monkeypatch.setattr(cluster, "_look_at_gpus", lambda: None)
     return found
 
 
@@ -327,26 +326,19 @@ def unsupported(address: str, **given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "rule"),
+    "wrong",
     [
-        ({"max_concurrent": 0}, "max_concurrent is 0, but must be greater than or equal to 1"),
-        ({"max_concurrent": 1.5}, "max_concurrent is 1.5, but must be a valid integer"),
-        (
-            {"cpus_per_trial": 0.05},
-            "cpus_per_trial is 0.05, but must be greater than or equal to 0.1",
-        ),
-        ({"cpus_per_trial": math.nan}, "cpus_per_trial is nan, but must be a finite number"),
-        ({"cpus_per_trial": True}, "cpus_per_trial is True, but must be a valid number"),
-        ({"gpus_per_trial": -1}, "gpus_per_trial is -1, but must be greater than or equal to 0"),
-        ({"gpus_per_trial": 2}, "gpus_per_trial is 2, but must be less than or equal to 1"),
-        ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be greater than 0"),
-        (
-            {"checkpoint_seconds": math.inf},
-            "checkpoint_seconds is inf, but must be a finite number",
-        ),
+        {"max_concurrent": 0},
+        {"max_concurrent": 1.5},
+        {"cpus_per_trial": 0.05},
+        {"cpus_per_trial": math.nan},
+        {"cpus_per_trial": True},
+        {"gpus_per_trial": 2},
+        {"memory_budget": -1.0},
+        {"checkpoint_seconds": math.inf},
     ],
 )
-def test_resources_by_which_nothing_can_run(given: dict[str, Any], rule: str) -> None:
-    with pytest.raises(UserError) as refused:
-        Resources(**given)
-    assert str(refused.value).startswith(rule)
+def test_resources_by_which_nothing_can_run(wrong: dict[str, Any]) -> None:
+    ((name, value),) = wrong.items()
+    with pytest.raises(UserError, match=f"{name} is {value}, but must be "):
+        Resources(**wrong)

@@ -12,8 +12,7 @@ from ray.tune.search import Searcher
 
 from suite.execution import dispatch, driver
 from suite.execution.cluster import Cluster
-from suite.execution.dispatch import DEATHS, LONGEST, Dispatch
-from suite.execution.plan import ExecutionPlan, Hooks
+from suite.execution.dispatch import DEATHS, LONGEST, Dispatch, ExecutionPlan, Hooks
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.trial import TrialRequest

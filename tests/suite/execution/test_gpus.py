@@ -58,26 +58,6 @@ def test_an_execution_for_cpus_in_a_study_on_gpus(
 
 
 @cpu_build
-def test_a_cpu_build_of_torch_on_a_node_with_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node is looked at by a worker on it."""
-    nodes, hosts = cluster.ray.nodes, []
-
-    def with_gpu() -> list[dict[str, Any]]:
-        found = nodes()
-        hosts.extend(node["NodeManagerHostname"] for node in found)
-        return [{**node, "Resources": node["Resources"] | {"GPU": 1.0}} for node in found]
-
-    monkeypatch.setattr(cluster, "check", lambda resources: None)
-    monkeypatch.setattr(cluster.ray, "nodes", with_gpu)
-    said = fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2))
-    assert said == (
-        f"node {hosts[0]} has a GPU, but trials cannot use it: {CPU_BUILD}. Nothing was started"
-    )
-
-
-@cpu_build
 def test_a_device_that_is_not_there(tmp_path: Path) -> None:
     done = suite_here("run", "--device", "cuda", cwd=tmp_path, code=2)
     assert fault(done) == f"device 'cuda' cannot be used: {CPU_BUILD}"

@@ -13,7 +13,7 @@ from suite.results.study import export, searches_of, study_of
 from suite.results.table import TableFacts, TrialTable, rows_table
 from suite.sweeps.journal.events import Requested
 from suite.sweeps.tables import local_table, open_tables
-from suite.watch.mounts import Dashboard, Fresh
+from suite.ui import Dashboard, Fresh
 from tests.support.commands import fault, suite_here
 from tests.support.journals import add
 from tests.support.watched import asked, ended, swept
@@ -173,8 +173,8 @@ def test_what_is_shown_is_made_anew_at_most_every_few_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, took, calls = [100.0], [0.0], []
-    monkeypatch.setattr("suite.watch.mounts.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("suite.watch.mounts.time.thread_time", lambda: took[0])
+    monkeypatch.setattr("suite.ui.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("suite.ui.time.thread_time", lambda: took[0])
 
     def make() -> int:
         took[0] += 0.1

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from suite.execution.cluster import Cluster
-from suite.execution.dispatch import Dispatch
-from suite.execution.plan import ExecutionPlan, Hooks
+from suite.execution.dispatch import Dispatch, ExecutionPlan, Hooks
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers

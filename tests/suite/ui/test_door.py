@@ -23,8 +23,7 @@ from optuna_dashboard import wsgi
 
 from suite.cli import control
 from suite.tracking.store import Store
-from suite.watch.mounts import DASHBOARD_READS, MLFLOW_READS, reads
-from suite.watch.server import app
+from suite.ui import DASHBOARD_READS, MLFLOW_READS, app, reads
 from tests.support.served import Served, served
 from tests.support.watched import swept
 
@@ -123,11 +122,7 @@ class Owned:
         """Return all rows of the database, and all files."""
         with sqlite3.connect(self.storage / "mlflow.db") as database:
             rows = list(database.iterdump())
-        files = [
-            str(path)
-            for path in self.secret.parent.rglob("*")
-            if path.name != "ui.log" and "report" not in path.parts
-        ]
+        files = [str(path) for path in self.secret.parent.rglob("*") if "report" not in path.parts]
         return rows, sorted(files)
 
     def filled(self, text: str) -> str:

@@ -9,8 +9,7 @@ from starlette.requests import Request
 from suite.sweeps.journal import events as journal
 from suite.sweeps.journal.events import Begun
 from suite.sweeps.journal.paths import MARKER
-from suite.watch.mounts import Dashboard
-from suite.watch.pages import Pages
+from suite.ui import Pages
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.run.outcome import Status
@@ -48,8 +47,7 @@ def pages(storage: Path, name: str, text: str, path: str = "npz:/home/me/my.npz"
     damaged.mkdir()
     (damaged / MARKER).touch()
     (damaged / "journal.jsonl").write_bytes(line(begun) + b"soup\n")
-    dashboard = Dashboard(storage)
-    served = Pages(storage, "/mlflow", dashboard)
+    served = Pages(storage, "/mlflow")
     found = []
     for given in ({}, {"name": name}):
         scope = {"type": "http", "method": "GET", "headers": [], "path_params": given}
