@@ -6,12 +6,10 @@ import struct
 import zlib
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import vl_convert
 
 from reports.charts.style import FAINT, INK, PAPER, WIDTH, Chart, Spec, slug
-from reports.table import visible
 
 SIGN = "made by suite-fl"
 """In every page and figure that is written as a file, so that it is known again."""
@@ -77,13 +75,13 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
 
 
 def _inline(spec: Spec) -> str:
-    text = json.dumps(_visible(spec), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(spec, separators=(",", ":"), allow_nan=False)
     return _themed(text).replace("<", "\\u003c")
 
 
 def _still(chart: Chart) -> str:
     spec = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
-    text = UNUSED.sub("", svg(_visible(spec)))
+    text = UNUSED.sub("", svg(spec))
     while (shorter := text.replace("<g></g>", "").replace("<g/>", "")) != text:
         text = shorter
     text = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", text)
@@ -97,15 +95,6 @@ def _themed(text: str) -> str:
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
     return text
-
-
-def _visible(value: Any) -> Any:
-    """Return plain data whose texts a person may be shown."""
-    if isinstance(value, dict):
-        return {_visible(key): _visible(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_visible(part) for part in value]
-    return visible(value) if isinstance(value, str) else value
 
 
 @cache

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reports.table import visible
 from trials.common.errors import unknown
 
 if TYPE_CHECKING:
@@ -62,13 +63,13 @@ def aliased(value: T, board: "Leaderboard", aliases: Mapping[str, str]) -> T:
 
 
 def as_shown(value: T, board: "Leaderboard") -> T:
-    """Return plain data about a board: names without folders, and methods told apart."""
+    """Return plain data about a board: names without folders and signs that nobody sees, and methods told apart."""
     rows = _rows(board)
     algorithms = {row.algorithm for row in rows}
     names = without_folders(name for row in rows for name in (row.dataset, row.model))
     names |= {name: name.rpartition(":")[2] for name in algorithms}
     names |= {name: text.rpartition(":")[2] for name, text in classes_of_files(algorithms).items()}
-    return renamed(value, names)
+    return renamed(value, {name: visible(text) for name, text in names.items()})
 
 
 def _rows(board: "Leaderboard") -> list[Any]:

@@ -51,8 +51,10 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
     """Say who is shown to be the best in the most scenarios; nobody where no test over families tells two methods apart."""
-    alone = [rows for rows in scenarios if len(rows) > 1 and _is_alone(rows)]
-    wins = Counter(rows[0].algorithm for rows in alone)
+    wins = Counter[str]()
+    for rows in scenarios:
+        if len(rows) > 1 and all(row.within_noise is False for row in rows[1:]):
+            wins[rows[0].algorithm] += 1
     lead = f"No method is shown to be the best in any of {len(scenarios)} scenarios"
     if wins:
         most = max(wins.values())
@@ -72,10 +74,6 @@ def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[s
             n = len(across.families)
             lead = f"No method is shown to be ahead over {n} families of data sets"
     return lead, highest
-
-
-def _is_alone(rows: Sequence[Row]) -> bool:
-    return all(row.within_noise is False for row in rows[1:])
 
 
 def _score(row: Row) -> str:

@@ -154,11 +154,6 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
             continue
         parts += [f"**{plain(part.headline)}**", markdown(part)]
         parts += [plain(" ".join(part.said))] if part.said else []
-    if (audited := audits.audit_table(board)) is not None:
-        parts += [f"**{audits.TITLE}**", markdown(audited)]
-        for command, texts in audits.findings(board.rows):
-            parts += ["\n".join(f"- {plain(text)}" for text in texts), f"      {command}"]
-        parts.append(audits.ABOUT)
     parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
     parts += [] if board.interim and not board.rows else [plain(legend(board))]
     return "\n\n".join(parts) + "\n"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from reports.leaderboard.replication import Draw, difference, differences, mean_of, spreads
+from reports.leaderboard.replication import Difference, Draw, Scores, differences, mean_of, spreads
 from reports.leaderboard.statistics import LEVEL
 from tests.support.boards import by_seed
 
@@ -34,6 +34,10 @@ def drawn(
     ]
 
 
+def pair(a: Scores, b: Scores, sign: int = 1) -> Difference:
+    return differences({"a": a, "b": b}, sign)[0]
+
+
 def covers(rng: np.random.Generator, boards: int, old: bool = False, **design: float) -> float:
     """The share of boards whose interval holds the true difference; `old`: the interval over the
     final seeds of one tuned configuration.
@@ -43,9 +47,9 @@ def covers(rng: np.random.Generator, boards: int, old: bool = False, **design: f
         a, b = drawn(rng, **design)
         if old:
             a, b = ({d: v for d, v in of.items() if d.tuning == 0} for of in (a, b))
-        found = difference(("a", a), ("b", b), 1)
-        assert found.alone_low is not None
-        hits += found.alone_low <= 0.02 <= found.alone_high
+        found = pair(a, b)
+        assert found.low is not None
+        hits += found.low <= 0.02 <= found.high
     return hits / boards
 
 
@@ -124,8 +128,8 @@ def test_a_pair_is_as_uncertain_as_its_scenario_where_that_is_more():
         "c": [0.9, 0.91, 0.5, 0.93],
     }
     scenario = {name: by_seed(dict(enumerate(of))) for name, of in rows.items()}
-    assert [pair.tie for pair in differences(scenario)] == [True] * 3
-    assert difference(("a", scenario["a"]), ("b", scenario["b"]), 1).tie is False
+    assert [each.tie for each in differences(scenario)] == [True] * 3
+    assert pair(scenario["a"], scenario["b"]).tie is False
 
 
 SCORES = st.dictionaries(
@@ -136,13 +140,12 @@ SCORES = st.dictionaries(
 @given(SCORES, SCORES, st.randoms(use_true_random=False))
 def test_the_order_of_seeds_changes_no_difference(a, b, draw):
     mixed = dict(draw.sample(list(a.items()), len(a)))
-    assert difference(("a", mixed), ("b", b), 1) == difference(("a", a), ("b", b), 1)
+    assert pair(mixed, b) == pair(a, b)
 
 
 @given(SCORES, SCORES)
 def test_a_difference_turned_round(a, b):
-    one, other = difference(("a", a), ("b", b), 1), difference(("b", b), ("a", a), 1)
-    less = difference(("a", a), ("b", b), -1)
+    one, other, less = pair(a, b), pair(b, a), pair(a, b, -1)
     if one.mean is None:
         assert other.mean is None
         return
@@ -155,15 +158,15 @@ def test_a_difference_turned_round(a, b):
 
 def test_equal_scores_are_a_tie_and_constant_gaps_tell_nothing():
     a = by_seed({1: 0.3, 2: 0.6})
-    assert difference(("a", a), ("b", dict(a)), 1).tie is True
-    constant = difference(("a", a), ("b", {s: v - 0.1 for s, v in a.items()}), 1)
+    assert pair(a, dict(a)).tie is True
+    constant = pair(a, {s: v - 0.1 for s, v in a.items()})
     assert (constant.low, constant.high, constant.tie) == (None, None, None), (
         "no spread: no interval"
     )
     assert constant.mean == pytest.approx(0.1)
-    assert difference(("a", a), ("b", by_seed({1: 0.1 + 0.2, 2: 0.6})), 1).tie is True
-    assert difference(("a", a), ("b", by_seed({1: 0.2})), 1).tie is None
-    assert difference(("a", a), ("b", by_seed({9: 0.2})), 1).mean is None
+    assert pair(a, by_seed({1: 0.1 + 0.2, 2: 0.6})).tie is True
+    assert pair(a, by_seed({1: 0.2})).tie is None
+    assert pair(a, by_seed({9: 0.2})).mean is None
 
 
 def test_pairs_share_the_draws_that_both_have():
