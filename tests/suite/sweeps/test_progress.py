@@ -196,6 +196,6 @@ def test_a_scenario_that_is_done_says_so_once(
     said = capsys.readouterr().err.splitlines()
     said = [line for line in said if " is done" in line]
     assert said == [
-        "quickstart: digits · logreg · iid is done, best on validation: fedumf 0.5600",
-        "quickstart: digits · logreg · labels(2) is done, best on validation: fedumf 0.6300",
+        "quickstart: digits · logreg · iid is done, best on validation: fedumf 56.0 %",
+        "quickstart: digits · logreg · labels(2) is done, best on validation: fedumf 63.0 %",
     ]
