@@ -62,21 +62,13 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
     """Return charts as a page holds them, in its colours: a specification for its script, and a still picture that is
     seen until that draws it, or where none runs.
     """
-    return [
-        {
-            "name": chart.name,
-            "title": chart.title,
-            "alt": chart.alt,
-            "spec": _inline(chart.spec),
-            "still": _still(chart),
-        }
-        for chart in charts
-    ]
-
-
-def _inline(spec: Spec) -> str:
-    text = json.dumps(spec, separators=(",", ":"), allow_nan=False)
-    return _themed(text).replace("<", "\\u003c")
+    content = []
+    for chart in charts:
+        about = {"name": chart.name, "title": chart.title, "alt": chart.alt}
+        text = json.dumps(chart.spec, separators=(",", ":"), allow_nan=False)
+        spec = _themed(text).replace("<", "\\u003c")
+        content.append({**about, "spec": spec, "still": _still(chart)})
+    return content
 
 
 def _still(chart: Chart) -> str:

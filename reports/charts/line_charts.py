@@ -13,13 +13,11 @@ from reports.charts.data import Curve, TrialPoint
 from reports.charts.style import (
     HEIGHT,
     LEADERS,
-    SHOWN,
     WIDTH,
     Look,
     Spec,
     number,
     scale,
-    shown,
     top,
 )
 from reports.leaderboard.replication import Draw, mean_of
@@ -64,9 +62,9 @@ def lines(
             "width": WIDTH,
             "height": HEIGHT,
             "title": titles[1],
-            "params": [shown(look)],
+            "params": [{"name": "shown", "value": [short(name) for name in look]}],
             "data": {"values": points},
-            "transform": [SHOWN],
+            "transform": [{"filter": "indexof(shown, datum.algorithm) >= 0"}],
             "layer": _layers(look, titles, span, interpolate),
         }
     )

@@ -39,7 +39,7 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 
 def _alone(rows: Sequence[Row]) -> tuple[str, str]:
     """Say of one scenario who is first where no other may be the best or nothing is known of that; else how many may be."""
-    where, tie = scenario_text(rows[0].group), "tied at " * (len(_firsts(rows)) > 1)
+    where, tie = scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {title_of(rows[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
     if maybe < 2:
@@ -80,10 +80,5 @@ def _score(row: Row) -> str:
     return mean_text(row) + " %" * percent(row.metric)
 
 
-def _firsts(rows: Sequence[Row]) -> list[Row]:
-    """Return the row that is first, or all that tie there."""
-    return [row for row in rows if row.rank == 1]
-
-
 def _names(rows: Sequence[Row]) -> str:
-    return " and ".join(map(label, _firsts(rows)))
+    return " and ".join(label(row) for row in rows if row.rank == 1)
