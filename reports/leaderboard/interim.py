@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, NamedTuple
 
 from trials.run.scenario import Scenario
@@ -63,11 +64,13 @@ def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
     for members in scenarios.values():
         metric = next((member.metric for member in members if member.metric), "")
         better = sign(direction(metric))
-        bests = [None if m.reference or m.best is None else better * m.best for m in members]
-        scores = [best for best in bests if best is not None]
-        for member, best in sorted(
-            zip(members, bests, strict=True), key=lambda pair: (pair[1] is None, -(pair[1] or 0.0))
-        ):
-            rank = None if best is None else 1 + sum(score > best for score in scores)
+        scores = {
+            member.entry_id: better * member.best
+            for member in members
+            if member.best is not None and not member.reference
+        }
+        for member in sorted(members, key=lambda member: -scores.get(member.entry_id, -inf)):
+            own = scores.get(member.entry_id)
+            rank = None if own is None else 1 + sum(score > own for score in scores.values())
             ordered.append(replace(member, rank=rank))
     return tuple(ordered)

@@ -18,15 +18,49 @@ from reports.wording.words import answer, behind_text
 from tests.support.boards import A, B, C, board_of, by_seed, run, runs
 
 
-def test_means_and_order():
-    board = board_of(runs("c", C), runs("b", B), runs("a", A))
-    assert [row.algorithm for row in board.rows] == ["a", "b", "c"]
-    assert [row.rank for row in board.rows] == [1, 2, 3]
-    for row, scores in zip(board.rows, (A, B, C), strict=True):
-        assert row.mean == pytest.approx(np.mean(scores), abs=1e-15)
-        assert row.seeds == 5
-        assert row.failed_seeds == 0
-        assert row.behind == pytest.approx(np.mean(A) - np.mean(scores), abs=1e-15)
+@pytest.mark.parametrize(
+    ("methods", "rows"),
+    [
+        ({"c": C, "b": B, "a": A}, [("a", 1), ("b", 2), ("c", 3)]),
+        ({"d": C, "c": B, "b": B[::-1], "a": A}, [("a", 1), ("b", 2), ("c", 2), ("d", 4)]),
+        ({"b": A, "a": A}, [("a", 1), ("b", 1)]),
+        ({"a": A[:1], "b": B[:1]}, [("a", 1), ("b", 2)]),
+    ],
+)
+def test_means_and_ranks_equal_ones_in_the_order_of_names(methods, rows):
+    board = board_of(*(runs(name, scores) for name, scores in methods.items()))
+    assert [(row.algorithm, row.rank) for row in board.rows] == rows
+    for row in board.rows:
+        assert row.mean == pytest.approx(np.mean(methods[row.algorithm]), abs=1e-15)
+        assert row.behind == pytest.approx(board.rows[0].mean - row.mean, abs=1e-15)
+        assert (row.ci_low is None) == (row.seeds == 1)
+
+
+def test_equal_runs_may_be_the_best_and_of_one_seed_nothing_is_said():
+    _, second = board_of(runs("b", A), runs("a", A)).rows
+    assert (second.behind_low, second.behind_high, second.within_noise) == (0.0, 0.0, True)
+    for row in board_of(runs("a", A[:1]), runs("b", B[:1])).rows:
+        assert (row.ci_low, row.ci_high, row.behind_low, row.within_noise) == (None,) * 4
+    assert interval([0.5]) == interval([]) == (None, None)
+
+
+def test_only_common_seeds_are_paired_whatever_their_order():
+    _, row = board_of(runs("a", A), [r for r in runs("b", B)[::-1] if r.seed != 2]).rows
+    keep = [0, 2, 3, 4]
+    expected = stats.ttest_rel([A[i] for i in keep], [B[i] for i in keep]).confidence_interval(0.95)
+    assert (row.behind_low, row.behind_high) == pytest.approx((0.0, expected.high))
+    other = [run("b", seed, s) for seed, s in zip(range(11, 16), B, strict=True)]
+    _, row = board_of(runs("a", A), other).rows
+    assert (row.behind_low, row.behind_high, row.within_noise) == (None, None, None)
+
+
+def test_diverged_runs_count_and_are_counted():
+    scores = [*A[:3], 0.1, 0.08]
+    found = [run("a", seed, s, diverged=s < 0.5) for seed, s in enumerate(scores, 1)]
+    first, second = board_of(found, runs("b", B)).rows
+    assert (first.algorithm, first.failed_seeds) == ("b", 0)
+    assert (second.failed_seeds, second.seeds) == (2, 5)
+    assert second.mean == pytest.approx(np.mean(scores))
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=12), st.floats(0.5, 0.999))
@@ -91,58 +125,6 @@ def test_pairing_sees_what_means_hide():
     first, second = board.rows
     assert second.ci_high > first.ci_low, "the intervals overlap"
     assert second.within_noise is False
-
-
-def test_only_common_seeds_are_paired():
-    other = [r for r in runs("b", B) if r.seed != 2]
-    _, row = board_of(runs("a", A), other).rows
-    keep = [0, 2, 3, 4]
-    expected = stats.ttest_rel([A[i] for i in keep], [B[i] for i in keep]).confidence_interval(0.95)
-    assert (row.behind_low, row.behind_high) == pytest.approx((0.0, expected.high))
-    assert row.seeds == 4
-
-
-def test_no_common_seeds_no_difference():
-    other = [run("b", seed, s) for seed, s in zip(range(11, 16), B, strict=True)]
-    _, row = board_of(runs("a", A), other).rows
-    assert (row.behind_low, row.behind_high, row.within_noise) == (None, None, None)
-    assert row.behind == pytest.approx(np.mean(A) - np.mean(B))
-
-
-def test_ranks_with_ties():
-    """Standard competition ranking; equal means in the order of names."""
-    board = board_of(runs("d", C), runs("c", B), runs("b", B[::-1]), runs("a", A))
-    assert [(row.algorithm, row.rank) for row in board.rows] == [
-        ("a", 1),
-        ("b", 2),
-        ("c", 2),
-        ("d", 4),
-    ]
-
-
-def test_equal_runs_are_within_noise():
-    first, second = board_of(runs("b", A), runs("a", A)).rows
-    assert (first.algorithm, first.rank, second.rank) == ("a", 1, 1)
-    assert (second.behind, second.behind_low, second.behind_high) == (0.0, 0.0, 0.0)
-    assert second.within_noise is True
-
-
-def test_one_seed_gives_no_intervals():
-    board = board_of(runs("a", A[:1]), runs("b", B[:1]))
-    for row in board.rows:
-        assert (row.ci_low, row.ci_high, row.behind_low, row.within_noise) == (None,) * 4
-    assert [row.rank for row in board.rows] == [1, 2]
-    assert interval([0.5]) == interval([]) == (None, None)
-
-
-def test_diverged_runs_count_and_are_counted():
-    scores = [*A[:3], 0.1, 0.08]
-    found = [run("a", seed, s, diverged=s < 0.5) for seed, s in enumerate(scores, 1)]
-    first, second = board_of(found, runs("b", B)).rows
-    assert (first.algorithm, second.algorithm) == ("b", "a")
-    assert (second.failed_seeds, second.seeds) == (2, 5)
-    assert second.mean == pytest.approx(np.mean(scores))
-    assert first.failed_seeds == 0
 
 
 def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
@@ -228,20 +210,11 @@ def test_equal_cost_compares_what_the_cheapest_run_spent():
 
 def test_less_is_better_where_the_metric_says_so():
     errors = [0.5, 0.6, 0.4, 0.5, 0.5]
-    worse = [e + 0.1 for e in errors]
-    board = board_of(
-        runs("far", worse, metric="mse", dataset="sine"),
-        runs("near", errors, metric="mse", dataset="sine"),
-        runs("a", A),
-    )
-    assert [(row.algorithm, row.rank, row.metric) for row in board.rows] == [
-        ("near", 1, "test_mse"),
-        ("far", 2, "test_mse"),
-        ("a", 1, "test_accuracy"),
-    ]
+    worse, sine = [e + 0.1 for e in errors], {"metric": "mse", "dataset": "sine"}
+    board = board_of(runs("far", worse, **sine), runs("near", errors, **sine), runs("a", A))
+    assert [(row.algorithm, row.rank) for row in board.rows] == [("near", 1), ("far", 2), ("a", 1)]
     assert board.rows[1].behind == pytest.approx(0.1)
-    assert board.metric == "test_mse, test_accuracy"
-    assert board.direction == "minimize, maximize"
+    assert (board.metric, board.direction) == ("test_mse, test_accuracy", "minimize, maximize")
     shown = render(board, "md")
     assert "| test mse |" in shown
     assert "| test accuracy % |" in shown

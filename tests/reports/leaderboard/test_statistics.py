@@ -18,7 +18,6 @@ from reports.leaderboard.statistics import (
     Across,
     across,
     friedman_test,
-    holm,
     interval,
     wilcoxon,
 )
@@ -80,11 +79,6 @@ def test_against_scipy_and_statsmodels(k, n, decimals):
         assert rank == pytest.approx(ranks[name])
     _, adjusted, _, _ = multipletests([p.wilcoxon for p in found.pairs], method="holm")
     assert [p.holm for p in found.pairs] == pytest.approx(adjusted)
-
-
-@pytest.mark.parametrize("p", [[0.3], [0.01, 0.04, 0.03, 0.04], [0.0, 1.0, 0.2, 0.2, 0.01, 0.9]])
-def test_holm_is_statsmodels(p):
-    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
 
 
 @given(arrays(float, st.integers(1, 30), elements=st.floats(-1, 1), unique=True))
@@ -182,11 +176,7 @@ def test_the_order_of_algorithms_and_cells_changes_nothing(rows, draw):
         for name in draw.sample(list(cells), len(cells))
     }
     one, other = compared(cells), compared(mixed)
-    assert (one.algorithms, one.chi2, one.friedman_verdict) == (
-        other.algorithms,
-        other.chi2,
-        other.friedman_verdict,
-    )
+    assert (one.algorithms, one.chi2) == (other.algorithms, other.chi2)
     assert one.ranks == pytest.approx(other.ranks)
     for p, q in zip(one.pairs, other.pairs, strict=True):
         assert (p.first, p.second, p.verdict) == (q.first, q.second, q.verdict)

@@ -7,7 +7,7 @@ import pytest
 
 from reports.charts.data import Curve, ReportData
 from reports.page.page import build
-from suite.tracking.schema.leaderboard_view import leaderboard_page, run_page
+from suite.tracking.schema.leaderboard_view import run_page
 from suite.tracking.store import Store
 from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
@@ -231,22 +231,6 @@ def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, ui):
     page.get_by_role("link", name="quick").wait_for()
     page.goto(f"{ui.address}/#/experiments/1", wait_until="commit")
     page.wait_for_url("**/mlflow/#/experiments/1**")
-
-
-def test_mlflow_opens_as_the_leaderboard(page, store, ui, refused):
-    page.goto(
-        f"{ui.address}/mlflow{leaderboard_page(store.experiment('quick'), None)}",
-        wait_until="commit",
-    )
-    page.get_by_text("zeta · iid").first.wait_for()
-    shown = page.inner_text("body")
-    order = [shown.index(f"{n} · {v}") for v in LEVELS for n in ("zeta", "folb", "alpha")]
-    assert order == sorted(order), "the order of the board, not of names or times"
-    assert "a search trial" not in shown
-    for word in ("rank", "mean", "heterogeneity", "dataset"):
-        assert word in shown
-    assert refused <= NEEDLESS
-    assert [c for c in page.complaints if "403" not in c] == []
 
 
 def test_all_of_mlflow_s_pages_of_runs_show(page, store, ui, refused):
