@@ -71,13 +71,12 @@ class Mend(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """The facts of one row's search.
+    """The facts of one row's search; what was not recorded is None.
 
-    `hyperparameters` that were searched with `trials` trials, of which `diverged_share` diverged; the
-    `edges` its winner is at; `late_gain`, by how much the last tenth of the trials improved the best
-    (0: not at all, None: nothing to compare); `margin`, how far the winner is ahead of the next
-    configuration; `noise`, the standard deviation over final seeds of the winner's score; `as_good`,
-    how many other configurations are within that noise of the winner. What was not recorded is None.
+    `hyperparameters` that were searched with `trials` trials, of which `diverged_share` diverged; the `edges` its winner is
+    at; `late_gain`, by how much the last tenth of the trials improved the best; `margin`, how far the winner is ahead of the
+    next configuration; `noise`, the standard deviation over final seeds of the winner's score; `as_good`, how many other
+    configurations are within that noise of the winner.
     """
 
     hyperparameters: int | None

@@ -54,9 +54,7 @@ class Standing:
 
 
 def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """Return standings scenario after scenario, in order of first appearance, best first; those without a score and
-    references last. Equal scores share a rank.
-    """
+    """Return standings scenario after scenario, best first; those without a score and references last."""
     scenarios: dict[Ongoing, list[Standing]] = {}
     for standing in standings:
         scenarios.setdefault(standing.group, []).append(standing)

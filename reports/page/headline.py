@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.interim import MARK
@@ -21,8 +22,8 @@ from reports.wording.words import (
 
 def headline(board: Leaderboard) -> tuple[str, str]:
     """Return the winner in a few words, and sentences on how sure that is and what is not over."""
-    ranked = [[row for row in rows if row.rank is not None] for rows in groups(board).values()]
-    scenarios = [rows for rows in ranked if rows]
+    ranked = [row for row in board.rows if row.rank is not None]
+    scenarios = [*groups(replace(board, rows=tuple(ranked))).values()]
     if not board.rows:
         lead, more = "Nothing is ranked yet", "No scenario has all of its final runs."
     elif not scenarios:
