@@ -33,7 +33,7 @@ from trials.scoring.metrics import direction, sign
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
 """The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
 WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
-"""Columns about whole runs and final models, which mislead where scores are of a part, at equal bytes or steps."""
+"""Columns about whole runs and final models, as rounds to a target are, which mislead where scores are of a part, at equal bytes or steps."""
 
 
 class Measure(NamedTuple):
@@ -83,7 +83,7 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     if len({(row.seeds, row.failed_seeds) for row in board.rows}) > 1 or rows[0].failed_seeds:
         shown.add("seeds")
     if board.at != "rounds":
-        shown -= WHOLE
+        shown -= {*WHOLE, target}
     if all(len(row.spread) < 2 for row in board.rows):
         shown.discard("spread by")
     return [measure for measure in every if measure.column.head in shown - {""}]
