@@ -89,7 +89,7 @@ def test_the_live_table_fits_and_counts(shown: Shown, width: int) -> None:
     lines = console.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     first = next(line for line in lines if "fedavg" in line)
-    assert [part for part in first.split() if part[0].isdigit()] == ["4/17", "1", "1", "0.8000"]
+    assert [part for part in first.split() if part[0].isdigit()] == ["4/17", "1", "1", "80.0"]
     assert all(name in lines[1] for name in ("done", "running", "pruned", "diverged", "best val"))
     text = " ".join(lines[-3:])
     assert f"4/{TRIALS} trials" in text
