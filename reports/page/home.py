@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from trials.run.scenario import Scenario
+
 from reports.charts.data import ReportData
 from reports.durations import spell
 from reports.leaderboard import interim
@@ -81,7 +83,7 @@ def summary(status: Status) -> dict[str, Any]:
 
 def scenario(entry: Status) -> str:
     """Return the scenario of an entry in words."""
-    return " · ".join(entry[part] for part in ("dataset", "model", "heterogeneity"))
+    return " · ".join(entry[part] for part in Scenario._fields)
 
 
 def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:
