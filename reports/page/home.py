@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from trials.run.scenario import Scenario
-
 from reports.charts.data import ReportData
 from reports.durations import spell
 from reports.leaderboard import interim
@@ -15,6 +13,7 @@ from reports.page.page import page_legend, render
 from reports.table import Column, ColumnKind, Table, table
 from reports.wording.tables import interim_tables
 from reports.wording.words import HEADS, params_text, scored
+from trials.run.spec import Scenario
 
 NOW = (
     Column("trial", ColumnKind.NAME),

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from suite.configurations.warm_start import warm_start
 
 from reports.leaderboard.audit import edges
+from suite.configurations.nearest import warm_start
 from suite.runs.request import Request
 from suite.studies.entries import load_data
 from tests.support.configurations import a_tuned
