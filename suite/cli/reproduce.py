@@ -3,19 +3,15 @@
 import json
 import re
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import Markdown, TableElement
 
 from reports.table import Column, ColumnKind
-from reports.terminal import fitted, left_out
 from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
-from suite.console import UNBOUNDED, emit, finite, out, say, show_table
+from suite.console import emit, finite, out, say, show_table, write
 from suite.yaml_files import assignments, refuse_foreign, write_files
 
 if TYPE_CHECKING:
@@ -188,35 +184,5 @@ def _list(path: str | None, data_root: str | None, seeds: int, as_json: bool) ->
     )
 
 
-class _Whole(TableElement):
-    """A table that is cut nowhere."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The columns there is room for, and which ones there is none for."""
-        if self.header is None or self.header.row is None:
-            return
-        heads = [cell.content.plain for cell in self.header.row.cells]
-        rows = (
-            [[cell.content.plain for cell in row.cells] for row in self.body.rows]
-            if self.body
-            else []
-        )
-        columns = [
-            Column(head, ColumnKind.WORDS if i else ColumnKind.NAME) for i, head in enumerate(heads)
-        ]
-        shown, dropped = fitted(columns, rows, options.max_width, 1)
-        yield shown
-        yield from left_out(dropped, "--json")
-
-
-class _Page(Markdown):
-    elements = {**Markdown.elements, "table_open": _Whole}
-
-
 def _show_page(page: str) -> None:
-    """Print a page in Markdown."""
-    to = out()
-    if to.width == UNBOUNDED:
-        sys.stdout.write(f"{page}\n")
-    else:
-        to.print(_Page(page))
+    write(f"{page}\n")

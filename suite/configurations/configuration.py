@@ -15,8 +15,7 @@ from trials import datasets
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.common.files import look, plain
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.scoring.metrics import Task
 from trials.settings import Settings
 

@@ -7,21 +7,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from reports.frames import frame
 from reports.leaderboard.board import Row
 from reports.leaderboard.statistics import interval
-from reports.table import Column, ColumnKind, Table, table
-from reports.wording.words import params_text, short
+from reports.table import Column, ColumnKind, Table, frame, table
+from reports.wording.words import params_text, scored, short
 from suite.configurations import configuration
 from suite.configurations.configuration import Tuned
 from suite.console import say
-from suite.results.final_runs import number, run_id, spec_of
 from suite.results.table import FILE, TrialTable, read
-from suite.results.tables import Tables, nothing_in, records
+from suite.results.tables import Tables, nothing_in, number, records, run_id, spec_of
 from suite.tracking.tables import recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import SPELLING
+from trials.run.spec import SPELLING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +52,7 @@ class TunedList(list[Tuned]):
         rows = []
         for item in self:
             scores = [item.score(part) for part in ("val", "test")]
-            texts = ["" if score is None else f"{score:z.4f}" for score in scores]
+            texts = [scored(score, item.task.metric) for score in scores]
             source = str(item.provenance.get("sweep", "a file"))
             names = [short(item.algorithm), str(item.scenario)]
             rows.append([*names, *texts, params_text(item.params), source])

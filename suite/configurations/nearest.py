@@ -13,8 +13,7 @@ from suite.studies.entry import Entry
 from trials import algorithms, datasets, heterogeneity
 from trials.common import names, plugins
 from trials.common.errors import UserError
-from trials.run.scenario import SPELLING, Scenario
-from trials.run.spec import outside, refuse
+from trials.run.spec import SPELLING, Scenario, outside, refuse
 
 NEAREST = "nearest"
 """`warm_start: nearest`: among all that the storage holds."""

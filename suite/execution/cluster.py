@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+import psutil  # isort: skip  # it comes with Ray, once that is imported
 
 import reports
 import search_spaces
@@ -35,10 +36,8 @@ from trials.common import device
 from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
 
-REFRESH_SECONDS, CALL_SECONDS, LOOK_SECONDS = 5.0, 5.0, 120.0
-"""How often the nodes of a running cluster are counted; how long its host may take to take a call, and a node to say what
-GPUs it has, for which a worker starts and imports torch.
-"""
+REFRESH_SECONDS, CALL_SECONDS = 5.0, 5.0
+"""How often the nodes of a running cluster are counted, and how long its host may take to take a call."""
 NEEDED = ("gcs_server", "raylet")
 WATCH_SECONDS, GRACE_SECONDS = 0.5, 8.0
 """How often these processes of a cluster of one's own are looked at, and how long a sweep has to end in order once one is
@@ -60,8 +59,6 @@ _TUNE = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what a sweep resumes from
 }
-TROUBLE = (ray.exceptions.RayError, OSError)
-"""What Ray raises where it does not start, or cannot be joined."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -89,10 +86,8 @@ class Cluster:
 
     def refuse(self, memory: Mapping[str, int]) -> None:
         """Raise `UserError` when an entry's trials, which take `memory[name]` bytes, fit on no node, unless `max_concurrent`
-        says how many there will be, since nodes may join; and where torch cannot use a node's GPU.
+        says how many there will be, since nodes may join.
         """
-        if self.resources.gpus_per_trial:
-            _look_at_gpus()
         if self.shared and self.resources.max_concurrent is not None:
             return
         for name, wanted in memory.items():
@@ -119,26 +114,6 @@ class Cluster:
         return ""
 
 
-def _look_at_gpus() -> None:
-    """Raise `UserError` where torch on a node that has a GPU by Ray's count cannot use it: trials would start there
-    and fail.
-    """
-    task, hosts = ray.remote(num_cpus=0, max_retries=0)(device.look), {}
-    for node in ray.nodes():
-        if node["Alive"] and node["Resources"].get("GPU"):
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            hosts[task.options(scheduling_strategy=there).remote()] = node["NodeManagerHostname"]
-    for answer, host in hosts.items():
-        try:
-            reason, _ = ray.get(answer, timeout=LOOK_SECONDS)
-        except ray.exceptions.RayError as error:
-            reason = _reason(error)
-        if reason:
-            raise UserError(
-                f"node {host} has a GPU, but trials cannot use it: {reason}. Nothing was started"
-            )
-
-
 def nodes() -> list[dict[str, float]]:
     """Return the resources of each node that is alive."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -146,13 +121,13 @@ def nodes() -> list[dict[str, float]]:
 
 def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
     """Return the number of trials with these needs that one node holds; a part of a GPU is one of one card."""
-    return min(_holds(name, node.get(name, 0), amount) for name, amount in need.items())
 
+    def holds(name: str, amount: float) -> int:
+        if name == "GPU" and amount < 1:
+            return int(node.get(name, 0)) * int(1 / amount + 1e-9)
+        return int(node.get(name, 0) / amount + 1e-9)
 
-def _holds(name: str, there: float, amount: float) -> int:
-    if name == "GPU" and amount < 1:
-        return int(there) * int(1 / amount + 1e-9)
-    return int(there / amount + 1e-9)
+    return min(holds(name, amount) for name, amount in need.items())
 
 
 def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:
@@ -218,8 +193,7 @@ def connect(resources: Resources) -> Iterator[Cluster]:
     """Join the cluster at `resources.address`, or run one of our own on this machine. Where this process
     uses Ray already, as a notebook may, that is the cluster, and it stays when this ends.
 
-    Nodes of a running cluster need the project's dependencies, not the project: its packages are
-    sent along. Raises `UserError` when nobody answers at the address, or Ray does not start here.
+    Raises `UserError` when nobody answers at the address, or Ray does not start here.
     """
     with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
         if resources.joins:
@@ -248,11 +222,8 @@ def start(resources: Resources) -> Path:
         try:
             ray.init("local", job_config=SameImports(), **options, **_QUIET)
             return folder
-        except Exception as error:
+        except Exception as error:  # with a bare one Ray says that it ran out of time
             ray.shutdown()
-            # Ray says that it ran out of time with a bare Exception.
-            if type(error) is not Exception and not isinstance(error, TROUBLE):
-                raise
             reason = _reason(error)
             say(f"Ray did not start ({reason}), attempt {attempt} of {STARTS}")
     _stop(folder)
@@ -270,6 +241,7 @@ def _folder() -> Path:
 def _join(resources: Resources) -> None:
     check(resources)
     address = address_of(str(resources.address))
+    # Nodes need the project's dependencies, not the project.
     packages = [p.__path__[0] for p in (suite, trials, reports, search_spaces)]
     runtime_env = {"py_modules": packages, "env_vars": WORKERS, "excludes": ["__pycache__"]}
     mode = os.environ["RAY_AUTH_MODE"]
@@ -277,7 +249,7 @@ def _join(resources: Resources) -> None:
     imports: dict[str, Any] = {} if address.startswith("ray://") else {"job_config": SameImports()}
     try:
         ray.init(address, runtime_env=runtime_env, **imports, **_QUIET)
-    except (*TROUBLE, RuntimeError, ValueError) as error:
+    except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
         raise UserError(
             f"cluster {address} cannot be joined: {_reason(error)} (RAY_AUTH_MODE is {mode}, and "
             "must be as where the cluster was started)"
@@ -308,12 +280,13 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
     """
     ends, ended = threading.Event(), threading.Event()
 
+    def is_dead(process: psutil.Process) -> bool:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
     def look() -> None:
         while not ends.wait(WATCH_SECONDS):
-            if dead := [name for pid, name in processes.items() if _is_dead(pid)]:
-                fault = (
-                    f"Ray's process {dead[0]} has died on this machine, and with it all that it ran"
-                )
+            if dead := [name for name, process in needed.items() if is_dead(process)]:
+                fault = f"Ray's process {dead[0]} has died on this machine, and all that it ran"
                 control.halt(fault)
                 if not ended.wait(GRACE_SECONDS):
                     say(f"halted: {fault}. {REMEDY}")
@@ -322,7 +295,8 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
 
     try:
         with connect(resources) as cluster:
-            processes = _children()
+            children = {child.name(): child for child in psutil.Process().children()}
+            needed = {name: children[name] for name in NEEDED if name in children}
             threading.Thread(target=look, daemon=True, name="lifeline").start()
             try:
                 yield cluster
@@ -332,38 +306,17 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
         ended.set()
 
 
-def _children() -> dict[int, str]:
-    """Return the names of the needed processes that this one has started, by number; none where there is no /proc."""
-    children = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # one that ends meanwhile
-            number, _, rest = path.read_text(errors="replace").partition(" (")
-            name, _, fields = rest.rpartition(") ")
-            if name in NEEDED and int(fields.split()[1]) == os.getpid():
-                children[int(number)] = name
-    return children
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
-
-
 @contextmanager
 def surroundings(token: str | None) -> Iterator[None]:
-    """Set what Ray and Tune go by while they are used, and set it back: no tracebacks of trials that died, which start
-    again, and of Tune's own files, which nobody needs; nothing on standard output, which belongs to the result.
-
-    A cluster of this process's own asks all who call it for the `token`; one that is running gets whatever token a
-    person has for it.
+    """Set what Ray and Tune go by while they are used, and set it back. Nothing goes to standard output, which belongs to
+    the result. A cluster of this process's own asks all who call it for the `token`; one that is running gets whatever
+    token a person has for it.
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:
         with kept("RAY_", "TUNE_", "PYTHONBREAKPOINT"), redirect_stdout(sys.stderr):
             default(**WORKERS, **_TUNE, RAY_USAGE_STATS_ENABLED="0")
-            for name in levels:
+            for name in levels:  # which show tracebacks of trials that start again
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             if not ray.is_initialized():
                 _authenticate(token)

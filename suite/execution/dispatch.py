@@ -8,20 +8,22 @@ together is a pack; each of its trials is on its own for search, journal, record
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from suite.console import say
 from suite.execution.cluster import Cluster
-from suite.execution.plan import ExecutionPlan
-from suite.execution.stop_signal import HaltedError
-from suite.search.schedulers import SCHEDULERS, EntrySchedulers
-from suite.search.trial import TrialRequest
+from suite.execution.resources import Resources
+from suite.execution.stop_signal import Control, HaltedError
+from suite.search.schedulers import EntrySchedulers
+from suite.search.trial import TrialRequest, ValidationResult
+from suite.studies.entry import Entry
+from trials.datasets.base import Dataset
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Status, TrialKind, shortened
-from trials.run.result import TrialResult
-from trials.run.trial_config import TrialConfig
+from trials.run.outcome import Status, TrialResult, shortened
+from trials.run.spec import TrialConfig, TrialSpec
 
 DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
@@ -29,6 +31,71 @@ PAUSE, LONGEST = 1.0, 30.0
 """Seconds before a trial that died begins again: at first, and doubled with each death up to the longest."""
 PATIENCE = 30.0
 """Seconds in which a process begins where there is a place for it."""
+
+
+class TrialSource(Protocol):
+    """What hands out trials: a sweep's search, a fixed list of runs. `requests` are all that were handed out, by id."""
+
+    requests: dict[str, TrialRequest]
+
+    def next(self) -> tuple[TrialRequest, bool] | None:
+        """Return the next trial and whether it is new; None when there is none now."""
+
+    def spec(self, request: TrialRequest) -> TrialSpec:
+        """Return the trial that a request runs."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing will be asked any more."""
+
+    @property
+    def code(self) -> Collection[str]:
+        """The names in trials; some may load third-party code."""
+
+
+@dataclass
+class Hooks:
+    """What the driver calls when a trial is handed out (is it new?), has ended, or has lost its process. All may raise
+    `HaltedError`, which ends the run, as `control` does.
+
+    A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too
+    often has no end, so that whoever resumes the run has it again. `began` is called with the name of a trial's process,
+    which a pack shares, `reported` whenever a trial has said more, `waits` with what all trials wait for ("": for nothing).
+    """
+
+    asked: Callable[[TrialRequest, bool], None]
+    ended: Callable[[TrialRequest, TrialResult], None]
+    control: Control
+    died: Callable[[TrialRequest, TrialResult, bool], None] = lambda request, outcome, again: None
+    reported: Callable[[TrialRequest, TrialResult], None] = lambda request, outcome: None
+    began: Callable[[TrialRequest, str], None] = lambda request, process: None
+    waits: Callable[[str], None] = lambda reason: None
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """Trials to run until their source is exhausted, or `hooks.control` ends it.
+
+    `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
+    files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
+    trials of `entries`; `ended` are those that are over. By the entry's id, `memory` estimates the bytes of a trial, and
+    `packs` is the largest number that begin together in a process (default: one). `model` is where a trial writes its
+    final models, None if they are not kept. `alone`: trials may run in this process, where only one runs at a time.
+    """
+
+    source: TrialSource
+    data: dict[str, Dataset]
+    resources: Resources
+    hooks: Hooks
+    folder: Path
+    checkpoints: str
+    entries: Sequence[Entry] = ()
+    scheduler: str = "none"
+    ended: Mapping[str, ValidationResult] = field(default_factory=dict)
+    memory: Mapping[str, int] = field(default_factory=dict)
+    packs: Mapping[str, int] = field(default_factory=dict)
+    model: Callable[[TrialRequest], str | None] = lambda request: None
+    alone: bool = False
 
 
 @dataclass
@@ -112,10 +179,9 @@ class Dispatch:
             self._tell(draw)
 
     def _size(self, request: TrialRequest) -> int:
-        """Return how many trials may be in its pack. One that is started again is alone, since it may be what ended those
-        beside it, and so is one that may be stopped early, which ends its process.
-        """
-        alone = request.trial_id in self._trials or self._stops(request)
+        """Return how many trials may be in its pack: one that starts again may be what ended those beside it."""
+        # To stop a trial early ends its process.
+        alone = request.trial_id in self._trials or self.schedulers.stops(request)
         return 1 if alone else self.plan.packs.get(request.entry_id, 1)
 
     def _kind(self, request: TrialRequest) -> Hashable:
@@ -124,19 +190,13 @@ class Dispatch:
         s = spec.settings
         return size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution, s.rounds
 
-    def _stops(self, request: TrialRequest) -> tuple[int, ...]:
-        """Return the rounds after which the trial may be stopped."""
-        if request.kind != TrialKind.SEARCH or SCHEDULERS[self.plan.scheduler] is None:
-            return ()
-        return self.entries[request.entry_id].stops
-
     def config(self, request: TrialRequest) -> TrialConfig:
         """Return how a process runs the trial."""
         plan, resources = self.plan, self.cluster.resources
         memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
         return TrialConfig(
             self.source.spec(request),
-            stops=self._stops(request),
+            stops=self.schedulers.stops(request),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.budget_bytes,

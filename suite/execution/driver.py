@@ -18,17 +18,14 @@ from ray.tune.search import Searcher
 
 from suite.console import say
 from suite.execution.cluster import Cluster, watched
-from suite.execution.dispatch import Dispatch
-from suite.execution.plan import ExecutionPlan
+from suite.execution.dispatch import Dispatch, ExecutionPlan
 from suite.execution.resources import local_slots
 from suite.execution.stop_signal import interruptible
 from trials.common import plugins
 from trials.federated_data import FederatedData
-from trials.run.running import RunningPack
-from trials.run.spec import TrialSpec
-from trials.run.trainable import REPORTS, FederatedTrial
+from trials.run.spec import TrialSpec, packed
+from trials.run.trainable import REPORTS, FederatedTrial, RunningPack
 from trials.run.trial import partition_data
-from trials.run.trial_config import packed
 
 HERE = "here"
 """The name of this process."""
@@ -139,8 +136,10 @@ class PackCallback(Asking, tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take the reports out of the result, which Tune would keep."""
+        """Take the reports. Tune would keep the result, and extremes, means and last values of its numbers, for good."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
+        for name in result.keys() - {"done"}:
+            del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
         """Note that a pack is over."""
@@ -201,8 +200,8 @@ def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
             scheduler=InOrder(),
             num_samples=-1,
             reuse_actors=True,
-            trial_name_creator=_name,
-            trial_dirname_creator=_name,
+            trial_name_creator=lambda trial: trial.trial_id,
+            trial_dirname_creator=lambda trial: trial.trial_id,
         ),
         run_config=tune.RunConfig(
             name=time.strftime("%Y%m%d-%H%M%S"),
@@ -214,7 +213,3 @@ def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )
-
-
-def _name(trial: Trial) -> str:
-    return str(trial.trial_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from suite.execution.resources import Resources
 from suite.search.sweep_search import SweepSearch
@@ -14,21 +14,7 @@ from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, partition_data
-from trials.sizing.calibration import pace
-from trials.sizing.footprint import Footprint, footprint
-from trials.sizing.packing import own_bytes, pack_size
-
-RECORD_BYTES = 330
-"""Bytes of one metric's value at one round, in SQLite with its indices and in the journal together."""
-METRICS = 16
-"""Metrics of an evaluation."""
-
-
-class Size(NamedTuple):
-    """What a trial takes, and how many may begin together in a process."""
-
-    footprint: Footprint
-    pack: int
+from trials.sizing import Footprint, footprint, own_bytes, pace, pack_size
 
 
 class Estimates:
@@ -39,10 +25,10 @@ class Estimates:
     def __init__(self, study: Study, data: Mapping[str, Dataset], resources: Resources) -> None:
         self.study, self.data, self.resources = study, data, resources
         self.device = "cuda" if resources.gpus_per_trial else "cpu"
-        self._sizes: dict[str, Size] = {}
+        self._sizes: dict[str, tuple[Footprint, int]] = {}
 
-    def size(self, entry: Entry) -> Size:
-        """Return the size of a trial of the entry; its memory is `memory_per_trial` where that is given."""
+    def size(self, entry: Entry) -> tuple[Footprint, int]:
+        """Return what a trial of the entry takes, `memory_per_trial` where that is given, and how many begin together."""
         if entry.id not in self._sizes:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)
@@ -60,7 +46,7 @@ class Estimates:
                     f"and there are {there / 1e9:,.1f} GB. Memory is an estimate, unless --set memory_per_trial=GB "
                     "says it"
                 )
-            self._sizes[entry.id] = Size(takes, pack)
+            self._sizes[entry.id] = takes, pack
         return self._sizes[entry.id]
 
     def memory(self, entries: Iterable[Entry]) -> dict[str, int]:
@@ -74,7 +60,7 @@ class Estimates:
 
     def packs(self, entries: Iterable[Entry]) -> dict[str, int]:
         """Return how many trials of each entry may share a pack, by the entry's id."""
-        return {entry.id: self.size(entry).pack for entry in entries}
+        return {entry.id: self.size(entry)[1] for entry in entries}
 
     def entry(self, entry: Entry, calibrate: bool) -> dict[str, Any]:
         """Return what the whole entry takes: every trial at full rounds, so that early stopping can only spare some.
@@ -82,7 +68,7 @@ class Estimates:
         Seconds and hours are None unless `calibrate` runs a few rounds of the default configuration here and now.
         """
         (takes, pack), s = self.size(entry), entry.settings
-        runs = SweepSearch([entry], self.study).planned
+        runs = sum(SweepSearch([entry], self.study).planned_by_entry.values())
         evaluations = -(-s.rounds // s.evaluation_gap) + 1
         steps, seconds = takes.steps, None
         if calibrate:
@@ -98,15 +84,13 @@ class Estimates:
             "pack": pack,
             "memory_bytes_per_trial": takes.memory,
             "gpu_memory_bytes_per_trial": takes.device,
-            "gpu_memory_bytes_beside": takes.beside,
             "checkpoint_bytes_per_trial": takes.state,
-            "record_bytes": runs * evaluations * METRICS * RECORD_BYTES,
         }
 
     def total(self, entries: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
         """Return what all entries take together; `slots` trials run at once, and each keeps one checkpoint."""
         rows = list(entries)
-        summed = ("trials", "rounds", "client_steps", "record_bytes")
+        summed = ("trials", "rounds", "client_steps")
         largest = ("memory_bytes_per_trial", "gpu_memory_bytes_per_trial")
         seconds = [row["seconds"] for row in rows]
         hours = None if None in seconds else sum(seconds) / 3600

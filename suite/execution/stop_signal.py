@@ -10,15 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from trials.common.errors import UserError
-
 POLL_SECONDS = 0.5
-INTERRUPTED = "interrupted"
-"""What a sweep has been that Ctrl-C (or SIGTERM) ended."""
+INTERRUPTED, OUT_OF_TIME = "interrupted", "out of time"
+"""What a sweep has been that Ctrl-C (or SIGTERM) ended, and one whose deadline is past."""
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
 """What another process may ask for, and what the sweep then has been."""
-OUT_OF_TIME = "out of time"
-"""What a sweep has been whose deadline is past."""
 REMEDY = "Nothing is lost: run the command again with --resume when that is mended."
 
 
@@ -45,9 +41,7 @@ class Control:
         self._next = 0.0
 
     def ask(self, word: str) -> None:
-        """Leave a word for the process that runs the sweep. Raises `UserError` where another file has its place."""
-        if self.asked and self.asked not in WORDS:
-            raise UserError(f"{self.path} is in the way: no sweep wrote it, so it is kept")
+        """Leave a word for the process that runs the sweep."""
         self.path.write_text(word)
 
     @property
@@ -59,9 +53,7 @@ class Control:
 
     def clear(self) -> None:
         """Forget what was asked of an earlier session."""
-        if self.asked in WORDS:
-            with suppress(OSError):
-                self.path.unlink()
+        self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
         """End early; the first fault, or else the stronger reason, stays."""

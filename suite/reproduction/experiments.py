@@ -23,8 +23,7 @@ from suite.studies.validation import Faults, rule
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, heterogeneity
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import SPELLING, Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import SPELLING, Scenario, TrialSpec, canonical
 from trials.settings import Settings
 
 DECIDED = (

@@ -23,9 +23,8 @@ from suite.tracking.faults import reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
-from suite.yaml_files import writable
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from suite.yaml_files import writing
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset
 
@@ -113,7 +112,7 @@ class Batch:
     def _learn(self, job_id: str, **news: Any) -> None:
         """Write what is learned of a job, to the disk."""
         text = dumps({"format": FORMAT, "id": job_id, **news})
-        with writable(self.path.parent):
+        with writing(self.path.parent):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(f"\n{text}")  # the line before may be torn
@@ -179,8 +178,8 @@ class Batch:
     ) -> tuple[int, Control]:
         """Run jobs; return how many failed, and how they were ended."""
         from suite.execution.cluster import check
+        from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
-        from suite.execution.plan import ExecutionPlan, Hooks
 
         specs = {job.spec.dataset_key: job.spec for job in reversed(left)}
         data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}

@@ -9,12 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.frames import frame
+from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
-from suite.results.final_runs import spec_of
 from suite.results.table import CURVES, PLAIN
-from suite.results.tables import history_of, records
+from suite.results.tables import history_of, records, spec_of
 from suite.tracking import usual
 from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params
@@ -23,12 +22,11 @@ from trials.common import plugins
 from trials.common.device import look, name_of
 from trials.common.errors import UserError
 from trials.run import trial
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
-from trials.run.running import result_of
+from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import CARD, SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
+from trials.run.trial import result_of
 from trials.scoring.metrics import DERIVED, LAST
 from trials.settings import Settings
 
@@ -217,9 +215,7 @@ class Recording:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
             store.log(run_id, spec_params(spec), run.history)
             if model is not None:
-                from suite.tracking.models import log_model
-
-                log_model(store, run_id, model, run.result.last_round, spec_params(spec))
+                store.attach(run_id, model, "model")
             store.set_status(run_id, "FINISHED")
         except StoreError as error:
             if not error.passes:
@@ -281,13 +277,13 @@ class RecordedRun(NamedTuple):
         if row["halved"]:
             ran["halved"] = json.loads(row["halved"])
         ran["code"] = {name: code[name] for name in spec.code if name in code}
-        columns = [column.name for column in CURVES if column.name != "round"]
+        columns = CURVES[1:]
         return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, columns))
 
 
 def sample(tables: "Tables", count: int, seed: int | None = None) -> list[RecordedRun]:
     """Return a random sample of the trials of tables that ran to their end."""
-    rows = tables.frame([*PLAIN, *(column.name for column in CURVES)])
+    rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
     drawn = rows.sample(min(count, len(rows)), random_state=seed)
     return [RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in records(drawn)]

@@ -35,15 +35,15 @@ TYPED = {
 COVERED = {
     # Each is typed by the fixture `folder`, or another line types the same command.
     "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small": "suite sweep mine.yaml",
-    "suite run --algorithm fedprox --set mu=0.1 --heterogeneity 'dirichlet(0.3)'": RUN,
-    "suite leaderboard --name quickstart --format latex > table.tex": "suite leaderboard --name quickstart",
+    "suite run --algorithm fedprox --mu 0.1 --heterogeneity 'dirichlet(0.3)'": RUN,
+    "suite leaderboard quickstart --format latex > table.tex": "suite leaderboard quickstart",
     "suite tuned list --dataset digits": "suite tuned list",
     "suite replay 0f3c12": "suite replay RUN_ID",
     "suite new algorithm SlowMo": NEW,
 }
 DOWNLOADS = ("suite data prepare mnist fashion_mnist --data-root ~/data",)
 """Nothing can be downloaded here."""
-SERVERS = ("suite ui", "suite ui quickstart --open")
+SERVERS = ("suite ui", "suite ui quickstart")
 LONG = "suite reproduce folb/table1"
 """A table of a paper: it needs data that are not at hand."""
 ALSO = (

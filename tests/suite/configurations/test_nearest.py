@@ -11,7 +11,7 @@ from suite.configurations.nearest import MODEL_KINDS, distance, recommend, skew
 from tests.support.configurations import a_tuned
 from trials import heterogeneity, models
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 GROUPS = heterogeneity.parse("groups").name
 """Half of the clients hold five labels, half of them one."""

@@ -15,7 +15,7 @@ from suite.runs.request import Request
 from suite.yaml_files import assignments
 from tests.support import configurations
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.settings import Settings
 
 MINIMAL = "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: labels(2)\n"

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import suite.ui
 from suite.cli.app import app
 from suite.execution import cluster
 from suite.execution.cluster import Resources, ray
-from suite.watch import pages
 from tests.support.commands import suite_here
 from tests.support.simulations import ROOT
 
@@ -165,7 +165,7 @@ def test_pages_of_sweeps_listen_on_loopback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    monkeypatch.setattr(pages, "ui", lambda storage, uri, there, token: seen.append(there))
+    monkeypatch.setattr(suite.ui, "ui", lambda storage, uri, there, token: seen.append(there))
     suite_here("ui", cwd=tmp_path)
     (there,) = seen
     assert there.getsockname()[0] == "127.0.0.1"

@@ -23,11 +23,10 @@ from tests.support.searches import a_study, a_trial, entries_of
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.client_rows import ClientRows
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
-from trials.sizing.footprint import footprint
+from trials.sizing import footprint
 
 NODES = [
     {"CPU": 8.0, "memory": 10e9},
@@ -51,7 +50,6 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found = [{"Alive": True, "Resources": node} for node in NODES]
     found.append({"Alive": False, "Resources": {"CPU": 1000.0, "memory": 1e15}})
     monkeypatch.setattr(cluster.ray, "nodes", lambda: found)
-    monkeypatch.setattr(cluster, "_look_at_gpus", lambda: None)
     return found
 
 
@@ -135,7 +133,7 @@ def test_memory_grows_with_what_trials_hold() -> None:
 
 PEAK = """
 import resource, sys
-from trials.sizing.footprint import footprint
+from trials.sizing import footprint
 from trials.run.spec import TrialSpec
 from trials.run.trial import partition_data, fit_model, load_dataset, simulate
 spec = TrialSpec.model_validate_json(sys.argv[1])
@@ -219,8 +217,8 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     assert control.draining
     assert not control.ends_now
     assert document(suite_here("status", "--json", cwd=tmp_path))[0]["asked_to"] == "stop"
-    asked = document(suite_here("stop", "mine", "--now", "--json", cwd=tmp_path))
-    assert asked == {"name": "mine", "asked": "cancel", "running": True}
+    stopped = suite_here("stop", "mine", "--now", cwd=tmp_path)
+    assert stopped.stderr == "Asked sweep mine to cancel; it answers within seconds.\n"
     control._next = 0.0
     assert control.ends_now
     assert control.ending == "cancelled"
@@ -327,26 +325,19 @@ def unsupported(address: str, **given: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "rule"),
+    "wrong",
     [
-        ({"max_concurrent": 0}, "max_concurrent is 0, but must be greater than or equal to 1"),
-        ({"max_concurrent": 1.5}, "max_concurrent is 1.5, but must be a valid integer"),
-        (
-            {"cpus_per_trial": 0.05},
-            "cpus_per_trial is 0.05, but must be greater than or equal to 0.1",
-        ),
-        ({"cpus_per_trial": math.nan}, "cpus_per_trial is nan, but must be a finite number"),
-        ({"cpus_per_trial": True}, "cpus_per_trial is True, but must be a valid number"),
-        ({"gpus_per_trial": -1}, "gpus_per_trial is -1, but must be greater than or equal to 0"),
-        ({"gpus_per_trial": 2}, "gpus_per_trial is 2, but must be less than or equal to 1"),
-        ({"memory_budget": -1.0}, "memory_budget is -1.0, but must be greater than 0"),
-        (
-            {"checkpoint_seconds": math.inf},
-            "checkpoint_seconds is inf, but must be a finite number",
-        ),
+        {"max_concurrent": 0},
+        {"max_concurrent": 1.5},
+        {"cpus_per_trial": 0.05},
+        {"cpus_per_trial": math.nan},
+        {"cpus_per_trial": True},
+        {"gpus_per_trial": 2},
+        {"memory_budget": -1.0},
+        {"checkpoint_seconds": math.inf},
     ],
 )
-def test_resources_by_which_nothing_can_run(given: dict[str, Any], rule: str) -> None:
-    with pytest.raises(UserError) as refused:
-        Resources(**given)
-    assert str(refused.value).startswith(rule)
+def test_resources_by_which_nothing_can_run(wrong: dict[str, Any]) -> None:
+    ((name, value),) = wrong.items()
+    with pytest.raises(UserError, match=f"{name} is {value}, but must be "):
+        Resources(**wrong)

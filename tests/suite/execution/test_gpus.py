@@ -10,10 +10,10 @@ from suite.execution import cluster
 from tests.support.commands import document, fault, study_file, suite_here
 from tests.support.searches import a_trial
 from trials.common import device
-from trials.common.memory import CONTEXT
+from trials.common.device import CONTEXT
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data
-from trials.sizing.footprint import Footprint, footprint
+from trials.sizing import footprint
 
 CPU_BUILD = (
     f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; install one for this "
@@ -58,26 +58,6 @@ def test_an_execution_for_cpus_in_a_study_on_gpus(
 
 
 @cpu_build
-def test_a_cpu_build_of_torch_on_a_node_with_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node is looked at by a worker on it."""
-    nodes, hosts = cluster.ray.nodes, []
-
-    def with_gpu() -> list[dict[str, Any]]:
-        found = nodes()
-        hosts.extend(node["NodeManagerHostname"] for node in found)
-        return [{**node, "Resources": node["Resources"] | {"GPU": 1.0}} for node in found]
-
-    monkeypatch.setattr(cluster, "check", lambda resources: None)
-    monkeypatch.setattr(cluster.ray, "nodes", with_gpu)
-    said = fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2))
-    assert said == (
-        f"node {hosts[0]} has a GPU, but trials cannot use it: {CPU_BUILD}. Nothing was started"
-    )
-
-
-@cpu_build
 def test_a_device_that_is_not_there(tmp_path: Path) -> None:
     done = suite_here("run", "--device", "cuda", cwd=tmp_path, code=2)
     assert fault(done) == f"device 'cuda' cannot be used: {CPU_BUILD}"
@@ -101,13 +81,9 @@ def trial(algorithm: str = "fedavg", **given: Any) -> TrialSpec:
     return a_trial(algorithm, **{"participation": 0.5, **given})
 
 
-def taken(spec: TrialSpec) -> Footprint:
-    data = partition_data(spec, load_dataset(spec, None))
-    return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda")
-
-
 def needed(spec: TrialSpec) -> int:
-    return taken(spec).device
+    data = partition_data(spec, load_dataset(spec, None))
+    return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda").device
 
 
 def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
@@ -121,25 +97,6 @@ def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
     assert needed(trial(chunk=3)) - needed(trial()) == 2 * client
     assert needed(trial(chunk=99)) - needed(trial()) == 3 * client, "4 are selected"
     assert needed(trial("scaffold")) - needed(trial()) == 650 * 4, "its table may be on the host"
-
-
-def test_the_estimate_of_a_pack_counts_what_each_of_its_trials_has() -> None:
-    """Its plan and seven vectors of a round, its tables, and its clients at once, or what evaluates it: 512
-    samples, each of 64 pixels and ten outputs and their logarithms.
-    """
-    data = partition_data(trial(), load_dataset(trial(), None))
-    of_round = 4 * (6 * 32 * (8 + 4) + 7 * 650 * 4)
-    client = fit_model(trial(), data.dataset).bytes_a_client(32, torch.empty(0))
-    evaluated = 512 * (client - 5 * 650 * 4) / 32
-    assert evaluated > 4 * client
-    assert taken(trial()).beside == int(of_round + 650 * 4 + evaluated)
-    assert taken(trial("scaffold")).beside - taken(trial()).beside == (8 + 1) * 650 * 4
-    wide = {"batch_size": 200}
-    more = taken(trial(**wide, participation=1.0)).beside - taken(trial(**wide)).beside
-    width = int(data.sizes.max())
-    assert width < 200, "a minibatch is no larger than a client"
-    client = fit_model(trial(), data.dataset).bytes_a_client(width, torch.empty(0))
-    assert more == 4 * (client + width * (8 + 4) + 7 * 650 * 4), "four clients more"
 
 
 def test_the_plan_says_what_a_trial_needs_of_a_gpu(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ import torch
 
 from suite.runs import single
 from suite.tracking.store import Record, Store
-from trials.run import running
+from trials.run import trial
 from trials.run.saved_model import SavedModel
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 
@@ -29,7 +28,7 @@ def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Records a run as one of this device, and says which GPU is at hand from then on."""
 
     def record(device: str, at_hand: str | None = None, **given: object) -> tuple[Store, str]:
-        for module in (single, running):
+        for module in (single, trial):
             monkeypatch.setattr(module, "name_of", lambda _: device)
         run = single.execute(spec(**given), None, "cpu", lambda entry: None)
         run_id = single.Recording(None, tmp_path).record(run)

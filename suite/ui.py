@@ -1,0 +1,371 @@
+"""`suite ui`: one address for the sweeps, their reports, Optuna's dashboard and MLflow's pages, for reading alone.
+
+Every account of the machine can reach loopback, so each request has to show the token that this start of the server
+printed. A page elsewhere can make a browser send requests here, with the browser's cookie. So whatever names another
+host is refused (which ends DNS rebinding), and so is what a page of another site asks.
+"""
+
+import asyncio
+import ipaddress
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# Before a thread needs them: libraries that two threads import at once for the first time break.
+from reports.charts.data import ReportData
+from reports.leaderboard.names import without_paths
+from reports.page.home import home_page
+from suite.results.leaderboards import read_leaderboard
+from suite.results.query import Query
+from suite.results.report import write
+from suite.results.study import Studies
+from suite.results.table import TableFacts
+from suite.sweeps.status import status, sweeps
+from suite.sweeps.tables import open_tables
+from suite.tracking import is_server, pages_at
+from suite.tracking.schema import leaderboard_view as views
+from suite.tracking.store import open_existing
+from trials.common.errors import UserError
+
+API = r"/(ajax-)?api/[23]\.0/mlflow"
+MLFLOW_READS = {
+    "GET": (
+        "/|/health|/version|/static-files/.+|(/model-versions)?/get-artifact",
+        f"{API}/(server-info|runs/get|artifacts/list|scorers/list)",
+        f"{API}/(experiments/(get|get-by-name|search)|metrics/get-history(-bulk(-interval)?)?)",
+        f"{API}/(registered-models|model-versions)/(get|search)",
+        rf"{API}/logged-models/[^/]+(/artifacts/(directories|files))?",
+    ),
+    "POST": (
+        "/graphql",
+        f"{API}/experiments/(search|search-datasets)",
+        f"{API}/((runs|logged-models|datasets|traces)/search|traces/metrics)",
+    ),
+}
+"""What is passed on to MLflow, by method as whole paths: it also writes, runs jobs and asks other servers."""
+STUDIES = r"/api/studies|/api/studies/\d+(/param_importances|/plot/\w+)?|/csv/\d+"
+DASHBOARD_READS = {"GET": (r"/dashboard(/.*)?|/api/meta|/static/.+|/favicon\.ico", STUDIES)}
+"""What is passed on to optuna-dashboard, whose pages ask by whole paths from the server's root."""
+POLICY = "Content-Security-Policy"
+OWN_POLICY = (
+    "default-src 'none'; style-src 'nonce-{0}'; script-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'unsafe-inline' 'unsafe-eval' data: blob:; frame-ancestors 'none'; "
+    "sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox"
+)
+"""A report draws charts by a library that needs `eval`: it asks no server, and is a stranger to these pages."""
+OTHERS_POLICY = (
+    "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; base-uri 'self'; "
+    "frame-ancestors 'self'"
+)
+NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
+"""What a request may call this machine by, beside any address."""
+UNKNOWN = (
+    "these pages are for whoever started them: open the address that `suite ui` printed, with its ?token=, "
+    "or send the token (Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
+)
+SECONDS, REST = 2.0, 50
+"""What is shown is made anew at most so often, and rests so many times as long as it took the processor."""
+
+
+def ui(storage: Path, tracking_uri: str | None, there: socket.socket, token: str) -> None:
+    """Serve who knows the token until SIGINT or SIGTERM. MLflow's pages of a tracking server are at that server.
+
+    What is neither ours nor of Optuna's dashboard is MLflow's, as its clients expect, and all of it is below `/mlflow/`.
+    """
+    elsewhere = pages_at(None, tracking_uri) if is_server(tracking_uri or "") else ""
+    dashboard = Dashboard(storage)
+    pages = Pages(storage, elsewhere or "/mlflow")
+    routes: list[BaseRoute] = [
+        Route("/", pages.home),
+        Route("/sweeps/{name}", pages.home),
+        Route("/sweeps/{name}/report.html", pages.report),
+        Route(
+            "/sweeps/{name}/studies/{entry}",
+            lambda asked: RedirectResponse(dashboard.page(**asked.path_params)),
+        ),
+    ]
+    rest = refuse
+    if not elsewhere:
+        rest = Mounted(MLFLOW_READS, partial(mlflow, storage, tracking_uri), refuse)
+        routes.append(Mount("/mlflow", rest))
+    routes.append(Mount("/", Mounted(DASHBOARD_READS, dashboard.load, rest)))
+    os.nice(10)  # a sweep may run beside it
+    config = uvicorn.Config(
+        app(routes, token), log_level="warning", lifespan="off", timeout_graceful_shutdown=2
+    )
+    uvicorn.Server(config).run(sockets=[there])
+
+
+def app(routes: list[BaseRoute], token: str) -> ASGIApp:
+    """Return an application of these routes that answers to who knows the token."""
+
+    def absent(request: Request, error: Exception) -> Response:
+        return PlainTextResponse(without_paths(str(error)), 404)
+
+    guard = [Middleware(Guard, token)]
+    return Starlette(routes=routes, middleware=guard, exception_handlers={UserError: absent})
+
+
+class Guard:
+    """The one door to all that is mounted: an address with the token leaves a cookie in the browser, and each
+    request needs that, or the token itself.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self.app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what this machine's browser, or a program that knows the token, asks of this server."""
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault(POLICY, OTHERS_POLICY)
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers["Referrer-Policy"] = "no-referrer"
+            await send(message)
+
+        if scope["type"] != "http":
+            return  # there is nothing else here
+        request = Request(scope)
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "80")
+        # Cookies are shared by the ports of a host, and each may have a server with a token of its own.
+        cookie = f"suite-ui-{port}"
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        answer: ASGIApp = self.app
+        if not is_ours(name):
+            answer = PlainTextResponse("this host is not served here", 403)
+        elif origin is not None and origin.partition("://")[2] != host:
+            answer = PlainTextResponse("only a page of this server may ask that", 403)
+        elif request.method == "GET" and self._is_token(request.query_params.get("token", "")):
+            # To the same address without the token, which else stands in the address bar.
+            place = request.url.remove_query_params("token")
+            answer = RedirectResponse(place, 303, {"Cache-Control": "no-store"})
+            # Lax, so that links in mails and reports lead here.
+            answer.set_cookie(cookie, self._token, httponly=True, samesite="lax")
+        elif not any(map(self._is_token, (request.cookies.get(cookie, ""), bearer))):
+            answer = PlainTextResponse(UNKNOWN, 401, {"WWW-Authenticate": "Bearer"})
+        await answer(scope, receive, send_on)
+
+    def _is_token(self, text: str) -> bool:
+        return compare_digest(text.encode(), self._token.encode())
+
+
+def is_ours(name: str) -> bool:
+    """Return whether a host is an address or a name of this machine: a rebound name is neither."""
+    with suppress(ValueError):
+        return bool(ipaddress.ip_address(name.strip("[]")))
+    return name.lower() in NAMES
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a request that is for none of the applications."""
+    text = "no page of ours, and those of MLflow and Optuna are served here for reading alone"
+    await PlainTextResponse(text, 403)(scope, receive, send)
+
+
+def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
+    """Return whether a request only reads, and what the pages need."""
+    return any(re.fullmatch(pattern, path) for pattern in allowed.get(method, ()))
+
+
+class Mounted:
+    """An application of others: loaded when it is first asked, and asked only what is allowed."""
+
+    def __init__(
+        self, allowed: Mapping[str, Sequence[str]], load: Callable[[], ASGIApp], other: ASGIApp
+    ) -> None:
+        self._allowed, self._load, self._other = allowed, load, other
+        self._app: ASGIApp | None = None
+        self._loading = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what reads; leave the rest to the `other` application."""
+        path = scope["path"].removeprefix(scope["root_path"])
+        if not reads(self._allowed, scope["method"], path):
+            await self._other(scope, receive, send)
+            return
+        async with self._loading:
+            if self._app is None:
+                self._app = await run_in_threadpool(self._load)
+        await self._app(scope, receive, send)
+
+
+def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
+    """Return MLflow's server of a store. Raises `UserError` where there is none yet."""
+    from suite.tracking.mlflow_internals import server
+
+    store = open_existing(tracking_uri, storage)
+    return server(store.address, store.artifacts or "mlruns")  # which is MLflow's own default
+
+
+class Fresh:
+    """What a function returned last: called, it is made anew where its time has come."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._lock, self._next = make, threading.Lock(), 0.0
+        self._last: tuple[Any] | None = None
+
+    def __call__(self) -> Any:
+        """Return it. The first one is waited for; while a thread makes another, the last one is good enough for others."""
+        if self._lock.acquire(blocking=self._last is None):
+            try:
+                if time.monotonic() >= self._next:
+                    began = time.thread_time()
+                    self._last = (self._make(),)
+                    rest = REST * (time.thread_time() - began)
+                    self._next = time.monotonic() + max(SECONDS, rest)
+            finally:
+                self._lock.release()
+        assert self._last is not None
+        return self._last[0]
+
+
+class Dashboard:
+    """The pages of optuna-dashboard over the searches of all sweeps of a storage."""
+
+    def __init__(self, storage: Path) -> None:
+        self.studies = Studies()
+        self.refresh = Fresh(lambda: self.studies.update(open_tables(storage).tables))
+
+    def load(self) -> ASGIApp:
+        """Return the application."""
+        from a2wsgi import WSGIMiddleware
+        from optuna_dashboard import wsgi
+
+        app: Any = WSGIMiddleware(wsgi(self.studies.storage))  # which has other types for the same
+
+        async def fed(scope: Scope, receive: Receive, send: Send) -> None:
+            if re.fullmatch(STUDIES, scope["path"]):
+                await run_in_threadpool(self.refresh)
+            # It takes for granted that a browser says what it can unpack.
+            MutableHeaders(scope=scope).setdefault("Accept-Encoding", "identity")
+            await app(scope, receive, send)
+
+        return fed
+
+    def page(self, name: str, entry: str) -> str:
+        """Return the path of a search's page; of all of them where it has no trials yet."""
+        self.refresh()
+        for study in self.studies.storage.get_all_studies():
+            if (study.user_attrs["sweep"], study.user_attrs["id"]) == (name, entry):
+                number = self.studies.storage.get_study_id_from_name(study.study_name)
+                return f"/dashboard/studies/{number}"
+        return "/dashboard"
+
+
+class Pages:
+    """The sweeps below a storage root as pages; `server` is where MLflow's pages are."""
+
+    def __init__(self, storage: Path, server: str) -> None:
+        self.storage, self.server = storage, server
+        self._fresh: dict[tuple[Any, ...], Fresh] = {}
+
+    def home(self, request: Request) -> Response:
+        """Answer with all sweeps, or with one."""
+        name, nonce = self._name(request), secrets.token_urlsafe(16)
+        statuses, faults = self._kept(self._statuses)
+        shown = [of for of in statuses if name in (None, of["name"])]
+        data, facts = self._kept(self._board, name)
+        links = {of["name"]: self._links(of["name"], facts.get(of["name"])) for of in shown}
+        start = self.server + views.start_page()
+        page = home_page(name, shown, [] if name else faults, data, links, start, nonce)
+        return HTMLResponse(page, headers={POLICY: OWN_POLICY.format(nonce)})
+
+    def report(self, request: Request) -> Response:
+        """Answer with the report of a sweep, which is written anew at most every few seconds."""
+        server = self.server if "://" in self.server else f"{request.base_url}{self.server[1:]}"
+        page = self._kept(self._report, self._name(request), server)
+        return HTMLResponse(page, headers={POLICY: REPORT_POLICY})
+
+    def _name(self, request: Request) -> str | None:
+        name = request.path_params.get("name")
+        if name is not None and name not in sweeps(self.storage):
+            raise UserError(f"there is no sweep {name!r} here")
+        return name
+
+    def _kept(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        key = (make.__name__, *arguments)
+        return self._fresh.setdefault(key, Fresh(partial(make, *arguments)))()
+
+    def _statuses(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return how the sweeps stand, those that run first, and what is wrong with others."""
+        standings, faults = [], []
+        for name in sweeps(self.storage):
+            try:
+                standings.append(without_paths(status(self.storage, name)))
+            except UserError as error:
+                faults.append(without_paths(str(error)))
+        return sorted(standings, key=lambda of: not of["running"]), faults
+
+    def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, TableFacts]]:
+        try:
+            tables = open_tables(self.storage).of(name)
+            board = read_leaderboard(tables, Query(name))
+        except UserError:  # nothing has ended yet
+            return None, {}
+        return ReportData(board, server=self.server), tables.facts
+
+    def _report(self, name: str, server: str) -> str:
+        folder = self.storage / "report" / name
+        return write(open_tables(self.storage), Query(name), folder, server).page.read_text()
+
+    def _links(self, name: str, facts: TableFacts | None) -> dict[str, str]:
+        pages = {"MLflow": views.start_page()}
+        if facts is not None and facts.experiment:
+            pages["MLflow"] = views.runs_page(facts.experiment)
+            if any(entry.row for entry in facts.entries):  # else those views are empty
+                pages["MLflow"] = views.leaderboard_page(facts.experiment, name)
+                pages["curves"] = views.curves_page(facts.experiment, name)
+        links = {title: self.server + page for title, page in pages.items()}
+        return {"report": f"{address(name)}/report.html"} | links
+
+
+def address(name: str) -> str:
+    """Return the path of a sweep's page."""
+    return f"/sweeps/{quote(name, safe='')}"
+
+
+def bind(host: str, port: int | None, usual: int) -> socket.socket:
+    """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
+    `UserError` where the port that was asked for cannot be used, or none of the host.
+    """
+    for wanted in (usual, 0) if port is None else (port,):
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, wanted), family=family)
+        except OSError as error:
+            reason = error.strerror or error
+    where = f"--port {port}" if port is not None else f"--host {host}"
+    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
+
+
+def site(there: socket.socket) -> str:
+    """Return the address that a browser finds a socket at."""
+    host, port, *_ = there.getsockname()
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"

@@ -1,1 +1,0 @@
-"""Pages of our own on loopback: sweeps while they run, and the leaderboards beside MLflow's pages."""
