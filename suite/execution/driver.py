@@ -136,8 +136,10 @@ class PackCallback(Asking, tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take the reports out of the result, which Tune would keep."""
+        """Take the reports. Tune would keep the result, and extremes, means and last values of its numbers, for good."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
+        for name in result.keys() - {"done"}:
+            del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
         """Note that a pack is over."""

@@ -68,7 +68,7 @@ class Estimates:
         Seconds and hours are None unless `calibrate` runs a few rounds of the default configuration here and now.
         """
         (takes, pack), s = self.size(entry), entry.settings
-        runs = SweepSearch([entry], self.study).planned
+        runs = sum(SweepSearch([entry], self.study).planned_by_entry.values())
         evaluations = -(-s.rounds // s.evaluation_gap) + 1
         steps, seconds = takes.steps, None
         if calibrate:

@@ -46,7 +46,7 @@ class Deadline:
             self._first_end = min(self._first_end, now)
 
     def _count(self, change: int) -> float:
-        """Change how many trials run; the time."""
+        """Change how many trials run; return the time."""
         now = time.monotonic()
         self._begun = min(self._begun, now)
         self._busy += self._running * max(0.0, now - self._since)

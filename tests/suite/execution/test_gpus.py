@@ -40,7 +40,7 @@ NO_GPU = f"gpus_per_trial is 0.5, but no GPU can be used here: {CPU_BUILD}"
 def test_gpus_that_this_machine_lacks(tmp_path: Path) -> None:
     """Of a sweep, and of a paper's runs."""
     assert fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2)) == NO_GPU
-    paper = ("reproduce", "folb/table1/synthetic_iid", "--quick", *GPU)
+    paper = ("reproduce", "folb/table1/synthetic_iid", "--seeds", 2, "--rounds", 40, *GPU)
     assert fault(suite_here(*paper, cwd=tmp_path, code=2)) == NO_GPU
 
 

@@ -22,8 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def recording_of(store: Store, name: str, recorded: dict[str, str]) -> SweepRecording:
     search = SweepSearch(entries_of(**STUDY), a_study(**STUDY), 4, {})
-    about: dict[str, Any] = {"study_name": "live", "study": a_study(**STUDY), "sweep_id": "id"}
-    recording = SweepRecording(store=store, name=name, search=search, recorded=recorded, **about)
+    recording = SweepRecording(store, name, "live", search, recorded, "id")
     recording.open()
     return recording
 

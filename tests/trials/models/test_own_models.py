@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from suite.testing.comparing import WrongError
 from suite.testing.models import check_module
-from suite.testing.wrong import WrongError
 from tests.support.simulations import (
     ROOT,
     digest,
