@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import with_config
 
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, TASKS
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ import time
 from collections import defaultdict
 
 from suite.search.sweep_search import SweepSearch
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 MARGIN = 1.25
 """By how much longer than those so far the trials to come are taken to last."""

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from reports.durations import spell
+from reports.wording.words import scored
 from trials.run.outcome import ENDINGS
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 SECONDS = 1.0
 """How often it is looked, and what is seen is drawn and kept."""
@@ -40,6 +41,7 @@ class Progress:
         self.waiting, self.unrecorded, self.cluster = "", 0, ""
         self._console = Console(stderr=True, emoji=False)
         self._done = threading.Event()
+        self._told: tuple[int, int, str] | None = None
         self._live: Live | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -74,15 +76,16 @@ class Progress:
         self.keep(seen)
         if self._live:
             self._live.update(self._table(seen), refresh=True)
-        elif line:
+        elif line and (now := (_done(seen), seen["running_trials"], self.waiting)) != self._told:
+            self._told = now  # a log has a line a change, not a line a moment
             self._say(self._line(seen))
 
     def _line(self, seen: Standing) -> str:
         done, running = _done(seen), seen["running_trials"]
         states = ", ".join(f"{seen[state]} {state}" for state in ENDINGS if seen[state])
-        text = f"{seen['name']}: {done}/{seen['expected']} trials ({states or 'starting'})"
+        text = f"{seen['name']}: {done}/{seen['expected']} runs ({states or 'starting'})"
         text += f", {self.cluster}" if self.cluster and not running else f", {running} running"
-        text += f", {seen['per_minute'] or 0:.0f} trials/min"
+        text += f", {seen['per_minute'] or 0:.0f} runs/min"
         if seen["seconds_left"] is not None:
             text += f", about {spell(seen['seconds_left'])} left"
         if done and self.unrecorded and not running:
@@ -104,7 +107,7 @@ class Progress:
                 Text(" · ".join(row[part] for part in ("name", *differ)), overflow="fold"),
                 f"{row['done']}/{row['planned']}",
                 *(str(row[state] or "") for state in states),
-                "" if row["best"] is None else f"{row['best']:.4f}",
+                scored(row["best"], row["metric"]),
             )
         bar = ProgressBar(total=seen["expected"], completed=_done(seen))
         return Group(Text(self._line(seen), overflow="fold"), bar, table)

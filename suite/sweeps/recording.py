@@ -28,8 +28,7 @@ from suite.tracking.store import Record, Store
 from suite.yaml_files import foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
 
 History = list[dict[str, int | float]]
@@ -182,11 +181,7 @@ class SweepRecording:
         return [*history, {"round": outcome.last_round, **values}]
 
     def _remove(self, run_id: str) -> None:
-        """Remove a run, where it is, and the model that was kept with it."""
-        if self.study.save == "best":
-            from suite.tracking.models import delete_models  # MLflow's models take time
-
-            delete_models(self.store, self.experiment, run_id)
+        """Remove a run, where it is."""
         self.store.delete(run_id)
 
     def bring_in(
@@ -282,10 +277,9 @@ class SweepRecording:
         written: Callable[[TrialRequest], str | None],
     ) -> None:
         """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
-        `dataset/heterogeneity/model/algorithm/`, and log it as a model of MLflow's. Test scores choose nothing.
+        `dataset/heterogeneity/model/algorithm/`, and keep a copy with its run. Test scores choose nothing.
         """
         from suite.runs.saving import save  # these load torch
-        from suite.tracking.models import log_model
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
 
@@ -307,10 +301,10 @@ class SweepRecording:
                 name = self.entries[request.entry_id].name
                 say(f"{name}: the model of its best final run, of an earlier session, is not kept")
                 continue
-            kept.append((trial_id, place, spec))
-        for trial_id, place, spec in kept:  # once all are saved: a store may refuse them
+            kept.append((trial_id, place))
+        for trial_id, place in kept:  # once all are saved: a store may refuse them
             if run_id := self.recorded.get(trial_id):
-                log_model(self.store, run_id, place, finals[trial_id].at, spec_params(spec))
+                self.store.attach(run_id, place, "model")
 
 
 def title(row: Row) -> str:

@@ -1,15 +1,15 @@
 """A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.console import say
 from suite.execution.resources import Resources, local_slots
+from suite.studies.entries import load_data, make_entries
+from suite.studies.samplers import find_sampler, first_modelled, searched_by
 from suite.studies.study import (
     LISTS,
     Study,
@@ -101,6 +101,45 @@ class SweepRequest:
             say(note)
         return result
 
+    def plan(self, resources: Resources, calibrate: bool) -> dict[str, Any]:
+        """Return what the sweep would do and take, after every check that comes before its start; with the hours, which a few
+        rounds of each entry `calibrate`. Raises as `open` does.
+        """
+        from suite.execution.estimate import Estimates
+        from suite.search.sweep_search import SweepSearch
+
+        name, study = self.read()
+        for note in self.differences(study) if self.resume else ():
+            say(note)
+        self.paths.check(study.warm_start)
+        entries = make_entries(study, f"study {name}")
+        data = load_data(entries, self.paths.data_root, f"study {name}", study.replicates)
+        estimates, rows = Estimates(study, data, resources), []
+        search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
+        for place, first in enumerate(search.firsts, 1):
+            if calibrate:
+                say(f"measuring {place}/{len(entries)}: {first.entry.name}")
+            row: dict[str, Any] = {"entry_id": first.entry.id, "name": first.entry.name}
+            row |= {"default": first.proposer.known[0].params, "outside": first.entry.outside()}
+            origins = [known.origin for known in first.proposer.known]
+            row |= {"published": origins.count("published"), "modelled": first.modelled}
+            rows.append(row | {"estimate": estimates.entry(first.entry, calibrate)})
+        return {
+            "study": name,
+            "name": self.paths.name,
+            "entries": rows,
+            "trials_per_entry": study.trials,
+            "final_runs_per_entry": study.seeds,
+            "rounds_per_run": study.settings.rounds,
+            "sampler": study.sampler,
+            "startup": sampler.startup,
+            "lag": search.lag,
+            "modelled_from": first_modelled(sampler, search.lag),
+            "searched_by": searched_by(study.sampler, study.trials, search.lag),
+            "warnings": search.warnings,
+            **estimates.total([row["estimate"] for row in rows], local_slots(resources)),
+        }
+
     def differences(self, content: Study) -> Iterator[str]:
         """Yield where the study of a resumed sweep is not what its file and the options have now, which it does
         not go by.
@@ -112,12 +151,6 @@ class SweepRequest:
         for key, value in _flat(content).items():
             if value != there.get(key, value):
                 yield f"{key} is {value}, not {there[key]} as in {where}: options extend a sweep."
-
-
-def usual_name(study: str | Path, smoke: bool) -> str:
-    """Return the name of a sweep that is given none: that of its study, so that a smoke test leaves it free."""
-    path = Path(os.path.abspath(study))  # `.` and `..` have no name of their own
-    return path.stem + "-smoke" * smoke
 
 
 def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study]:

@@ -16,11 +16,10 @@ from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.journal.events import SweepState, broken, check_first
 from suite.sweeps.journal.file import begun, is_locked
 from suite.sweeps.journal.paths import JOURNAL, STATUS, check_name
-from suite.yaml_files import writable, write_whole
+from suite.yaml_files import write_whole, writing
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain
-from trials.run.outcome import ENDINGS, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import ENDINGS, TrialKind, TrialResult
 
 LEAST = 0.05
 """No pace is told before so much of a trial is done: of less, the time left is anything."""
@@ -223,7 +222,7 @@ def ask(storage: Path, name: str, word: str) -> bool:
     a process of another machine may, by the same storage.
     """
     folder = _folder(storage, name)
-    with writable(folder):
+    with writing(folder):
         Control(folder).ask(word)
     return is_locked(folder / JOURNAL)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
 from suite.configurations.library import list_tuned
-from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
+from suite.configurations.nearest import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
@@ -36,11 +36,10 @@ from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
 from suite.tracking.store import Store
 from suite.tracking.tables import upload
-from suite.yaml_files import writable
+from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.run.outcome import ENDINGS, Status, TrialKind, reason
-from trials.run.result import TrialResult
+from trials.run.outcome import ENDINGS, Status, TrialKind, TrialResult, reason
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources
@@ -105,7 +104,7 @@ class Sweep:
         say("opening the store")
         self.store = Store(self.paths.tracking_uri, self.paths.storage)
         warm = self._warm()
-        with writable(self.paths.folder):
+        with writing(self.paths.folder):
             self.paths.make()
             self.journal = Journal(self.paths.journal)
             (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
@@ -151,7 +150,10 @@ class Sweep:
         elif complete:
             self.paths.clear_checkpoints(self.id, self.search.requests)
         ending = "" if complete and written else self.control.ending
-        return Result(self._summary(seconds), self.board, ending, open_tables(self.paths.storage))
+        from reports.page.notebook import ShownBoard  # what draws takes time to come
+
+        board = self.board and ShownBoard.of(self.board)
+        return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
         """Return what the entries start from: as journaled, and looked up for those that are new."""

@@ -35,8 +35,7 @@ from suite.tracking.schema.tags import dumps
 from suite.tracking.tables import RecordedTable, recorded_tables
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.run.result import TrialResult
-from trials.run.trial_id import TrialId
+from trials.run.outcome import TrialId, TrialResult
 from trials.scoring.metrics import COUNTED, TASKS, reach, untrained
 
 pa: Any = Lazy("pyarrow")

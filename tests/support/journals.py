@@ -5,8 +5,7 @@ from pathlib import Path
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal import events as journal
 from suite.sweeps.journal.events import Event, Requested
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 
 STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 

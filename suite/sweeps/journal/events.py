@@ -15,9 +15,7 @@ from suite.formats import FORMAT, check_format
 from suite.search.trial import TARGET, InitialConfiguration, TrialRequest, ValidationResult
 from suite.sweeps.journal.file import START, first_line
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
-from trials.run.trial_id import TrialId
+from trials.run.outcome import Status, TrialId, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
 
 CURVE = b'{"event":"curve",'

@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.configurations.warm_start import NEAREST, tuned_files
+from suite.configurations.nearest import NEAREST, tuned_files
 from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import SweepState, check_first
 from suite.sweeps.journal.file import begun, lock_of, torn
-from suite.yaml_files import writable
+from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.common.files import plain
 from trials.run.checkpoint import CheckpointFolder
@@ -84,7 +84,7 @@ class SweepPaths:
         """Raise `UserError` when the folder is someone else's, the journal is no file, the checkpoints' place
         cannot be used or, of a sweep that has not begun, the files to start from cannot.
         """
-        with writable(self.folder):
+        with writing(self.folder):
             if os.path.lexists(self.journal):
                 plain(self.journal, "journal")
             names = {p.name for p in self.folder.iterdir()} if self.folder.exists() else set()

@@ -20,8 +20,7 @@ from tests.support.commands import fault, runs_of, suite_here
 from tests.support.foreign import little, play, swept
 from tests.support.searches import a_study
 from trials.common.errors import UserError
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
 
 Lines = list[bytes]
@@ -99,7 +98,7 @@ def test_the_commands_say_it_and_status_shows_the_other_sweeps(place: SweepPaths
         )
     every = suite_here("status", cwd=here)
     assert every.stderr.startswith("sweep s: journal")
-    assert every.stdout.startswith("other: 4/4 trials (4 finished)")
+    assert every.stdout.startswith("other: 4/4 runs (4 finished)")
 
 
 def numbers(place: SweepPaths) -> dict[str, dict[str, float]]:

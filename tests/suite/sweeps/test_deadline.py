@@ -17,8 +17,7 @@ from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
 from tests.support.foreign import little, play
 from tests.support.searches import Player, finished, sweep_of
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 
 def took(rounds: int, seconds: float) -> TrialResult:

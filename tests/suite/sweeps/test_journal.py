@@ -29,8 +29,7 @@ from suite.sweeps.journal.events import (
 from suite.sweeps.journal.file import Journal, is_locked
 from suite.yaml_files import write_whole
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 
 STUDY = {"algorithms": ["folb"], "target": None, "scheduler": "none", "constraints": {}}
 ENTRIES = {"a": {"metric": "accuracy"}}

@@ -60,7 +60,7 @@ def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_
         else:
             assert [row.seeds for row in board.rows] == [3]
         line = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
-        assert line.startswith(f"s: {done}/7 trials ({done} finished), {recorded} recorded; ")
+        assert line.startswith(f"s: {done}/7 runs ({done} finished), {recorded} recorded; ")
 
 
 def test_the_command_shows_it_and_refuses_what_has_no_form_of_it(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from tests.support.searches import a_study
 from tests.support.simulations import ROOT, timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
-from trials.run.outcome import TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialKind, TrialResult
 from trials.run.simulation import Simulation
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -38,14 +37,9 @@ COMMON: dict[str, Any] = {
 }
 
 
-class Threshold:
-    """Stops what is below a score: a decision of the recorded score alone, whatever came before."""
-
-    def __init__(self, entry: Any) -> None:
-        self.entry = entry
-
-    def stops(self, trial_id: str, round_index: int, value: float) -> bool:
-        return value < 0.15
+def below(early: schedulers.EntrySchedulers, trial_id: str, at: int, value: float) -> bool:
+    """Stop what is below a score: a decision of the recorded score alone, whatever came before."""
+    return at in early.stops(early.requests[trial_id]) and value < 0.15
 
 
 class Killed(BaseException):
@@ -98,7 +92,7 @@ STUDIES: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def by_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Early stopping that depends on a trial's own scores only, and not on who came before it."""
-    monkeypatch.setitem(schedulers.SCHEDULERS, "asha", Threshold)
+    monkeypatch.setattr(schedulers.EntrySchedulers, "decide", below)
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from suite.sweeps import status as status_module
 from suite.sweeps.journal.events import Begun, Requested, SweepState, ended
 from suite.sweeps.progress import Progress
 from suite.sweeps.status import Running, standing
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 
 ENTRIES, PER_ENTRY = 14, 17
 TRIALS = ENTRIES * PER_ENTRY
@@ -73,7 +72,7 @@ def test_the_live_table_fits_counts_and_names_each_entry(shown: Shown, width: in
     shown.began(1, 0)
     lines = shown.table(width)
     assert max(map(len, lines)) <= width
-    assert f"4/{TRIALS} trials" in lines[0]
+    assert f"4/{TRIALS} runs" in lines[0]
     assert "1 running" in lines[0]
     head = next(line for line in lines if "entry (digits · logreg)" in line)
     assert all(name in head for name in ("done", "running", "pruned", "diverged", "best val"))
@@ -111,4 +110,4 @@ def test_starting_up_is_no_trial(shown: Shown, clock: list[float]) -> None:
         for request in pair:
             shown.ended(request)
     # 6 of 238 in the first 33 s: (6 - 2) / 2 s = 2/s, 232 left.
-    assert "120 trials/min, about 2 min left" in shown.line
+    assert "120 runs/min, about 2 min left" in shown.line

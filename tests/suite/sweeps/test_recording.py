@@ -10,8 +10,7 @@ from suite.sweeps.recording import SweepRecording
 from suite.tracking.store import Store
 from tests.support.commands import runs_of
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 STUDY = {"trials": 3, "seeds": 1, "settings": {"rounds": 20, "eval_every": 5}}
 

@@ -25,8 +25,7 @@ from tests.support.foreign import little, play
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 
 GROWS = {
@@ -61,7 +60,7 @@ def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Mon
         told = sweep.progress.look()
         of_files = standing("s", SweepState().read(place.journal), True, *sweep.running.now())
         assert {**told, **MOVING} == {**of_files, **MOVING}
-        shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} trials ("
+        shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} runs ("
         assert sweep.progress._line(told).startswith(shown)
         sweep.progress.keep(told)
         seen = status(place.storage, "s")
@@ -211,7 +210,7 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
         for r, name in zip(requests, STUDY["algorithms"], strict=True)
     ]
     text = suite_here("status", "night", cwd=tmp_path).stdout
-    assert "; running, 6 trials/min, about 90 s left, last event " in text
+    assert "; running, 6 runs/min, about 90 s left, last event " in text
     journal.close()
     found = document(suite_here("status", "night", "--json", cwd=tmp_path))
     assert (found["running"], found["running_trials"], found["now"]) == (False, 0, [])

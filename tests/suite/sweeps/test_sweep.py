@@ -88,7 +88,7 @@ def test_records_carry_the_contract(done: Path) -> None:
 
 
 def test_the_table_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
-    before = document(suite_here("leaderboard", "--name", "small", "--json", cwd=done))
+    before = document(suite_here("leaderboard", "small", "--json", cwd=done))
     (tmp_path / "runs" / "small").mkdir(parents=True)
     shutil.copy(done / "runs" / "small" / FILE, tmp_path / "runs" / "small")
     after = document(suite_here("leaderboard", f"runs/small/{FILE}", "--json", cwd=tmp_path))

@@ -11,8 +11,7 @@ from suite.sweeps.journal.events import Begun
 from suite.ui import Pages
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 
 class Skeleton(HTMLParser):
@@ -67,6 +66,4 @@ def test_names_are_text_on_a_page(tmp_path: Path) -> None:
         assert "/home/me" not in one.text
         assert str(tmp_path) not in one.text
     assert "my.npz" in found[1].text
-    assert "line 2: " in found[0].text, (
-        "a damaged sweep is told, and hides no other"
-    )
+    assert "line 2: " in found[0].text, "a damaged sweep is told, and hides no other"
