@@ -25,7 +25,7 @@ from suite.tracking.faults import StoreError, reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.tracking.store import Record, Store
-from suite.yaml_files import foreign, write_whole
+from suite.yaml_files import refuse_foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
@@ -235,10 +235,11 @@ class SweepRecording:
         """
         entry, path = self.entries[row.entry_id], folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        if foreign(path, SIGN):
-            say(f"{path} is kept: suite did not write it. `suite tuned show` prints what is tuned")
-        else:
+        try:
+            refuse_foreign([path], SIGN)
             write_whole(path, tuned.text())
+        except UserError as error:
+            say(f"{error}. `suite tuned show` prints the tuned configuration")
         tags = {
             "entry_id": entry.id,
             "algorithm": entry.algorithm,
@@ -275,7 +276,7 @@ class SweepRecording:
         """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
         `dataset/heterogeneity/model/algorithm/`, and keep a copy with its run. Test scores choose nothing.
         """
-        from suite.runs.saving import save  # these load torch
+        from suite.runs.single import save_model  # these load torch
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
 
@@ -292,7 +293,7 @@ class SweepRecording:
             place = folder / relative_path(spec.algorithm, spec.scenario)
             content = Checkpoint(written(request) or "").load()
             if content is not None:
-                save(SavedModel.from_content(content), place)
+                save_model(SavedModel.from_content(content), place)
             elif not (place.exists() and read(place).card.spec == spec):
                 name = self.entries[request.entry_id].name
                 say(f"{name}: the model of its best final run, of an earlier session, is not kept")

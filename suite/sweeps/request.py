@@ -114,16 +114,24 @@ class SweepRequest:
         self.paths.check(study.warm_start)
         entries = make_entries(study, f"study {name}")
         data = load_data(entries, self.paths.data_root, f"study {name}", study.replicates)
-        estimates, rows = Estimates(study, data, resources), []
+        estimates = Estimates(study, data, resources)
+        rows: list[dict[str, Any]] = []
         search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
         for place, first in enumerate(search.firsts, 1):
             if calibrate:
                 say(f"measuring {place}/{len(entries)}: {first.entry.name}")
-            row: dict[str, Any] = {"entry_id": first.entry.id, "name": first.entry.name}
-            row |= {"default": first.proposer.known[0].params, "outside": first.entry.outside()}
             origins = [known.origin for known in first.proposer.known]
-            row |= {"published": origins.count("published"), "modelled": first.modelled}
-            rows.append(row | {"estimate": estimates.entry(first.entry, calibrate)})
+            rows.append(
+                {
+                    "entry_id": first.entry.id,
+                    "name": first.entry.name,
+                    "default": first.proposer.known[0].params,
+                    "published": origins.count("published"),
+                    "modelled": first.modelled,
+                    "outside": first.entry.outside(),
+                    "estimate": estimates.entry(first.entry, calibrate),
+                }
+            )
         return {
             "study": name,
             "name": self.paths.name,
@@ -131,6 +139,7 @@ class SweepRequest:
             "trials_per_entry": study.trials,
             "final_runs_per_entry": study.seeds,
             "rounds_per_run": study.settings.rounds,
+            "retries": study.retries,
             "sampler": study.sampler,
             "startup": sampler.startup,
             "lag": search.lag,
