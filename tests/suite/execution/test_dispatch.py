@@ -322,7 +322,7 @@ def swept(
     study = a_study(**given, settings=settings)
     summary = Sweep("s", study, paths, resume=resume).run(Resources(max_concurrent=1)).summary
     state = paths.state()
-    assert summary.trials_failed == len(state.requested) - len(state.ended)
+    assert summary.trials_failed == len(state.requests) - len(state.ended)
     ended = outcomes(paths.journal, state.ended.keys())
     return {name: timeless(outcome.history) for name, outcome in ended}, state.kills
 
