@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from trials.common.errors import UserError, unknown
 from trials.common.tensors import Tensor
-from trials.engine import schedule
 
 if TYPE_CHECKING:
     from trials.engine.federation import Federation
@@ -269,37 +268,11 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """Return a hyperparameter's value as its type, a real one's also as a schedule (`trials.engine.schedule`);
-        raises `UserError` when it has no such one.
-        """
+        """Return a hyperparameter's value as its type; raise `UserError` when it has no such one."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)
-        if ranges[name].choices is not None or not isinstance(value, str) or "@" not in value:
-            return ranges[name].check(name, value)
-        if ranges[name].type != "float":
-            raise UserError(f"{name} is {value!r}, but only real numbers may have a schedule")
-        try:
-            pieces = schedule.pieces(value)
-        except UserError as error:
-            raise UserError(f"{name} is {value!r}: {error}") from None
-        return schedule.written({at: ranges[name].check(name, v) for at, v in pieces.items()})
-
-    def phases(self) -> dict[int, "Algorithm"]:
-        """Return the algorithm by the round from which it holds: itself from round 1, unless a field is a
-        schedule.
-        """
-        values = {
-            name: getattr(self, name)
-            for name, spec in self.ranges().items()
-            if spec.type == "float"
-        }
-        schedules = {name: value for name, value in values.items() if isinstance(value, str)}
-        phases = {}
-        for start in sorted({1}.union(*map(schedule.pieces, schedules.values()))):
-            now = {name: schedule.at(value, start) for name, value in schedules.items()}
-            phases[start] = dataclasses.replace(self, **now)
-        return phases
+        return ranges[name].check(name, value)
 
     def params(self) -> dict[str, Any]:
         """Return the hyperparameters that exist under each other's values."""

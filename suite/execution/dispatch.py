@@ -18,14 +18,12 @@ from suite.execution.cluster import Cluster
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.schedulers import EntrySchedulers
-from suite.search.trial import TrialRequest
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Status, shortened
-from trials.run.result import TrialResult
-from trials.run.spec import TrialSpec
-from trials.run.trial_config import TrialConfig
+from trials.run.outcome import Status, TrialResult, shortened
+from trials.run.spec import TrialConfig, TrialSpec
 
 DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
@@ -93,7 +91,7 @@ class ExecutionPlan:
     checkpoints: str
     entries: Sequence[Entry] = ()
     scheduler: str = "none"
-    ended: Mapping[str, TrialResult] = field(default_factory=dict)
+    ended: Mapping[str, ValidationResult] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
     model: Callable[[TrialRequest], str | None] = lambda request: None

@@ -25,8 +25,7 @@ from suite.studies.samplers import Sampler, find_sampler, first_modelled
 from suite.studies.study import Study
 from trials import heterogeneity
 from trials.common import randomness
-from trials.run.outcome import Status, TrialKind
-from trials.run.trial_id import REPEATS, TrialId
+from trials.run.outcome import REPEATS, Status, TrialId, TrialKind
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""

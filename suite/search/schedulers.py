@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from suite.search.trial import TrialRequest
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from trials.run.outcome import TrialKind
-from trials.run.result import TrialResult
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
@@ -50,12 +49,11 @@ class EntrySchedulers:
         rung[trial_id] = score
         return bool(ends)
 
-    def replay(self, ended: Mapping[str, TrialResult]) -> None:
-        """Rebuild the rungs from what trials reported before a restart."""
-        for trial_id, outcome in ended.items():
+    def replay(self, ended: Mapping[str, ValidationResult]) -> None:
+        """Rebuild from what trials reported before a restart."""
+        for trial_id, end in ended.items():
             # The last report of a trial that ended by itself was never shown to a scheduler.
-            by_itself = outcome.status.ran_to_its_end
-            last = outcome.history[-1]["round"] if by_itself and outcome.history else None
-            for round_index, value in outcome.intermediates.items():
+            last = end.at if end.status.ran_to_its_end else None
+            for round_index, value in end.intermediates.items():
                 if round_index != last:
                     self.decide(trial_id, round_index, value)

@@ -19,8 +19,7 @@ from suite.search.trial import InitialConfiguration, TrialRequest, ValidationRes
 from suite.studies.entry import Entry
 from suite.studies.samplers import LAG, find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec
+from trials.run.spec import Scenario, TrialSpec
 
 BUDGET = 4
 """The fewest trials for each searched hyperparameter of which nobody is warned."""

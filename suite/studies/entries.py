@@ -15,9 +15,8 @@ from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.run.evaluation import refuse_personal
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, refuse
+from trials.run.simulation import refuse_personal
+from trials.run.spec import Scenario, TrialSpec, refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
 
 

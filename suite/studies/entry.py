@@ -11,8 +11,7 @@ from typing import Any
 from suite.studies.space import Space, Stated
 from trials import algorithms
 from trials.algorithm import Algorithm
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, away, outside
+from trials.run.spec import Scenario, TrialSpec, away, outside
 from trials.scoring.metrics import Task
 from trials.settings import Settings
 

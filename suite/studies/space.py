@@ -14,8 +14,7 @@ from suite.studies.validation import Written, rule
 from suite.yaml_files import parse_mapping
 from trials.algorithm import Algorithm, Range, existing
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
-from trials.run.spec import refuse
+from trials.run.spec import Scenario, refuse
 from trials.settings import Number, Settings
 
 if TYPE_CHECKING:

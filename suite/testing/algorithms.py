@@ -19,9 +19,8 @@ from trials.common.tensors import torch
 from trials.engine.client_rows import ClientRows
 from trials.engine.training import EXECUTIONS
 from trials.federated_data import FederatedData
-from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import load_dataset, partition_data, simulate
 from trials.settings import Settings
 

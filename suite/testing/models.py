@@ -50,10 +50,10 @@ def check_module(network: Network, x: Tensor) -> None:
     """
     assert network.make is not None
     first, second = network.make(0), network.make(0)
-    drawn_again = second.state_dict()
+    other = second.state_dict()
     for key, value in first.state_dict().items():
         drawn = "made with the same torch.manual_seed: draw initial weights by torch alone"
-        demand(torch.equal(value, drawn_again[key]), f"{key} differs between two modules {drawn}")
+        demand(torch.equal(value, other[key]), f"{key} differs between two modules {drawn}")
     x = x.to(next(iter(network.trained.values())).dtype)
     kept = {name: value.clone() for name, value in network.constants(x).items()}
     for purpose, mode in MODES.items():
@@ -67,13 +67,13 @@ def check_module(network: Network, x: Tensor) -> None:
         right = tried(mode, partial(_untouched, first, taken, purpose == STEP, network.frozen))
         demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
         equal = all(map(close, once, right))
-        other = "called with given weights it has other outputs or gradients than by itself"
-        demand(equal, f"{other}, in {mode}")
+        wrong = "called with given weights it has other outputs or gradients than by itself"
+        demand(equal, f"{wrong}, in {mode}")
     for name, value in network.constants(x).items():
         rule = f"it changes its buffer {name} in a forward pass: only BatchNorm may"
         demand(_equal(value, kept[name]), rule)
     weights = {name: p.detach() for name, p in network.trained.items()}
-    outputs = network({**network.constants(x), **network.tracked(), **weights}, x)
+    outputs = network({**network.constants(x), **network.tracked, **weights}, x)
     demand(
         not outputs.requires_grad,
         "it trains tensors that are not its parameters: keep layers in attributes or nn.ModuleList, tensors in "

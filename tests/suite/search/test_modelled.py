@@ -2,11 +2,9 @@
 
 import pytest
 
-from suite.configurations.nearest import recommend
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
-from tests.support.configurations import a_tuned
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.run.outcome import Status
 
@@ -90,15 +88,6 @@ def test_the_words():
     assert searched_by("tpe", 9, 4) == "tpe (models from trial 9 on; budget 9)"
     assert searched_by("random", 6, 4) == "random search"
     assert searched_by("grid", 6, 4) == "grid search"
-
-    def recommended(**budget) -> str:
-        tuned = a_tuned().model_copy(update={"budget": {"sampler": "tpe", **budget}})
-        return " ".join(recommend([tuned], "digits", "iid").lines())
-
-    known = {"scheduler": "none"}
-    assert searched_by("tpe", 4, LAG) in recommended(trials=4, **known)
-    assert searched_by("tpe", 4, LAG) in recommended(trials=10, confirming=6, **known)
-    assert "tpe (models from trial 9 on; budget 10)" in recommended(trials=10, **known)
 
 
 def test_warnings_name_what_is_too_small():

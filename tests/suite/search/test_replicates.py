@@ -8,8 +8,7 @@ import pytest
 from suite.studies.replicates import Replicate
 from suite.studies.study import complete
 from tests.support.searches import Player, a_study, finished, replay, sweep_of
-from trials.run.outcome import TrialKind
-from trials.run.trial_id import TrialId
+from trials.run.outcome import TrialId, TrialKind
 
 BOTH = {"algorithms": ["fedavg", "fedprox"], "trials": 6, "seeds": 2}
 

@@ -17,8 +17,7 @@ from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest
 from suite.studies.entry import Entry
 from tests.support.searches import entries_of
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import Task
 
 SETTINGS = {"rounds": 50}

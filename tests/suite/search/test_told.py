@@ -19,8 +19,7 @@ from tests.support.searches import (
     sweep_of,
     told,
 )
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 from trials.scoring.metrics import Task
 
 LAST = 10

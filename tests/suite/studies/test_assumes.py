@@ -86,7 +86,7 @@ def test_what_is_outside_is_recommended_only_when_asked_for():
         return a_tuned(algorithm).model_copy(update=more)
 
     known = [tuned("fedavg", 0.2, 0.8), tuned("defed", 0.2, 0.9)]
-    assert recommend(known, "digits", "iid").best.algorithm == "fedavg"
-    assert recommend(known, "digits", "iid", algorithm="defed").best == known[1]
+    assert recommend(known, "digits", "iid")[1].algorithm == "fedavg"
+    assert recommend(known, "digits", "iid", algorithm="defed")[1] == known[1]
     awake = tuned("defed", 1.0, 0.9)
-    assert recommend([known[0], awake], "digits", "iid").best == awake
+    assert recommend([known[0], awake], "digits", "iid")[1] == awake

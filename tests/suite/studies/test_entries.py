@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from suite.configurations.warm_start import warm_start
 
 from reports.leaderboard.audit import edges
-from suite.configurations.warm_start import warm_start
 from suite.runs.request import Request
 from suite.studies.entries import load_data
 from tests.support.configurations import a_tuned
@@ -16,7 +16,7 @@ from tests.support.searches import BASE, entries_of
 from trials import algorithms
 from trials.algorithm import Range
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 
 def test_cells_are_the_product_with_algorithms_innermost():

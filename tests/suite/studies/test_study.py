@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.api.given import place
+from suite.api import folder_of
 from suite.configurations.configuration import files_at
 from suite.studies.entries import load_data, make_entries
 from suite.studies.space import space_file
@@ -93,7 +93,7 @@ def test_what_is_at_a_path_is_said_of_all_that_people_name(tmp_path, monkeypatch
         "study": lambda name: read_study(name, {}),
         "dataset": datasets.parse,
         "configuration": lambda name: files_at(Path(name)),
-        "storage": place,
+        "storage": folder_of,
     }
     for what, way in ways.items():
         with pytest.raises(UserError) as refused:

@@ -25,9 +25,8 @@ from trials.algorithm import Range, choice, real
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.federation import Federation
-from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 
