@@ -92,19 +92,14 @@ def value(text: str) -> Any:
         raise UserError("must be a list [A, B], or a mapping {KEY: VALUE}") from None
 
 
-def foreign(path: Path, sign: str) -> bool:
-    """Return whether a file is there that has content without the words `sign`, which are in all that the suite writes of the kind."""
-    content = path.read_bytes() if path.is_file() else b""
-    return bool(content) and sign.encode() not in content
-
-
 def refuse_foreign(paths: Iterable[Path], sign: str) -> None:
-    """Raise `UserError` where a file is there that the suite did not write."""
+    """Raise `UserError` where a file is there that the suite did not write: it has content without the words `sign`."""
     for path in paths:
         with writing(path):
-            if foreign(path, sign):
-                why = "exists and was not written by suite, so it is kept"
-                raise UserError(f"{path} {why}: choose another place, or move it away")
+            content = path.read_bytes() if path.is_file() else b""
+        if content and sign.encode() not in content:
+            why = "exists and was not written by suite, so it is kept"
+            raise UserError(f"{path} {why}: choose another place, or move it away")
 
 
 def write_files(files: Mapping[Path, bytes], sign: str) -> None:

@@ -32,14 +32,11 @@ from suite.tracking.schema.leaderboard_view import run_page
 from trials.common.errors import UserError
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
-from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS, direction
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OPEN_STUDIES = {"own"}
-"""Shipped studies that leave their data sets to who runs them."""
 IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
 
 
@@ -56,6 +53,8 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
 
 def board_of(tables: Tables, query: Query) -> Leaderboard:
     """Return the leaderboard of all of these tables; raises as `read_leaderboard` does."""
+    if not tables.tables:  # none of them can be read, which was said
+        raise UserError(NONE_YET)
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
     going = entries[entries["going"] & query.interim]
     sound = finals[(finals["status"] != Status.FAILED) & ~within(finals, going)]
@@ -140,39 +139,30 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     return _audited(board, tables, finals)
 
 
-SHOWN = (
-    *("algorithm", *Scenario._fields, "finals", "reference"),
-    *("sweep", "study", "entry_id"),
-)
-"""What a standing has from its entry's row."""
-
-
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
     """Return how entries of scenarios that go on stand, in the order of the study."""
     standings = []
     for row in each(entries):
         trials, study = tables.searches.get((row.sweep, row.entry_id)), row.facts.study
-        best = None if trials is None else _best(trials, TASKS[row.metric].sign)
-        standings.append(
-            Standing(
-                **{name: getattr(row, name) for name in SHOWN},
-                metric="" if trials is None else f"val_{row.metric}",
-                rank=None,
-                best=None if best is None else float(best["val_score"]),
-                trials=0 if trials is None else len(trials),
-                planned=study["trials"] * replicates_of(study) + confirms_of(study),
-                seeds=finals_of(study),
-                params={} if best is None else json.loads(best["params"]),
-            )
-        )
+        params, best = {}, None
+        if trials is not None:
+            done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
+            done = done[done["val_score"].notna()].sort_values("trial_id")
+            if len(done):  # of equal ones the first
+                first = done.iloc[int((TASKS[row.metric].sign * done["val_score"]).argmax())]
+                params, best = json.loads(first["params"]), float(first["val_score"])
+        search = {
+            "metric": "" if trials is None else f"val_{row.metric}",
+            "rank": None,
+            "best": best,
+            "trials": 0 if trials is None else len(trials),
+            "planned": study["trials"] * replicates_of(study) + confirms_of(study),
+            "seeds": finals_of(study),
+            "params": params,
+        }
+        shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
+        standings.append(Standing(**shared | search))
     return ranked(standings)
-
-
-def _best(trials: pd.DataFrame, sign: int) -> Any:
-    """Return the best of the search trials that ran to their end; of equal ones the first."""
-    done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-    done = done[done["val_score"].notna()].sort_values("trial_id")
-    return None if done.empty else done.iloc[int((sign * done["val_score"]).argmax())]
 
 
 def _audited(board: Leaderboard, tables: Tables, finals: pd.DataFrame) -> Leaderboard:
@@ -216,7 +206,7 @@ def remedy(sweep: TableFacts, audits: Mapping[str, Audit], options: Sequence[str
     name = ["--name", sweep.name] if sweep.name != sweep.study_name else []
     trials = ["--trials", str(max(2 * sweep.study["trials"], *sizes))]
     wide = [*begin, "--name", f"{sweep.name}-wider", *options]
-    if sweep.study_name in OPEN_STUDIES:
+    if sweep.study_name == "own":  # which leaves its data sets to who runs it
         wide += ["--datasets", ",".join(sweep.study["datasets"])]
     spans: dict[str, list[float]] = {}
     entries = {entry.id: entry for entry in sweep.entries}

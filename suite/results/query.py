@@ -22,20 +22,9 @@ from trials.scoring.metrics import COSTS, TASKS
 if TYPE_CHECKING:
     import pandas as pd
 
-METRIC = {
-    "score": "test",
-    "best": "test",
-    "worst_clients": "test_worst10",
-    "client_spread": "test_spread",
-    "personal": "test_personal",
-    "fine_tuned": "test_fine_tuned",
-    "unseen": "test_unseen",
-    "loss": "test_loss",
-    "top5": "test_top5_accuracy",
-}
-"""What `--metric` may ask for (docs/leaderboards.md), and the curve that has it."""
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
-"""Asked of the final model only."""
+METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
+"""What `--metric` may ask for (docs/leaderboards.md), of which some are of the final model only."""
 AS_IT_IS = (
     *("sweep", "study", "entry_id", "algorithm", "paper", "seed"),
     *("reference", "outside", "away", "partition", "tuning"),
@@ -61,9 +50,9 @@ class Query:
     interim: bool = True
 
     def __post_init__(self) -> None:
-        for kind, name, known in (("metric", self.metric, METRIC), ("cost", self.at, COSTS)):
-            if name not in known:
-                raise unknown(kind, name, known)
+        for kind, name, choices in (("metric", self.metric, METRICS), ("cost", self.at, COSTS)):
+            if name not in choices:
+                raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
             raise UserError(
                 f"metric {self.metric} is recorded of the final model only, so it cannot be compared at equal {self.at}"
@@ -101,7 +90,7 @@ def final_run(
     """
     task, params, settings = row["metric"], json.loads(row["params"]), json.loads(row["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
-    end = METRIC[query.metric].removeprefix("test_")
+    end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
     metric = named.get(query.metric, f"{TASKS[task].pooled}_{end}")
     name = f"test_{task if query.metric == 'best' else metric}"
     lost, score, curve = is_lost(row, name), row["test_score"], Curve()

@@ -4,29 +4,23 @@ An entry is one study; where a study of ours repeats the search of an entry, eac
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pandas as pd
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna import Study, distributions
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
-from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from reports.leaderboard.names import without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
-from suite.results.tables import Row, records
+from suite.results.tables import Row, history_of, records
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.algorithms import label
@@ -37,7 +31,8 @@ from trials.scoring.metrics import TASKS
 optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study that it was made
 
 ATTRIBUTES = ("trial_id", "status", "origin", "source", "seed", "seconds")
-COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "number", "params", "val_score", "error")
+COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "number", "params", "metric", "val_score", "error")
+Ranges = dict[str, distributions.BaseDistribution]
 NAMES = ("name", "algorithm", "dataset", "model", "heterogeneity", "metric")
 
 
@@ -54,8 +49,8 @@ class Search:
     replicate: str
     rows: pd.DataFrame
 
-    @property
-    def ranges(self) -> dict[str, BaseDistribution]:
+    @cached_property
+    def ranges(self) -> Ranges:
         """The declared range of each searched name, widened by the values that were tried.
 
         Published and imported configurations may lie outside of what is searched, and Optuna compares only trials that have one
@@ -69,9 +64,10 @@ class Search:
                 ranges[name] = distribution
         return ranges
 
-    def trial(self, row: Row, ranges: Mapping[str, BaseDistribution]) -> FrozenTrial:
-        """Return a trial as Optuna has it, over these ranges."""
+    def trial(self, row: Row) -> FrozenTrial:
+        """Return a trial as Optuna has it."""
         written = json.loads(row["params"])
+        ranges = self.ranges
         params = {name: value for name, value in _plains(written).items() if name in ranges}
         attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
         attributes |= {k: v for k, v in written.items() if k not in params or params[k] != v}
@@ -83,13 +79,14 @@ class Search:
             state = TrialState.PRUNED
         elif row["status"] == Status.FINISHED and pd.notna(row["val_score"]):
             state, value = TrialState.COMPLETE, row["val_score"]
+        history, score = history_of(row, ["val"]), f"val_{row['metric']}"
         trial = create_trial(
             state=state,
             value=value,
             params=params,
             distributions={name: ranges[name] for name in params},
             user_attrs=without_paths(attributes),
-            intermediate_values=_curve(row),
+            intermediate_values={int(e["round"]): e[score] for e in history if score in e},
         )
         # The table knows how long a trial took, not when it began.
         trial.datetime_start = datetime.fromtimestamp(self.sweep.began)
@@ -97,7 +94,7 @@ class Search:
         trial.datetime_complete = trial.datetime_start + took
         return trial
 
-    def write(self, storage: BaseStorage, ranges: Mapping[str, BaseDistribution]) -> Study:
+    def write(self, storage: BaseStorage) -> Study:
         """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
         direction = TASKS[self.entry.metric].direction
         study = optuna.create_study(
@@ -108,7 +105,7 @@ class Search:
             study.set_user_attr(name, value)
         there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
         fresh = self.rows[~self.rows["trial_id"].isin(there)]
-        study.add_trials([self.trial(row, ranges) for row in records(fresh)])
+        study.add_trials([self.trial(row) for row in records(fresh)])
         return study
 
 
@@ -146,11 +143,11 @@ class Studies:
                     state = search.sweep.id, search.ranges
                     if self._states.get(search.name, state) != state:
                         optuna.delete_study(study_name=search.name, storage=self.storage)
-                    search.write(self.storage, search.ranges)
+                    search.write(self.storage)
                     self._states[search.name] = state
                 self._states[table.facts.name] = ended
         there = {table.facts.name for table in tables}
-        for study in optuna.get_all_study_summaries(self.storage):
+        for study in self.storage.get_all_studies():
             if study.user_attrs["sweep"] not in there:
                 optuna.delete_study(study_name=study.study_name, storage=self.storage)
                 for name in (study.study_name, study.user_attrs["sweep"]):
@@ -173,7 +170,7 @@ def study_of(table: TrialTable, entry: str) -> Study:
         raise unknown(f"entry of sweep {table.facts.name}", entry, named)
     search = named[entry]
     ordered = replace(search, rows=search.rows.sort_values("number"))
-    return ordered.write(InMemoryStorage(), search.ranges)
+    return ordered.write(InMemoryStorage())
 
 
 def export(table: TrialTable, path: Path) -> list[str]:
@@ -190,7 +187,7 @@ def export(table: TrialTable, path: Path) -> list[str]:
         with replacing(path) as part:
             part.touch()  # which says in words why it cannot be
             storage = RDBStorage(f"sqlite:///{part.absolute()}")
-            names = [search.write(storage, search.ranges).study_name for search in searches]
+            names = [search.write(storage).study_name for search in searches]
             storage.remove_session()
             storage.engine.dispose()
     return names
@@ -205,21 +202,17 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else json.dumps(value)
 
 
-def _distribution(declared: Range, values: Sequence[Any]) -> BaseDistribution | None:
+def _distribution(declared: Range, values: Sequence[Any]) -> distributions.BaseDistribution | None:
     if declared.choices is not None:
         choices = [*map(_plain, declared.choices), *values]
-        return CategoricalDistribution(list(dict.fromkeys(choices)))
+        return distributions.CategoricalDistribution(list(dict.fromkeys(choices)))
     if not all(isinstance(value, int | float) for value in values):
         return None
     ends = [value for value in (declared.low, declared.high, *values) if value is not None]
     if declared.type == "int" and all(value % 1 == 0 for value in values):
-        return IntDistribution(int(min(ends)), int(max(ends)), log=declared.log and min(ends) >= 1)
-    return FloatDistribution(float(min(ends)), float(max(ends)), log=declared.log and min(ends) > 0)
-
-
-def _curve(row: Row) -> dict[int, float]:
-    """Return the validation scores of a trial by round, those that are finite."""
-    if row["val"] is None or row["round"] is None:
-        return {}
-    points = zip(row["round"], row["val"], strict=True)
-    return {int(at): float(value) for at, value in points if math.isfinite(value)}
+        return distributions.IntDistribution(
+            int(min(ends)), int(max(ends)), log=declared.log and min(ends) >= 1
+        )
+    return distributions.FloatDistribution(
+        float(min(ends)), float(max(ends)), log=declared.log and min(ends) > 0
+    )

@@ -193,14 +193,14 @@ def read(path: Path) -> TrialTable:
         ):
             raise ValueError(f"this machine's memory does not hold the {size} bytes that it names")
         text = (columns.metadata or {}).get(KEY, b"null")
-        known = json.loads(text)
-        if not isinstance(known, dict):
+        content = json.loads(text)
+        if not isinstance(content, dict):
             raise ValueError("its schema has no metadata `suite`")
-        check_format(f"table {path}", known.get("format"))
+        check_format(f"table {path}", content.get("format"))
         for field in schema():
             if field.name not in columns.names or columns.field(field.name).type != field.type:
                 raise ValueError(f"it lacks the column {field.name} ({field.type})")
-        return TrialTable(TableFacts.model_validate(known), path)
+        return TrialTable(TableFacts.model_validate(content), path)
 
 
 @contextmanager

@@ -28,10 +28,6 @@ SEARCHED = (
 SEARCHES, FINALS = ("search", "confirm"), ("final",)
 KEYS = ["sweep", "entry_id"]
 """What a row of an entry is known by."""
-ENTRIES = (
-    *("sweep", "study", "entry_id", "algorithm", *Scenario._fields, "metric", "reference"),
-    *("facts", "entry", "finals", "going"),
-)
 Key = tuple[str, str]
 """A sweep and one of its entries, or of its trials."""
 Row = Mapping[Any, Any]
@@ -107,11 +103,13 @@ class Tables:
         rows = []
         for facts in self.facts.values():
             for entry in facts.entries:
+                asked = entry.model_dump(exclude={"id", "name", "space", "row", "tuned"})
                 finals = int(counts.get((facts.name, entry.id), 0))
-                names = (facts.name, facts.study_name, entry.id, entry.algorithm, *entry.scenario)
-                short = facts.ended is None and finals < finals_of(facts.study)
-                rows.append((*names, entry.metric, entry.reference, facts, entry, finals, short))
-        frame = pd.DataFrame(rows, columns=[*ENTRIES])
+                going = facts.ended is None and finals < finals_of(facts.study)
+                names = {"sweep": facts.name, "study": facts.study_name, "entry_id": entry.id}
+                whole = {"facts": facts, "entry": entry, "finals": finals, "going": going}
+                rows.append({**names, **asked, **whole})
+        frame = pd.DataFrame(rows)
         frame["going"] = frame.groupby(["sweep", *Scenario._fields])["going"].transform("any")
         return frame
 
@@ -161,17 +159,17 @@ def records(frame: pd.DataFrame) -> Sequence[Row]:
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
-    """Return the evaluations of a row as a history, whose metrics have their full names."""
+    """Return the evaluations of a row, whose metrics have their full names."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
-    rounds: dict[int, dict[str, float]] = {}
-    for column in columns:
-        if row[column] is None or row["round"] is None:
-            continue
-        for at, value in zip(row["round"], row[column], strict=True):
+    recorded = [column for column in columns if row[column] is not None]
+    rounds, history = () if row["round"] is None else row["round"], []
+    for at, *values in zip(rounds, *(row[c] for c in recorded), strict=True):
+        entry: dict[str, float] = {"round": int(at)}
+        for column, value in zip(recorded, values, strict=True):
             if value == value:
-                entry = rounds.setdefault(int(at), {"round": int(at)})
                 entry[named[column]] = float(value)
-    return [rounds[at] for at in sorted(rounds)]
+        history.append(entry)
+    return history
 
 
 def is_lost(row: Row, metric: str) -> bool:

@@ -25,7 +25,7 @@ from suite.tracking.faults import StoreError, reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.tracking.store import Record, Store
-from suite.yaml_files import foreign, write_whole
+from suite.yaml_files import refuse_foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
@@ -239,10 +239,11 @@ class SweepRecording:
         """
         entry, path = self.entries[row.entry_id], folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        if foreign(path, SIGN):
-            say(f"{path} is kept: suite did not write it. `suite tuned show` prints what is tuned")
-        else:
+        try:
+            refuse_foreign([path], SIGN)
             write_whole(path, tuned.text())
+        except UserError as error:
+            say(f"{error}. `suite tuned show` prints the tuned configuration")
         tags = {
             "entry_id": entry.id,
             "algorithm": entry.algorithm,
@@ -316,25 +317,19 @@ def _only(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names}
 
 
-class Records:
+class Records(Recorder):
     """The writes of one sweep to its store, in a thread of their own; a fault there halts it by its `control`."""
 
     def __init__(self, recording: SweepRecording, control: Control, progress: Progress) -> None:
         self.recording, self.control, self.progress = recording, control, progress
-        self._refused, self._until = 0, 0.0
-        self._recorder = Recorder(self._write, self._gives_up)
-        self.put, self.refuse = self._recorder.put, self._recorder.refuse
+        self._faults, self._until = 0, 0.0
+        super().__init__(self._take, self._gives_up)
 
-    @property
-    def refusals(self) -> list[str]:
-        """What the store refused, a line for each reason."""
-        return self._recorder.refusals
-
-    def close(self) -> bool:
+    def end(self) -> bool:
         """Wait until all is written, or it is no use to wait, or nobody wants to; return whether it is."""
         halted = self.control.ending == "halted"
         self._until = time.monotonic() + PERSON_SECONDS
-        return self._recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
+        return self.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
 
     def _enough(self) -> bool:
         """Return whether who interrupted the sweep has waited for the last records as long as a person does."""
@@ -343,10 +338,9 @@ class Records:
             self._until = now + PERSON_SECONDS
         return now > self._until
 
-    def _write(self, item: Callable[[], object]) -> None:
-        item()
-        self.progress.unrecorded, self.progress.waiting = self._recorder.left, ""
-        self._refused = 0
+    def _take(self, write: Callable[[], object]) -> None:
+        write()
+        self.progress.unrecorded, self.progress.waiting, self._faults = self.left, "", 0
 
     def _gives_up(self, error: Exception) -> bool:
         """Note that a record could not be written; return whether to give up. A server may come back; a store on this
@@ -354,11 +348,11 @@ class Records:
         """
         why = f"{type(error).__name__}: {reason(error)}"
         self.progress.waiting = f"{why}: trying again"
-        self._refused += 1
+        self._faults += 1
         uri = self.recording.store.uri
         away = isinstance(error, StoreError) and not is_local(uri)
         if isinstance(error, HaltedError):
             self.control.halt(str(error))
-        elif self._refused >= LOCAL_TRIES and not away:
+        elif self._faults >= LOCAL_TRIES and not away:
             self.control.halt(f"tracking store {uri} cannot be written: {why}")
         return self.control.ending == "halted"

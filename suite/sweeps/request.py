@@ -61,19 +61,18 @@ class SweepRequest:
         return self._read(self.resume)
 
     def _read(self, resume: bool) -> tuple[str, Study]:
-        changes = dict(self.changes)
-        if self.smoke:
-            shape = {k: v for k, v in changes.items() if k in (*LISTS, "scheduler")}
-            changes = small(self._changed(shape, resume)[1]) | changes
-        return self._changed(changes, resume)
+        def changed(changes: Mapping[str, Any]) -> tuple[str, Study]:
+            if resume and self.paths.begun:
+                return resumed_study(self.paths, changes)
+            if isinstance(self.study, str):
+                return read_study(self.study, changes)
+            name = self.paths.name
+            return name, check_study(self.study, changes, f"study {name}")
 
-    def _changed(self, changes: Mapping[str, Any], resume: bool) -> tuple[str, Study]:
-        if resume and self.paths.begun:
-            return resumed_study(self.paths, changes)
-        if isinstance(self.study, str):
-            return read_study(self.study, changes)
-        name = self.paths.name
-        return name, check_study(self.study, changes, f"study {name}")
+        if not self.smoke:
+            return changed(self.changes)
+        shape = {k: v for k, v in self.changes.items() if k in (*LISTS, "scheduler")}
+        return changed(small(changed(shape)[1]) | dict(self.changes))
 
     def open(self) -> Sweep:
         """Return the sweep, ready to run; raises `UserError` when it cannot be."""

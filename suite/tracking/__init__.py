@@ -10,7 +10,6 @@ RUNS = Path("runs")
 """Where the store and all sweeps are, unless a person says otherwise."""
 PAGES = "http://127.0.0.1:5000"
 """Where MLflow's pages are, unless a person says otherwise."""
-
 VARIABLE = "MLFLOW_TRACKING_URI"
 """What MLflow's users set to say where their tracking store is; empty: not set."""
 
@@ -32,6 +31,6 @@ def is_local(uri: str) -> bool:
 
 def pages_at(server: str | None, tracking_uri: str | None) -> str:
     """Return where MLflow's pages are: as a person says, else at the tracking server, where there is one."""
-    if server is None and tracking_uri is not None and is_server(tracking_uri):
-        server = without_user(tracking_uri)
+    if server is None and is_server(tracking_uri or ""):
+        server = without_user(tracking_uri or "")
     return (server or PAGES).rstrip("/")

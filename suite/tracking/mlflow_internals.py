@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
+from mlflow.store.artifact import artifact_repository_registry as registry
+from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
+from mlflow.utils.file_utils import local_file_uri_to_path
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
 def server(uri: str, artifacts: str) -> "ASGIApp":
-    """MLflow's server of a store, to be mounted. It reads where things are from its environment.
+    """Return MLflow's server of a store, to be mounted. It reads where things are from its environment.
 
-    It serves artifacts below `artifacts` alone, links resolved, whatever folder an experiment names; GraphQL has no
-    mutations there. Both hold for the whole process.
+    It serves artifacts below `artifacts` alone, links resolved, whatever folder an experiment names: MLflow itself takes the folder
+    that a run names on trust. GraphQL has no mutations there. Both hold for the whole process.
     """
     # Else it starts runners of jobs that nothing here submits, a handful of processes.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
@@ -34,20 +37,6 @@ def server(uri: str, artifacts: str) -> "ASGIApp":
         from mlflow.server.fastapi_app import app
         from mlflow.server.graphql.graphql_schema_extensions import schema
     schema.graphql_schema.mutation_type = None
-    _confine(artifacts)
-    return app
-
-
-def _confine(artifacts: str) -> None:
-    """Let this process open no folder of artifacts but those below `artifacts`. MLflow itself takes the folder that a
-    run names on trust, and then refuses what leads out of that folder only.
-    """
-    from mlflow.store.artifact.artifact_repository_registry import (
-        get_registered_artifact_repositories,
-    )
-    from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
-    from mlflow.utils.file_utils import local_file_uri_to_path
-
     root = Path(local_file_uri_to_path(artifacts)).resolve()
 
     class Below(LocalArtifactRepository):
@@ -56,6 +45,9 @@ def _confine(artifacts: str) -> None:
             if not Path(self.artifact_dir).resolve().is_relative_to(root):
                 raise MlflowException(f"only artifacts below {root} are served", PERMISSION_DENIED)
 
-    folders: Any = get_registered_artifact_repositories()  # of classes, which it says wrongly
+    folders: Any = (
+        registry.get_registered_artifact_repositories()
+    )  # of classes, which it says wrongly
     folders.clear()
     folders.update({"": Below, "file": Below})
+    return app

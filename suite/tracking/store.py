@@ -111,19 +111,17 @@ class Store:
             experiment = self.client.get_experiment(number)
         elif experiment.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
             self.client.restore_experiment(experiment.experiment_id)
-        self._check_files(str(experiment.artifact_location))
-        return str(experiment.experiment_id)
-
-    def _check_files(self, location: str) -> None:
-        """Warn once of a server that leaves files to its clients, in a folder that this machine does not have."""
+        location = str(experiment.artifact_location)
         place = urlparse(location)
         there = place.scheme not in ("", "file") or Path(place.path).parent.is_dir()
+        # Some servers leave files to their clients, in a folder that is on another machine.
         if self.takes_files and is_server(self.uri) and not there:
             self.takes_files = False
             say(
                 f"{self.uri} keeps no files: its runs name {location}, a folder that this machine does not have. "
                 f"The table of a sweep is in its folder below {self.storage} alone"
             )
+        return str(experiment.experiment_id)
 
     def share(self, experiment: str, sweep: str | None = None) -> None:
         """Keep the views of a sweep, or of all, in MLflow."""

@@ -68,15 +68,15 @@ def versions() -> dict[str, str]:
     installed, whatever repository its environment lies in.
     """
     packages = {"version": "suite-fl", "torch_version": "torch", "numba_version": "numba"}
-    known = {}
+    numbers = {}
     for name, package in packages.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            known[name] = importlib.metadata.version(package)
+            numbers[name] = importlib.metadata.version(package)
     root = Path(__file__).resolve().parents[3]
     if (root / ".git").exists() and (root / "pyproject.toml").exists():
         command = ["git", f"--git-dir={root / '.git'}", "rev-parse", "HEAD"]
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            known["git_commit"] = subprocess.check_output(
+            numbers["git_commit"] = subprocess.check_output(
                 command, text=True, stderr=subprocess.DEVNULL
             ).strip()
-    return known
+    return numbers

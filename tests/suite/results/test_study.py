@@ -9,7 +9,7 @@ import pytest
 from optuna.trial import TrialState
 
 import suite
-from suite.results.study import export, searches_of, study_of
+from suite.results.study import export, study_of
 from suite.results.table import TableFacts, TrialTable, rows_table
 from suite.sweeps.journal.events import Requested
 from suite.sweeps.tables import local_table, open_tables
@@ -36,7 +36,7 @@ def table_of(
     """A table of one entry with trials of these configurations."""
     rows = [
         {
-            "kind": "search", "entry_id": "e", "replicate": "", "trial_id": f"e-s{i}", "number": i,
+            "kind": "search", "entry_id": "e", "metric": metric, "replicate": "", "trial_id": f"e-s{i}", "number": i,
             "status": "finished", "params": json.dumps(own), "val_score": i / 10, "seed": 3,
             "round": [0, 5], "val": [0.0, i / 10], **{name: of[i] for name, of in columns.items()},
         }
@@ -98,26 +98,21 @@ def test_declared_ranges_are_widened() -> None:
     assert {len(trial.params) for trial in study.trials} == {3}
 
 
-def test_states_and_the_direction_follow_the_table() -> None:
+def test_states_the_direction_and_replicates_follow_the_table() -> None:
     space = {"lr": Range("float", 0.1, 1.0)}
-    status = ["finished", "pruned", "failed", "finished"]
-    columns = {"status": status, "val_score": [0.3, 0.2, None, float("nan")]}
-    columns["error"] = [None, None, "Traceback\nValueError: /home/me/x.py is bad\n", None]
-    study = study_of(table_of([{"lr": 0.5}] * 4, space, metric="mse", **columns), "e")
-    assert study.direction == optuna.study.StudyDirection.MINIMIZE
-    wanted = [TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL, TrialState.FAIL]
-    assert [trial.state for trial in study.trials] == wanted
-    assert study.trials[2].user_attrs["error"] == "ValueError: x.py is bad"
-
-
-def test_each_replicate_is_a_study_of_its_own() -> None:
-    space = {"lr": Range("float", 0.1, 1.0)}
-    table = table_of([{"lr": 0.5}] * 4, space, replicate=["", "", "t1", "t1"], number=[0, 1, 0, 1])
-    assert [search.name for search in searches_of(table)] == [
-        "s: a · d · m · iid",
-        "s: a · d · m · iid · t1",
-    ]
-    assert len(study_of(table, "e-t1").trials) == 2
+    columns: dict[str, Any] = {
+        "status": ["finished", "pruned", "failed", "finished"],
+        "val_score": [0.3, 0.2, None, float("nan")],
+        "error": [None, None, "Traceback\nValueError: /home/me/x.py is bad\n", None],
+        "replicate": ["", "", "t1", "t1"],
+        "number": [0, 1, 0, 1],
+    }
+    table = table_of([{"lr": 0.5}] * 4, space, metric="mse", **columns)
+    first, second = study_of(table, "e"), study_of(table, "e-t1")
+    assert first.direction == optuna.study.StudyDirection.MINIMIZE
+    assert [trial.state for trial in first.trials] == [TrialState.COMPLETE, TrialState.PRUNED]
+    assert [trial.state for trial in second.trials] == [TrialState.FAIL, TrialState.FAIL]
+    assert second.trials[0].user_attrs["error"] == "ValueError: x.py is bad"
     with pytest.raises(UserError, match="unknown entry"):
         study_of(table, "a")
 
@@ -127,10 +122,8 @@ def test_an_export_opens_with_one_line(storage: Path, tmp_path: Path) -> None:
     done = suite_here(*words, cwd=tmp_path)
     assert done.stdout == "optuna-dashboard sqlite:///searches.db\n"
     place = f"sqlite:///{tmp_path / 'searches.db'}"
-    read, study = (
-        optuna.load_study(study_name=f"night: {NAME}", storage=place),
-        suite.study("night", NAME, storage=storage),
-    )
+    read = optuna.load_study(study_name=f"night: {NAME}", storage=place)
+    study = suite.study("night", NAME, storage=storage)
     for stored, trial in zip(read.trials, study.trials, strict=True):
         for name in ("number", "state", "value", "params", "distributions", "user_attrs"):
             assert getattr(stored, name) == getattr(trial, name)

