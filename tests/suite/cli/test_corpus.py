@@ -167,6 +167,7 @@ def plugins() -> list[Row]:
     rows.append(
         ("check a constant", "check a.py", "a.py has no algorithm, data set", {"a.py": "A = 5"})
     )
+    mine = {"mine.py": FINE + "class Mine(FedAvg):\n    pass\n"}
     rows += [(name, command, says, mine) for name, command, says, _ in listed(CHECKS)]
     return rows
 
