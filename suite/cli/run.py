@@ -45,13 +45,12 @@ def run(
     docs/reference.md lists the settings.
     """
     from suite.runs import single
-    from suite.runs.saving import check_folder
     from suite.tracking.faults import StoreError
     from trials import algorithms
     from trials.run.spec import outside
 
     if save is not None:
-        check_folder(save)
+        single.check_folder(save)
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
     asked = {key: name for key, name in {"algorithm": algorithm, **names}.items() if name}
     base = _base(config, asked, storage, tracking_uri) if config or tuned else None
@@ -106,7 +105,7 @@ def _base(
 
 def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
     """Return what came out in words, and what the configuration's file says of the same statistic."""
-    data, document = done.data, done.document()
+    data, document = done.simulation.fed.data, done.document()
     score = f"test_{done.simulation.task.metric}"
     lines = [
         f"{done!r}, {done.history[-1][score]:.4f} at the end",

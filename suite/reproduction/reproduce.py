@@ -25,7 +25,6 @@ from trials import datasets
 from trials.run.outcome import Status, lost
 
 SEEDS = 5
-"""Runs of each method by default."""
 NO_DATA = "no data: "
 """Begins the reason why a row without its data set is not run."""
 VERSIONS = ("version", "torch_version", "git_commit")
@@ -133,15 +132,12 @@ def listing(
             reasons += filter(None, [reason])
             if here and not reason:
                 runs += len(plan_of(paper, here, seeds).jobs)
-        columns = [column for row in rows for column in content.rows[row].numbers.values()]
         yield {
             "table": f"{name}/{table}",
             "source": content.source,
             "about": content.about,
             "rows": len(rows),
             "rows_that_run_here": len(rows) - len(reasons),
-            "numbers": sum(map(len, columns)),
-            "claims": len(content.claims),
             "runs": runs,
             "not_run": sorted(set(reasons)),
         }

@@ -280,7 +280,7 @@ class SweepRecording:
         """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
         `dataset/heterogeneity/model/algorithm/`, and keep a copy with its run. Test scores choose nothing.
         """
-        from suite.runs.saving import save  # these load torch
+        from suite.runs.single import save_model  # these load torch
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
 
@@ -297,7 +297,7 @@ class SweepRecording:
             place = folder / relative_path(spec.algorithm, spec.scenario)
             content = Checkpoint(written(request) or "").load()
             if content is not None:
-                save(SavedModel.from_content(content), place)
+                save_model(SavedModel.from_content(content), place)
             elif not (place.exists() and read(place).card.spec == spec):
                 name = self.entries[request.entry_id].name
                 say(f"{name}: the model of its best final run, of an earlier session, is not kept")
