@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reports.claims.judged import Claim, Judged, Number, Reproduction, Row
+from reports.claims.judged import Claim, Judged, JudgedRow, Number, Reproduction
 from reports.claims.verdicts import RULE
 from reports.document import Block, CodeBlock, Heading, Items, Text, markdown
 from reports.table import table
@@ -30,7 +30,7 @@ def page(found: Reproduction) -> str:
     return markdown(parts) + "\n"
 
 
-def row_blocks(row: Row) -> list[Block]:
+def row_blocks(row: JudgedRow) -> list[Block]:
     """Return a row of a paper's table: its numbers and statements with their verdicts, and its settings."""
     place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
     about = row.about[:1].upper() + row.about[1:]

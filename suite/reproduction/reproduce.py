@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from reports.claims.judged import Reproduction, Row, judge_numbers, judge_statements
+from reports.claims.judged import JudgedRow, Reproduction, judge_numbers, judge_statements
 from reports.claims.metrics import ClaimRun, Metric, measured, metric_or_none
 from suite.reproduction.experiments import (
     PLACE,
@@ -145,7 +145,7 @@ def listing(
 
 def _row(
     paper: Paper, table: str, row: str, plan: Plan | None, why_not: str, done: Mapping[str, Done]
-) -> Row:
+) -> JudgedRow:
     content, at = paper.tables[table], paper.tables[table].rows[row]
     runs: dict[str, dict[int, ClaimRun]] = {}
     facts: dict[str, Any] = {"note": why_not, **at.model_dump(include={*PLACE})}
@@ -171,7 +171,7 @@ def _row(
             "seconds": round(sum(run.seconds for run in ended.values()), 1),
             "note": f"{missing} runs are missing" if missing else "",
         }
-    return Row(
+    return JudgedRow(
         table=table,
         row=row,
         source=content.source,

@@ -37,7 +37,7 @@ NAMES = ("name", "algorithm", "dataset", "model", "heterogeneity", "metric")
 
 
 @dataclass(frozen=True)
-class Search:
+class RecordedSearch:
     """The search of an entry, or of a replicate of it: its trials that have ended, in the order of the table.
 
     Values are validation scores: what the search saw. `name` is that of the study, which no other has.
@@ -109,7 +109,7 @@ class Search:
         return study
 
 
-def searches_of(table: TrialTable) -> Iterator[Search]:
+def searches_of(table: TrialTable) -> Iterator[RecordedSearch]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows = table.columns([*COLUMNS, "round", "val"], ("search",))
     parts = dict(iter(rows.groupby(["entry_id", "replicate"])))
@@ -120,7 +120,7 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
             if entry_id == entry.id:
                 name = " · ".join(filter(None, (shown["name"], str(replicate))))
                 facts = table.facts, entry.model_copy(update=shown), str(replicate)
-                yield Search(f"{table.facts.name}: {name}", *facts, own)
+                yield RecordedSearch(f"{table.facts.name}: {name}", *facts, own)
 
 
 class Studies:
@@ -158,7 +158,7 @@ def study_of(table: TrialTable, entry: str) -> Study:
     """Return the search of an entry as a study in memory: `entry` is its id, its readable name, or its algorithm's name where that
     has one entry only. Raises `UserError` for another name, with the nearest one.
     """
-    named: dict[str, Search] = {}
+    named: dict[str, RecordedSearch] = {}
     searches = list(searches_of(table))
     algorithms = Counter(label(search.entry.algorithm) for search in searches)
     for search in searches:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.claims.judged import Number, Row, Statement, judge_numbers, judge_statements
+from reports.claims.judged import JudgedRow, Number, Statement, judge_numbers, judge_statements
 from reports.claims.metrics import ClaimRun, measured, metric
 from reports.claims.page import measured as measured_text
 from reports.claims.page import row_blocks
@@ -324,6 +324,6 @@ def test_a_target_that_a_paper_never_reached_has_no_unit_on_a_page():
     numbers = [Number(published=text, **number) for text in ("never", "23")]
     place = {"source": "Table I", "table": "table1", "row": "mnist", "about": "rounds"}
     place |= dict.fromkeys(("dataset", "model", "heterogeneity"))
-    lines = row_blocks(Row(**place, numbers=numbers, claims=[]))[-1].lines
+    lines = row_blocks(JudgedRow(**place, numbers=numbers, claims=[]))[-1].lines
     assert [line.texts[2] for line in lines] == ["never", "23 rounds"]
     assert lines[0].texts[-1] == "not run (no data)"

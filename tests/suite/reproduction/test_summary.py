@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports.charts.published_chart import published
-from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, Number, Reproduction, Row
+from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, JudgedRow, Number, Reproduction
 from reports.claims.summary_page import FIGURE, drawn, summary_page
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
@@ -44,7 +44,7 @@ def number(method: str, measured: float, verdict: str, seeds: int, printed: str 
 def written(path: Path, options: str, seeds: int, *numbers: Number) -> None:
     """Write a document on the row `iid`."""
     said = {"alike": "reproduced", "FedAvg looks smoother": "not run"}
-    row = Row(
+    row = JudgedRow(
         table="one",
         row="iid",
         source="Table 1",
