@@ -21,6 +21,7 @@ from suite.yaml_files import writing
 from trials.common import plugins
 from trials.common.device import look, name_of
 from trials.common.errors import UserError
+from trials.federated_data import FederatedData
 from trials.run import trial
 from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import CARD, SavedModel
@@ -54,6 +55,11 @@ class Finished:
     spec: TrialSpec
     simulation: Simulation
     seconds: float
+
+    @property
+    def data(self) -> FederatedData:
+        """The partitioned data."""
+        return self.simulation.fed.data
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -140,7 +146,7 @@ class Finished:
             "rounds": spec.settings.rounds,
             "settings": spec.settings.model_dump(mode="json"),
             "status": self.status,
-            "partition_fingerprint": self.simulation.fed.data.fingerprint,
+            "partition_fingerprint": self.data.fingerprint,
             "history": self.history,
             "seconds": round(self.seconds, 3),
             "execution": fed.execution,
@@ -315,7 +321,7 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
 
 def _differences(recorded: RecordedRun, run: Finished, tolerance: float) -> list[str]:
     differences = []
-    if recorded.ran.get("fingerprint") != run.simulation.fed.data.fingerprint:
+    if recorded.ran.get("fingerprint") != run.data.fingerprint:
         differences.append("partition_fingerprint: the data or their partition are not the same")
     rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.history}
     for entry in recorded.history:

@@ -123,7 +123,7 @@ class SweepRecording:
             return [*ended]
         half = set(self.store.running(self.name))
         for run_id in half | (set(former) - set(self.recorded.values())):
-            self._remove(run_id)
+            self.store.delete(run_id)
         return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
 
     def record(
@@ -138,7 +138,7 @@ class SweepRecording:
         own = ("trial_id", "entry_id", "replicate", "origin", "source")
         tags |= {name: getattr(request, name) for name in own if getattr(request, name)}
         if trial_id in self._half:
-            self._remove(self._half[trial_id])
+            self.store.delete(self._half[trial_id])
         searched = request.kind == TrialKind.SEARCH
         number = f"trial {request.index}" if searched else f"seed {request.seed}"
         parts = filter(None, (self.entries[request.entry_id].name, request.replicate, number))
@@ -156,7 +156,7 @@ class SweepRecording:
             self.store.set_status(run_id, status)
         except StoreError as error:
             if not error.passes:  # the record of this trial ends; no session tries it again
-                self._remove(run_id)
+                self.store.delete(run_id)
                 del self._half[trial_id]
                 note("")
             raise
@@ -180,10 +180,6 @@ class SweepRecording:
             values |= reach(history, metric, self.study.target)
         return [*history, {"round": outcome.last_round, **values}]
 
-    def _remove(self, run_id: str) -> None:
-        """Remove a run, where it is."""
-        self.store.delete(run_id)
-
     def bring_in(
         self,
         table: TrialTable,
@@ -200,7 +196,7 @@ class SweepRecording:
         cut off before is removed by who resumes.
         """
         for run_id in self.store.running(self.name):
-            self._remove(run_id)  # a request that a server took, and lost the answer to
+            self.store.delete(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
         source = Source(self.name, self.study_name, lambda: table)
         tables = Tables([source], "", self.store.options, named=True)
@@ -219,7 +215,7 @@ class SweepRecording:
                 update = {"row": run_id, "tuned": tuned.text()}
                 entries[row.entry_id] = entries[row.entry_id].model_copy(update=update)
         for run_id in former:
-            self._remove(run_id)
+            self.store.delete(run_id)
         return board, table.facts.model_copy(update={"entries": [*entries.values()]})
 
     def _set_aside(self, finals: set[str]) -> None:

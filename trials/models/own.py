@@ -35,8 +35,8 @@ def located(make: Callable[..., Any]) -> str:
     file = getattr(place, "__file__", None)
     if not file or getattr(place, name, None) is not make or isinstance(make, nn.Module):
         raise UserError(
-            f"model: {name or make!r} must be what makes a module, its class or a function of (shape, classes), and be "
-            "defined at the top of a file, as in mine.py:make, so that other processes can run it too"
+            "model: must be what makes a module, its class or a function of (shape, classes), defined at the top of a "
+            f"file, as in mine.py:make, so that other processes can run it too; not {name or make!r}"
         )
     return f"{place.__name__ if place and place.__package__ else file}:{name}"
 

@@ -10,7 +10,6 @@ import pytest
 import suite
 from tests.support import own_ray
 from trials.common.errors import UserError
-from trials.run.checkpoint import StorageError
 from trials.scoring.metrics import COUNTED
 
 QUESTION: dict[str, Any] = {
@@ -62,25 +61,6 @@ def test_a_checkpoint_continues_as_if_nothing_had_happened(tmp_path: Path, algor
     after = finish(second)
     assert timeless(before + after) == timeless(whole)
     assert after[-1]["val_score"] == whole[-1]["val_score"]
-
-
-def test_a_checkpoint_that_is_gone_or_runs_code_is_refused(tmp_path: Path) -> None:
-    trial = actor({})
-    with pytest.raises(StorageError, match=r"state\.pt is not there"):
-        trial.load_checkpoint(str(tmp_path))
-    trial.save_checkpoint(str(tmp_path))
-    content = (tmp_path / "state.pt").read_bytes()
-    (tmp_path / "state.pt").write_bytes(content[:-9])
-    with pytest.raises(StorageError, match="damaged"):
-        trial.load_checkpoint(str(tmp_path))
-    assert [p.name for p in tmp_path.iterdir()] == ["state.pt.damaged"]
-
-
-def test_a_reused_actor_knows_nothing_of_the_trial_before() -> None:
-    reused = actor({"lr": 0.5, "seed": 9})
-    finish(reused)
-    assert reused.reset_config({"lr": np.float64(0.2), "batch_size": np.int64(16)})
-    assert timeless(finish(reused)) == timeless(finish(actor({"lr": 0.2, "batch_size": 16})))
 
 
 def test_divergence_is_the_worst_score_of_the_task() -> None:

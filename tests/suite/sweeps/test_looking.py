@@ -67,7 +67,7 @@ def test_the_command_shows_it_and_refuses_what_has_no_form_of_it(tmp_path: Path)
     """A third party's method goes by its short name."""
     median = f"{ROOT / 'examples' / 'fedmedian.py'}:FedMedian"
     cut_short(tmp_path, 2, algorithms=["fedavg", median])
-    got = document(suite_here("leaderboard", "--name", "s", "--json", cwd=tmp_path))
+    got = document(suite_here("leaderboard", "s", "--json", cwd=tmp_path))
     assert got["rows"] == []
     assert [one["trials"] for one in got["interim"]] == [1, 1]
     shown = suite_here("leaderboard", "--format", "md", cwd=tmp_path).stdout
