@@ -209,9 +209,8 @@ def recorded_runs(
 def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
-    """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one, where
-    the method keeps such. Nothing in the folder is run: a model of your own needs `model`, the function that makes
-    it. Raise `UserError` where the folder holds no such model.
+    """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one. Nothing
+    in the folder is run: a model of your own needs `model`, the function that makes it.
     """
     from trials.models.own import located
     from trials.run.saved_model import read_named
@@ -247,9 +246,7 @@ def load(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Load the trials of sweeps, a row each, as docs/table.md says; with `curves` their curves are columns too. Without
-    `sources` those of all sweeps of the storage, or of the tracking server.
-    """
+    """Load the trials of sweeps, or of all, a row each, as docs/table.md says; with `curves` their curves too."""
     from suite.results.table import CURVES, PLAIN
 
     tables, names = tables_at(sources, storage, tracking_uri)
@@ -289,9 +286,7 @@ def report(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> WrittenReport:
-    """Write one self-contained HTML page of the same `sources`, and its `figures` as files ("svg", "png", "pdf"):
-    `suite report`. `page` is where it lies.
-    """
+    """Write one self-contained HTML page of the same `sources`, and its `figures` as files ("svg", "png", "pdf")."""
     from reports.charts.drawing import FORMS
     from suite.results.report import write
     from suite.sweeps.journal.paths import check_name

@@ -23,7 +23,6 @@ from trials.models import MODELS
 
 REGISTRIES: tuple[Registry[Any], ...] = (algorithms.ALGORITHMS, DATASETS, PARTITIONS, MODIFIERS)
 RANGE = ("type", "low", "high", "log", "choices", "when", "searched")
-STATED = ("params", "source", "datasets", "models")
 Items = list[dict[str, Any]]
 
 
@@ -57,7 +56,9 @@ def _algorithms() -> Items:
                 "requires": {key: {"value": v, "reason": why} for key, (v, why) in requires},
                 "home": dict(cls.home),
                 "hyperparameters": hyperparameters,
-                "published": [stated.model_dump(include={*STATED}) for stated in file.published],
+                "published": [
+                    stated.model_dump(exclude={"of_rounds"}) for stated in file.published
+                ],
                 "defaults": [stated.model_dump() for stated in file.defaults],
             }
         )

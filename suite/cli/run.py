@@ -105,7 +105,7 @@ def _base(
 
 def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
     """Return what came out in words, and what the configuration's file says of the same statistic."""
-    data = done.data
+    data = done.simulation.fed.data
     score = f"test_{done.simulation.task.metric}"
     lines = [
         f"{done!r}, {done.history[-1][score]:.4f} at the end",

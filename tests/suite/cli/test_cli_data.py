@@ -174,7 +174,7 @@ def test_an_exported_split_is_that_of_a_run(tmp_path: Path) -> None:
         partition_seed=3,
         data_seed=2,
         val_fraction=0.2,
-    ).data
+    ).simulation.fed.data
     with np.load(tmp_path / "digits.npz") as split:
         assert str(split["fingerprint"]) == ran.fingerprint
         for k in range(5):

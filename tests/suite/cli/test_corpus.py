@@ -28,16 +28,11 @@ Row = tuple[str, str, str, Files]
 
 COMMANDS = f"""
 seed                        | run --seed {HUGE}
-clients                     | data describe digits --clients {HUGE}
-trials                      | sweep quickstart --dry-run --trials {HUGE}
-'{HUGE}'                    | run --heterogeneity 'labels({HUGE})'
 lr is '1_0'                 | run --set lr=1_0
-search.lr                   | sweep quickstart --dry-run --set search.lr=1..2..3
 lr is 0, but                | run --set lr=0
 lr is 'fast', but           | run --lr fast
 settings.batch_size = 0     | run --set batch_size=0
 device 'meta'               | run --device meta
-mlp(99999999999,200) has    | run --model 'mlp(99999999999)'
 --tracking-uri              | leaderboard --tracking-uri ''
 --data-root                 | data prepare digits --data-root ''
 Did you mean 'algorithm'?   | tuned list --where algoritm=fedavg
@@ -53,17 +48,14 @@ unknown format 'json'       | leaderboard --format json
 unknown listing 'modells'. Did you mean 'models'? | list modells
 configuration nofile.yaml: it does not exist | sweep smoke --set warm_start=nofile.yaml
 File name too long          | sweep smoke --dry-run --storage {LONG}
-File name too long          | data describe digits --output {LONG}.png
 foo://bar                   | leaderboard --tracking-uri foo://bar
 --port                      | ui --port 99999
-name '../Mine'              | new algorithm ../Mine
 No module named 'nowhere'   | run --dataset nowhere.at:all
 Did you mean 'fedprox'?     | sweep quickstart --algorithms fedporx
 unknown study 'quickstrat'. Did you mean 'quickstart'? | sweep quickstrat
 minutes is 0.0              | sweep smoke --minutes 0
 1294 training samples cannot be partitioned | data describe digits iid --clients 5000
 'both'                      | run --algorithm folb --set variant=both
-psi exists only when variant=heterogeneity | run --algorithm folb --set psi=1
 folb cannot run with init=own | run --algorithm folb --set init=own
 5 faults                    | run --algorithm fedprox --dataset digit --model logrg --heterogeneity 'labels(0)' --set muu=1 --set rounds=0
 --set mu: must be KEY=VALUE | run --set mu
@@ -75,40 +67,32 @@ there is no sweep in runs yet | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
 minibatches of a round take | run --set local_steps=1000000000
 --set search.lr=[1: must be a list [A, B], or a mapping | sweep smoke --set 'search.lr=[1'
-gpus_per_trial is 1.5, but  | sweep smoke --dry-run --set gpus_per_trial=1.5
 cannot read algorithm file gone.py: it does not exist | check gone.py
 """
 STUDIES = r"""
 target = nan                 | target: .nan
 must be a list: [fedavg]     | algorithms: fedavg
-models = []                  | models: []
 search.lr = 0.1              | search: {lr: 0.1}
 Did you mean 'digits'?       | {datasets: [digit], models: [logrg]}
 2 faults                     | {datasets: [digit], models: [logrg]}
 heterogeneity[0]             | heterogeneity: [dirichlet(x)]
-metric = 'personal': is a shared setting | metric: personal
-scheduler = 'pbt'            | scheduler: pbt
-uploaded_byte                | constraints: {uploaded_byte: {max: 1}}
 Did you mean 'max'?          | constraints: {uploaded_bytes: {maxi: 1}}
 3 faults                     | {models: [lenet5], heterogeneity: [labels(20), natural]}
 init=own                     | {algorithms: [fedavg, folb], search: {init: {choices: [common, own]}}}
 settings.val_fraction        | settings: {val_fraction: 0}
 Did you mean 'momentum'?     | {trials: 0, algorithms: [fedavg, fedavg], search: {momentun: {low: 0.1}}}
-search.fedprox.mu            | search: {fedprox.mu: {low: 0.1}}
 low=5, high=1                | search: {lr: {low: 5.0}}
 low is 0.0, but must be above 0 | search: {lr: {low: 0.0}}
 mu: default 5.0 must lie in  | {algorithms: [fedprox], search: {mu: {default: 5.0}}}
 must have choices, or low and high: not both | search: {lr: {choices: [0.1, 1], high: 1}}
 variant                      | {algorithms: [folb], search: {variant: {choices: [plain, nonsense]}}}
 low                          | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}
-partition_seed               | search: {partition_seed: {low: 0, high: 9}}
 """
 IMPORTS = r"""
 val_accuracy = 'high': is no score | scores: {val_accuracy: high}
 unknown algorithm 'fedavgg'. Did you mean 'fedavg'? | algorithm: fedavgg
 3 faults                     | {dataset: digit, model: logrg, params: {muh: 1}}
 5 faults                     | {algoritm: fedavg, model: 3, algorithm: null, settings: {roundz: 5, participation: 2}}
-surprise = 1: unknown key 'surprise'. | surprise: 1
 folb cannot run with init=own | {algorithm: folb, settings: {init: own}}
 """
 
@@ -253,26 +237,19 @@ def places() -> list[Row]:
     for command in ("status s", "stop s", "ui s"):
         says = "unknown sweep in runs 's'. There is none yet."
         rows.append((f"{command}: a folder", command, says, {"runs/s/journal.jsonl": None}))
-    begun = {"runs/s/journal.jsonl": None, "mine.yaml": yaml.safe_dump(SMALL)}
     store = {"runs": lambda path: Store(None, path)}
     link = {"mine.py": lambda path: path.symlink_to("elsewhere.py")}
-    mine = {"mine.yaml": yaml.safe_dump(TUNED), "d": ""}
     there = imported(val_accuracy=0.9)
-    odd = imported(val_accuracy="high")
     return [
         *rows,
         ("a folder for a store", "run --set rounds=1", "it is a folder", {DATABASE: None}),
-        ("mixed kinds", "tuned list", "val_accuracy = 'high'", odd),
         ("words for a database", "replay x", DATABASE, {DATABASE: "hello" * 1000}),
         ("no tables", "replay x", f"there is no store {DATABASE} yet", {DATABASE: bare}),
         ("a storage that is a file", "run --set rounds=1 --storage d", "d", {"d": ""}),
         ("a plan's storage that is a file", "sweep smoke --dry-run --storage d", "d", {"d": ""}),
-        ("import into a file", "tuned import mine.yaml --storage d", "d", mine),
-        ("resume", "sweep mine.yaml --name s --resume", "journal.jsonl: it is a folder", begun),
         ("no host", "ui --host nowhere.invalid", "--host nowhere.invalid", store),
         ("a link away", "new algorithm Mine", "mine.py exists, and is kept", link),
         ("export to a file", "tuned export d", "cannot write d/", {**there, "d": "mine"}),
-        ("export to a long name", f"tuned export {LONG}", "File name too long", there),
     ]
 
 

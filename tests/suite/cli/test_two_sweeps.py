@@ -19,12 +19,6 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_mends_a_sweep_names_its_study_s_file_as_it_was_given(swept: Path) -> None:
-    rows = document(suite_here("leaderboard", "one", "--json", cwd=swept))["rows"]
-    commands = {finding["command"] for row in rows for finding in row["audit"]["findings"]}
-    assert f"suite sweep {swept / 'small.yaml'} --name one --resume --trials 20" in commands
-
-
 @pytest.mark.parametrize("command", ["leaderboard", "report"])
 def test_leaderboard_and_report_take_a_sweep_or_a_study(swept: Path, command: str) -> None:
     one = suite_here(command, "one", "--json", cwd=swept)
