@@ -1,17 +1,13 @@
-"""A picture of a partition: clients' sizes over a heat map of clients x labels, as PNG or HTML."""
+"""A picture of a partition: clients' sizes over a heat map of clients x labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from markupsafe import Markup
 
 from reports.charts import drawing
 from reports.charts.style import Spec, number, top
-from reports.document import Page, Section
-from reports.page.page import show
-from reports.table import Column, ColumnKind, table
 
 STEEP = 20
 
@@ -50,15 +46,3 @@ def _plot(values: list[dict[str, Any]], mark: str, encoding: Spec) -> Spec:
 def png(spec: Spec) -> bytes:
     """Return the figure as PNG."""
     return drawing.drawn(drawing.svg(spec), "png")
-
-
-def html(
-    spec: Spec, title: str, facts: Mapping[str, Any], summaries: Mapping[str, Mapping[str, float]]
-) -> str:
-    """Return one self-contained page: the figure and a summary over clients."""
-    names = list(next(iter(summaries.values())))
-    head = [Column("per client", ColumnKind.NAME), *map(Column, names)]
-    rows = [[what, *(f"{row[name]:.4g}" for name in names)] for what, row in summaries.items()]
-    section = Section("clients", "", [table(head, rows, sortable=False)])
-    page = Page(title, title, [section], setting=[(key, str(facts[key])) for key in facts])
-    return show(page, "partition.html", figure=Markup(drawing.svg(spec)))

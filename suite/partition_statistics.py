@@ -1,20 +1,23 @@
 """What a data set looks like once a heterogeneity level has partitioned it, and which data files are there."""
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from suite.yaml_files import refuse_foreign, writing
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
 from trials.federated_data import Array, FederatedData, partition
-from trials.settings import Settings
+from trials.run.spec import TrialSpec
 
 BINS = 10
 """A regression's targets are shown as labels: so many intervals of equal width."""
@@ -28,6 +31,14 @@ class Description:
     heterogeneity: str
     seed: int
     data: FederatedData
+
+    @classmethod
+    def of(cls, spec: TrialSpec, root: str | None) -> "Description":
+        """Load and partition as a run does. Raise `UserError` when files are absent, or the level cannot be had."""
+        settings, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
+        loaded = datasets.parse(spec.dataset).load(settings.data_seed, settings.clients, root)
+        data = partition(loaded, level, settings)
+        return cls(spec.dataset, spec.heterogeneity, settings.partition_seed, data)
 
     @cached_property
     def labels(self) -> list[str]:
@@ -87,6 +98,34 @@ class Description:
             "label_counts": self.counts.tolist(),
         }
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Sizes, the partition's seed and its fingerprint, by name; what is none of is left out but for the splits."""
+        shown = {
+            name: n for name, n in self.totals.items() if n or name in ("train", "val", "test")
+        }
+        if unseen := len(self.data.unseen_offsets) - 1:
+            shown["clients not trained on"] = unseen
+        return {**shown, "partition seed": self.seed, "fingerprint": self.data.fingerprint}
+
+    def write(self, path: Path) -> None:
+        """Write a heat map (.png), or which samples each client holds (.npz). Raise `UserError` for another end of the
+        name, and where a file is there that the suite did not write.
+        """
+        from reports import partition
+        from reports.charts.drawing import SIGN
+
+        out = io.BytesIO()
+        if path.suffix == ".png":
+            out.write(partition.png(partition.figure(self.counts, self.labels, self.title)))
+        elif path.suffix == ".npz":
+            np.savez_compressed(out, **self.exported())
+        else:
+            raise UserError(f"--output {path}: must end with .png or .npz")
+        refuse_foreign([path], SIGN)
+        with writing(path):
+            path.write_bytes(out.getvalue())
+
     def exported(self) -> dict[str, Any]:
         """Return who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples
         (`unseen_K` of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
@@ -97,22 +136,6 @@ class Description:
         unseen = _parts(data.unseen_train, data.unseen_offsets)
         arrays |= {f"unseen_{k}": ids for k, ids in enumerate(unseen)}
         return {**arrays, "fingerprint": np.array(data.fingerprint)}
-
-
-def describe(
-    dataset: str, level: str, clients: int | None, seed: int, root: str | None, **more: Any
-) -> Description:
-    """Load and partition as a run with these settings would; `seed` is the partition's, `more` are others.
-
-    Raises `UserError` when the names are wrong, files are absent, or the level cannot be had.
-    """
-    parsed = heterogeneity.parse(level)
-    if clients is not None and not 1 <= clients < 2**63:
-        raise UserError(f"--clients {clients}: must be at least 1, and below 2^63")
-    settings = Settings(clients=clients, partition_seed=seed, **more)
-    loaded = datasets.parse(dataset).load(settings.data_seed, clients, root)
-    partitioned = partition(loaded, parsed, settings)
-    return Description(datasets.canonical(dataset), parsed.name, seed, partitioned)
 
 
 def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
@@ -126,6 +149,18 @@ def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
         if not reports:
             items.append({"dataset": text, "name": None, "found": None, "sound": True})
     return items
+
+
+def states(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return by data set whether its files are here, and which one is not as it should be."""
+    words: dict[str, str] = {}
+    for file in files:
+        name, path = file["dataset"], file.get("path")
+        if file["found"] is not None and not file["sound"]:
+            words[name] = f"wrong: {path} has {file['found']}, expected {file['expected']}"
+        elif file["name"] is not None and file["found"] is None:
+            words.setdefault(name, f"absent: {path}")
+    return {file["dataset"]: words.get(file["dataset"], "ready") for file in files}
 
 
 def fetch(wanted: Sequence[str], root: str | None) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from trials.common import randomness
 from trials.common.errors import UserError
+from trials.common.plugins import hook
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import to_device
 from trials.datasets.base import Dataset, OnDemand, drawn_of_each
@@ -214,7 +215,8 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     clients = settings.clients or natural or DEFAULT_CLIENTS
     rng = randomness.generator("partition", settings.partition_seed)
     try:
-        parts = heterogeneity.partition.assign(dataset.y[train], clients, owners, rng)
+        arguments = dataset.y[train], clients, owners, rng
+        parts = hook(heterogeneity.partition, "assign", list | tuple, *arguments)
         sizes = [len(part) for part in parts]
         if 0 in sizes:
             raise UserError(f"client {sizes.index(0)} gets no sample")

@@ -1,39 +1,56 @@
-"""Leaderboards: a function of tables and of what is asked of them."""
+"""Leaderboards and the audits of their rows: a function of tables and of what is asked of them."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from reports.leaderboard.audit import (
+    PER_HYPERPARAMETER,
+    Audit,
+    Mend,
+    Tried,
+    audit,
+    combined,
+    findings,
+    wider,
+)
 from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.interim import Standing, ranked
 from reports.leaderboard.leaderboard import leaderboard
 from reports.wording.words import short
-from suite.results.audits import audited
-from suite.results.final_runs import curves_for, final_run
-from suite.results.query import EVERYTHING, Query
-from suite.results.table import TableFacts
-from suite.results.tables import Tables, each, records, within
+from suite.results.query import NONE_YET, Query, final_run
+from suite.results.table import CURVES, EntryFacts, TableFacts
+from suite.results.tables import KEYS, Tables, each, number, records, within
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
 from suite.tracking.schema.leaderboard_view import run_page
+from trials.common.errors import UserError
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
+from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS, direction
 
 if TYPE_CHECKING:
     import pandas as pd
 
+OPEN_STUDIES = {"own"}
+"""Shipped studies that leave their data sets to who runs them."""
+IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
 
-def read_leaderboard(tables: Tables, query: Query = EVERYTHING) -> Leaderboard:
+
+def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
     """Return the leaderboard of a sweep, of studies, or of all sweeps that there are; scenarios whose final runs are not all
     there stand under `interim`.
 
     `target` defaults to the one that the sweeps' studies gave. Raises `UserError` where there are no such runs, or a metric was not
     recorded.
     """
+    query = query or Query()
     return board_of(tables.of(query.sweep, query.studies), query)
 
 
@@ -45,10 +62,8 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
     standing = _standings(tables, going)
     notes = [_note(tables, finals, entry) for entry in each(without_row(tables, query))]
     if sound.empty and not standing:
-        why = query.why_none(tables.finals)
-        if notes:
-            why.args = ("\n".join(("there is no row to show", *notes)),)
-        raise why
+        none = NONE_YET if tables.finals.empty else "no final run has all of these values"
+        raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
     if sound.empty:
         metrics = dict.fromkeys(row.metric.removeprefix("val_") for row in standing if row.metric)
@@ -57,20 +72,19 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
             study=", ".join(sorted({row.study for row in standing})),
             metric=", ".join(f"test_{name}" for name in metrics),
             direction=", ".join(map(direction, metrics)),
-            searched={name: searched(facts) for name, facts in tables.facts.items()},
         )
+    shown = {row.sweep for row in board.rows or standing}
+    ways = {name: searched(facts) for name, facts in tables.facts.items() if name in shown}
     cut = [f"{name} was {facts.cut}." for name, facts in tables.facts.items() if facts.cut]
-    return replace(board, interim=standing, notes=(*cut, *board.notes, *notes, *_unreached(finals)))
-
-
-def _unreached(finals: pd.DataFrame) -> list[str]:
-    """Say of each data set and level which samples reach nobody, by its first run."""
-    told: dict[tuple[str, str], list[str]] = {}
-    columns = ("dataset", "heterogeneity", "data_note")
-    for dataset, level, note in zip(*(finals[name] for name in columns), strict=True):
-        lines = [line for line in str(note).splitlines() if line.startswith(UNREACHED)]
-        told.setdefault((dataset, level), [f"{dataset} · {level}: {line}." for line in lines])
-    return [line for lines in told.values() for line in lines]
+    firsts = finals.drop_duplicates(["dataset", "heterogeneity"])
+    unreached = [
+        f"{run.dataset} · {run.heterogeneity}: {line}."
+        for run in each(firsts)
+        for line in str(run.data_note).splitlines()
+        if line.startswith(UNREACHED)
+    ]
+    notes = [*cut, *board.notes, *notes, *unreached]
+    return replace(board, interim=standing, notes=tuple(notes), searched=ways)
 
 
 def without_row(tables: Tables, query: Query) -> pd.DataFrame:
@@ -85,11 +99,11 @@ def _note(tables: Tables, finals: pd.DataFrame, entry: Any) -> str:
     ran = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
     tried = tables.searches.get((entry.sweep, entry.entry_id), ran)
     kind, runs = ("final runs", ran) if len(ran) else ("trials", tried)
-    ends = Counter(runs["status"])
-    counts = ", ".join(f"{count} {end}" for end, count in ends.items()) or "there are none"
-    why = next((reason(error) for error in reversed([*runs["error"]]) if error), "")
+    ends = Counter(runs["status"]).items()
+    counts = ", ".join(f"{count} {end}" for end, count in ends) or "there are none"
+    why = next((f" ({reason(error)})" for error in reversed([*runs["error"]]) if error), "")
     begin = f"{entry.entry.scenario}: {short(entry.algorithm)} has no row, since none of its {kind}"
-    return f"{begin} in {entry.sweep} came to an end: {counts}{f' ({why})' if why else ''}."
+    return f"{begin} in {entry.sweep} came to an end: {counts}{why}."
 
 
 def searched(facts: TableFacts) -> str:
@@ -98,69 +112,57 @@ def searched(facts: TableFacts) -> str:
 
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
-    """Return the rows of final runs, and all that is known of them."""
-    facts, entries = tables.facts, tables.entries
-    own: dict[str, Any] = {name: known.study.get("target") for name, known in facts.items()}
-    targets = {own[sweep] for sweep in finals["sweep"] if own[sweep] is not None}
+    """Return the rows of final runs with their audits."""
+    studies = {name: facts.study for name, facts in tables.facts.items()}
+    own: dict[str, Any] = {name: study.get("target") for name, study in studies.items()}
+    targets = {own[sweep] for sweep in finals["sweep"]} - {None}
     if query.target is None and len(targets) == 1:
         query = replace(query, target=next(iter(targets)))
     # As studies list their scenarios, whichever trials ended first; of equal ones the older sweep is first.
-    place = {"entry_id": entries["entry_id"].unique().tolist(), "sweep": [*facts]}
+    places = {"entry_id": tables.entries["entry_id"].unique().tolist(), "sweep": [*studies]}
     finals = finals.sort_values(
-        ["entry_id", "sweep", "split", "partition", "tuning", "seed"],
-        key=lambda column: column.map(place[column.name].index) if column.name in place else column,
+        IN_TURN, key=lambda c: c.map(places[c.name].index) if c.name in places else c
     )
-    rows = records(finals)
-    columns = curves_for(query, targets)
-    histories = tables.histories(columns) if columns else {}
-    pages = {
-        (row.sweep, row.entry_id): run_page(row.facts.experiment, row.entry.row)
-        for row in each(entries)
-        if row.entry.row
-    }
-    runs = [
-        replace(
-            final_run(
-                row, histories.get((row["sweep"], row["trial_id"]), []), query, own[row["sweep"]]
-            ),
-            page=pages.get((row["sweep"], row["entry_id"]), ""),
-        )
-        for row in rows
-    ]
-    margins = {known.study.get("margin") for known in facts.values()}
+    histories = tables.histories(CURVES[1:]) if query.needs_histories(targets) else {}
+    facts = {(row.sweep, row.entry_id): (row.facts, row.entry) for row in each(tables.entries)}
+    runs = []
+    for row in records(finals):
+        history = histories.get((row["sweep"], row["trial_id"]), [])
+        sweep, entry = facts[row["sweep"], row["entry_id"]]
+        page = run_page(sweep.experiment, entry.row) if entry.row else ""
+        runs.append(final_run(row, history, query, own[row["sweep"]], page))
+    margins = {study.get("margin") for study in studies.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     trials = {
         key: int(tried.groupby("replicate").size().max()) for key, tried in tables.searches.items()
     }
     board = leaderboard(runs, trials, query.target, query.at, margin)
-    board = audited(board, tables, finals)
-    ways = {name: searched(facts[name]) for name in facts if name in {r.sweep for r in board.rows}}
-    return replace(board, searched=ways)
+    return _audited(board, tables, finals)
+
+
+SHOWN = (
+    *("algorithm", *Scenario._fields, "finals", "reference"),
+    *("sweep", "study", "entry_id"),
+)
+"""What a standing has from its entry's row."""
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
     """Return how entries of scenarios that go on stand, in the order of the study."""
     standings = []
     for row in each(entries):
-        trials = tables.searches.get((row.sweep, row.entry_id))
+        trials, study = tables.searches.get((row.sweep, row.entry_id)), row.facts.study
         best = None if trials is None else _best(trials, TASKS[row.metric].sign)
-        study = row.facts.study
         standings.append(
             Standing(
-                algorithm=row.algorithm,
-                **row.entry.scenario.names(),
+                **{name: getattr(row, name) for name in SHOWN},
                 metric="" if trials is None else f"val_{row.metric}",
                 rank=None,
                 best=None if best is None else float(best["val_score"]),
                 trials=0 if trials is None else len(trials),
                 planned=study["trials"] * replicates_of(study) + confirms_of(study),
-                finals=row.finals,
                 seeds=finals_of(study),
                 params={} if best is None else json.loads(best["params"]),
-                reference=row.reference,
-                sweep=row.sweep,
-                study=row.study,
-                entry_id=row.entry_id,
             )
         )
     return ranked(standings)
@@ -171,3 +173,61 @@ def _best(trials: pd.DataFrame, sign: int) -> Any:
     done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
     done = done[done["val_score"].notna()].sort_values("trial_id")
     return None if done.empty else done.iloc[int((sign * done["val_score"]).argmax())]
+
+
+def _audited(board: Leaderboard, tables: Tables, finals: pd.DataFrame) -> Leaderboard:
+    """Return the leaderboard with an audit of each row whose search is in the tables; `finals` are the final runs of its rows."""
+    entries = {(row.sweep, row.entry_id): row.entry for row in each(tables.entries)}
+    ran = dict(iter(finals.groupby(KEYS)))
+    audits: dict[str, dict[str, Audit]] = {name: {} for name in tables.facts}
+    for row in board.rows:
+        key = row.sweep, row.entry_id
+        if key in tables.searches:
+            audits[row.sweep][row.entry_id] = _audit(tables.searches[key], ran[key], entries[key])
+    rows = []
+    for row in board.rows:
+        facts = audits[row.sweep].get(row.entry_id)
+        if facts is not None:
+            mend = remedy(tables.facts[row.sweep], audits[row.sweep], tables.options)
+            facts = replace(facts, findings=findings(facts, mend))
+        rows.append(replace(row, audit=facts))
+    return replace(board, rows=tuple(rows))
+
+
+def _audit(trials: pd.DataFrame, finals: pd.DataFrame, entry: EntryFacts) -> Audit:
+    """Return the facts of an entry's searches, each of whose winners ran again in some of `finals`."""
+    sign, audits = TASKS[entry.metric].sign, []
+    for replicate, own in trials[trials["kind"] == "search"].groupby("replicate"):
+        tried = [Tried(int(t.number), t.status, number(t.val_score)) for t in each(own)]
+        ran = finals[finals["replicate"] == replicate]
+        winner = int(ran["number"].iloc[0]) if len(ran) else None
+        params = json.loads(ran["params"].iloc[0]) if len(ran) else {}
+        scores = [*ran["val_score"].dropna()]
+        audits.append(audit(tried, winner, params, entry.space, scores, sign))
+    return combined(audits)
+
+
+def remedy(sweep: TableFacts, audits: Mapping[str, Audit], options: Sequence[str]) -> Mend:
+    """Return the commands for a sweep whose entries have these audits: one that doubles the trials or gives the largest space enough,
+    one that moves out every end that a winner is at. The learning rate is one range for all, but for a method that has its own.
+    """
+    begin = ["suite", "sweep", sweep.study_file or sweep.study_name]
+    sizes = [PER_HYPERPARAMETER * (facts.hyperparameters or 0) for facts in audits.values()]
+    name = ["--name", sweep.name] if sweep.name != sweep.study_name else []
+    trials = ["--trials", str(max(2 * sweep.study["trials"], *sizes))]
+    wide = [*begin, "--name", f"{sweep.name}-wider", *options]
+    if sweep.study_name in OPEN_STUDIES:
+        wide += ["--datasets", ",".join(sweep.study["datasets"])]
+    spans: dict[str, list[float]] = {}
+    entries = {entry.id: entry for entry in sweep.entries}
+    for entry_id, facts in audits.items():
+        entry = entries[entry_id]
+        for edge in facts.edges or ():
+            key = f"{entry.algorithm}.{edge.name}"
+            if edge.name == "lr" and key not in sweep.study.get("search", {}):
+                key = "lr"
+            if not edge.closed:
+                spans.setdefault(key, []).extend(wider(edge, entry.space[edge.name]))
+    for key, ends in spans.items():
+        wide += ["--set", f"search.{key}={min(ends):g}..{max(ends):g}"]
+    return Mend(shlex.join([*begin, *name, "--resume", *trials, *options]), shlex.join(wide))

@@ -1,15 +1,23 @@
-"""Which final runs are asked for, and by what they are compared."""
+"""Which final runs are asked for, and each of them as leaderboards compare it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from reports.leaderboard.comparable import FinalRun
 from suite.results.table import PLAIN
+from suite.results.tables import History, Row, is_lost, number, run_id
+from suite.tracking.schema.tags import dumps
 from trials.algorithms import is_named
 from trials.common.errors import UserError, unknown
-from trials.scoring.metrics import COSTS
+from trials.run.spec import Scenario
+from trials.scoring import metrics
+from trials.scoring.metrics import COSTS, TASKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,21 +33,23 @@ METRIC = {
     "loss": "test_loss",
     "top5": "test_top5_accuracy",
 }
-"""What `--metric` may ask for, and the curve that has it (`suite.results.table.CURVES`): the mean of the last three evaluations; the
-best over rounds; of the final model the worst 10 % of clients, the standard deviation over clients, the mean over clients of each one's
-own score, the same once they fine-tuned it, and the mean over clients that took no part in training; loss and top-5 accuracy, again
-means of the last three.
-"""
+"""What `--metric` may ask for (docs/leaderboards.md), and the curve that has it."""
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 """Asked of the final model only."""
+AS_IT_IS = (
+    *("sweep", "study", "entry_id", "algorithm", "paper", "seed"),
+    *("reference", "outside", "away", "partition", "tuning"),
+)
+"""What a final run has from its row."""
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
+Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Query:
-    """Which final runs, compared by what. `where` has values of columns, as texts; `sweep` and `studies` may be given too. Unless
-    `interim`, scenarios whose final runs are not all there are compared by those that are. Raises `UserError` for a metric or a cost
-    that there is none of.
+    """Which final runs, compared by what. `where` has values of columns, as texts; `sweep` (or the name of a study) and `studies` may be
+    given too. Unless `interim`, scenarios whose final runs are not all there are compared by those that are. Raises `UserError`
+    for a metric or a cost that there is none of.
     """
 
     sweep: str | None = None
@@ -56,8 +66,7 @@ class Query:
                 raise unknown(kind, name, known)
         if self.at != "rounds" and self.metric in AT_THE_END:
             raise UserError(
-                f"metric {self.metric} is recorded of the final model only, so it cannot be compared "
-                f"at equal {self.at}"
+                f"metric {self.metric} is recorded of the final model only, so it cannot be compared at equal {self.at}"
             )
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -68,29 +77,89 @@ class Query:
             if name not in PLAIN:
                 raise unknown("column", name, PLAIN)
             if name in frame:
-                same = [
-                    is_named(cell, value) if name == "algorithm" else _text(cell) == value
-                    for cell in frame[name]
-                ]
-                frame = frame.loc[same]
+                same = is_named if name == "algorithm" else _is_written
+                frame = frame.loc[[same(cell, value) for cell in frame[name]]]
         return frame
 
-    def why_none(self, finals: pd.DataFrame) -> UserError:
-        """Return why there are none of these final runs that are asked for, in words."""
-        if finals.empty:
-            return UserError(NONE_YET)
-        for name, value in self.where.items():
-            there = set(map(_text, finals[name].dropna()))
-            if value not in there:
-                return unknown(f"{name} among the final runs", value, there)
-        return UserError("no final run has all of these values")
+    def needs_histories(self, targets: Collection[float]) -> bool:
+        """Return whether more is asked for than rows have: scores at equal rounds, and costs until the `targets` of their studies."""
+        other_target = self.target is not None and set(targets) != {self.target}
+        return self.metric != "score" or self.at != "rounds" or other_target
 
 
-EVERYTHING = Query()
+def _is_written(cell: Any, text: str) -> bool:
+    """Return whether a value is written so by a person."""
+    whole = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+    return text in (str(whole), str(whole).lower())
 
 
-def _text(value: Any) -> str:
-    """Return a value as a person writes it."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).lower() if value is True or value is False else str(value)
+def final_run(
+    row: Row, history: History, query: Query, own_target: float | None, page: str
+) -> FinalRun:
+    """Return a row as `query` asks for it; `history` is there where that `needs_histories`, `own_target` is its study's, and `page`
+    where MLflow shows its leaderboard row.
+    """
+    task, params, settings = row["metric"], json.loads(row["params"]), json.loads(row["settings"])
+    named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
+    end = METRIC[query.metric].removeprefix("test_")
+    metric = named.get(query.metric, f"{TASKS[task].pooled}_{end}")
+    name = f"test_{task if query.metric == 'best' else metric}"
+    lost, score, curve = is_lost(row, name), row["test_score"], Curve()
+    if query.metric != "score" or query.at != "rounds":
+        own_score, curve = _compared(row, history, query, name, lost)
+        score = score if query.metric == "score" else own_score
+    recorded = {key: number(row[key]) for key in metrics.REACHED}
+    reached = {key: value for key, value in recorded.items() if value is not None}
+    if query.target is not None and (row["reached"] is None or own_target != query.target):
+        reached = metrics.reach(history, task, query.target)
+    apart = {"partition_seed", "execution", "chunk", *params}
+    shared = {key: value for key, value in settings.items() if key not in apart}
+    validated = number(row["val_score"])
+    return FinalRun(
+        **{name: row[name] for name in AS_IT_IS},
+        scenario=Scenario(row["dataset"], row["model"], row["heterogeneity"]),
+        metric=metric,
+        diverged=lost,
+        score=score,
+        spent={name: number(row[name]) or 0.0 for name in metrics.COUNTED},
+        params=params,
+        reached={} if lost or query.target is None else reached,
+        curve=() if lost else curve,
+        worst=number(row["worst_clients"]),
+        spread=number(row["client_spread"]),
+        settings=dumps({"metric": settings.get("metric"), **shared}),
+        split=row["partition_fingerprint"],
+        run_id=run_id(row),
+        page=page,
+        warm=row["warm_start"] is not None,
+        split_index=row["split"],
+        validated=None if validated is None else TASKS[task].sign * validated,
+    )
+
+
+def _compared(
+    row: Row, history: History, query: Query, name: str, lost: bool
+) -> tuple[float, Curve]:
+    """Return the score that is asked for, and its course by cost, where runs are compared at an equal one; of a run that is lost what
+    it counts with instead.
+    """
+    wanted = {name, *COSTS[query.at]}
+    evaluations = [entry for entry in history if wanted & entry.keys()]
+    needed = [] if lost else [name]
+    for metric in [*needed, *([metrics.CLOCK] if query.at == "seconds" else [])]:
+        if not any(metric in entry for entry in evaluations):
+            hint = ": give the level +speed(sigma)" if metric == metrics.CLOCK else ""
+            where = f"{row['dataset']}, {row['heterogeneity']}, suite {row['version']}"
+            raise UserError(f"{metric} is not recorded in sweep {row['sweep']!r} ({where}){hint}")
+    first = metrics.untrained(evaluations, name)
+    values = [entry.get(name, first) for entry in evaluations]
+    if query.metric == "best":
+        values = list(accumulate(values, metrics.best_of(metrics.direction(row["metric"]))))
+    costs = [metrics.cost_until(entry, query.at) for entry in evaluations]
+    if lost:
+        score = first
+    elif query.metric in ("best", *AT_THE_END):
+        score = values[-1]
+    else:
+        score = fmean(values[1:][-metrics.LAST :])
+    return score, () if query.at == "rounds" else tuple(zip(costs, values, strict=True))

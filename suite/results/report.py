@@ -1,7 +1,7 @@
 """`suite report`: what a report shows, read from tables, and written."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +9,20 @@ from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoi
 from reports.charts.drawing import SIGN
 from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
-from suite.results.final_runs import is_lost, number, run_id
 from suite.results.leaderboards import board_of, searched, without_row
 from suite.results.query import Query
 from suite.results.table import TableFacts
-from suite.results.tables import KEYS, SEARCHES, Tables, each, records, within
+from suite.results.tables import (
+    KEYS,
+    SEARCHES,
+    Tables,
+    each,
+    is_lost,
+    number,
+    records,
+    run_id,
+    within,
+)
 from suite.tracking.schema.leaderboard_view import run_page
 from suite.yaml_files import dump, write_files
 from trials.run.outcome import reason
@@ -37,7 +46,9 @@ class WrittenReport:
         return f"Report {self.page}, {len(self.figures)} figures"
 
     def _repr_html_(self) -> str:
-        return self.data.board._repr_html_()
+        from reports.page.notebook import board_html
+
+        return board_html(self.data.board)
 
 
 def write(
@@ -47,49 +58,37 @@ def write(
     server: str,
     forms: Iterable[str] = (),
     aliases: Mapping[str, str] | None = None,
-    attach: Callable[[str, Path], object] | None = None,
 ) -> WrittenReport:
-    """Write `report.html` below a folder, and `figures/` in the forms that are wanted; `attach` keeps the page with the runs of the
-    sweeps it is about. Data sets have `aliases`. Raises `UserError` where one of the files is someone else's.
+    """Write `report.html` below a folder, and `figures/` in the forms that are wanted. Data sets have `aliases`. Raises `UserError`
+    where one of the files is someone else's.
     """
     from reports.leaderboard.names import aliased
     from reports.page.page import build
 
-    tables = tables.of(query.sweep, query.studies)
-    data = _data(tables, query, server)
+    data = read(tables, query, server)
     data = aliased(data, data.board, aliases or {})
     page, drawn = build(data, forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)
-    for facts in _shown(tables, data.board):
-        if attach is not None and facts.run_id:
-            attach(facts.run_id, folder / PAGE)
     return WrittenReport(folder / PAGE, tuple(figures), data)
 
 
 def read(tables: Tables, query: Query, server: str) -> ReportData:
     """Return the data of a report: everything it shows."""
-    return _data(tables.of(query.sweep, query.studies), query, server)
-
-
-def _data(tables: Tables, query: Query, server: str) -> ReportData:
+    tables = tables.of(query.sweep, query.studies)
     board = board_of(tables, query)
+    shown = {row.sweep for row in board.rows} | {row.sweep for row in board.interim}
+    sweeps = [_sweep(tables, facts) for name, facts in tables.facts.items() if name in shown]
     tuned = [row for row in each(tables.entries) if row.entry.tuned]
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
         trials=tuple(_trials(tables, board)),
         failures=tuple(_failures(tables, query, board)),
-        sweeps=tuple(_sweep(tables, facts) for facts in _shown(tables, board)),
+        sweeps=tuple(sweeps),
         tuned={(row.sweep, row.entry_id): row.entry.tuned for row in tuned},
         server=server,
     )
-
-
-def _shown(tables: Tables, board: Leaderboard) -> list[TableFacts]:
-    """Return what is said of the sweeps that a leaderboard shows."""
-    named = {row.sweep for row in board.rows} | {row.sweep for row in board.interim}
-    return [facts for name, facts in tables.facts.items() if name in named]
 
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
@@ -99,18 +98,18 @@ def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
     for row in board.rows:
         for final in map(finals.__getitem__, row.runs):
             name = f"test_{final['metric']}"
-            if is_lost(final, name):
-                continue
-            evaluations = [e for e in histories[final["sweep"], final["trial_id"]] if name in e]
-            yield Curve(
-                row.group,
-                final["algorithm"],
-                final["seed"],
-                tuple(int(entry["round"]) for entry in evaluations),
-                tuple(entry[name] for entry in evaluations),
-                tuple(cost_until(entry, "bytes") for entry in evaluations),
-                (final["split"], final["partition"], final["tuning"]),
-            )
+            history = histories[final["sweep"], final["trial_id"]]
+            evaluations = [entry for entry in history if name in entry]
+            if not is_lost(final, name):
+                yield Curve(
+                    row.group,
+                    final["algorithm"],
+                    final["seed"],
+                    tuple(int(entry["round"]) for entry in evaluations),
+                    tuple(entry[name] for entry in evaluations),
+                    tuple(cost_until(entry, "bytes") for entry in evaluations),
+                    (final["split"], final["partition"], final["tuning"]),
+                )
 
 
 def _trials(tables: Tables, board: Leaderboard) -> Iterable[TrialPoint]:
@@ -118,14 +117,8 @@ def _trials(tables: Tables, board: Leaderboard) -> Iterable[TrialPoint]:
     rows = {(row.sweep, row.entry_id): row for row in board.rows}
     for key, trials in tables.searches.items():
         for trial in each(trials[trials["kind"] == "search"]) if key in rows else ():
-            yield TrialPoint(
-                rows[key].group,
-                rows[key].algorithm,
-                trial.number,
-                trial.status,
-                number(trial.val_score),
-                trial.replicate,
-            )
+            facts = trial.number, trial.status, number(trial.val_score), trial.replicate
+            yield TrialPoint(rows[key].group, rows[key].algorithm, *facts)
 
 
 FAILED = ("sweep", "entry_id", "entry", "trial_id", "kind", "seed", "status", "metric")
@@ -140,43 +133,38 @@ def _failures(tables: Tables, query: Query, board: Leaderboard) -> Iterable[Fail
     trials = tables.frame((*FAILED, "not_finite", "error", "run_id"), SEARCHES)
     trials = trials[trials["status"].isin(["failed", "diverged"]) & within(trials, shown)]
     trials = trials.sort_values("status", ascending=False, kind="stable")
-    finals = [
-        final
-        for final in records(query.rows(tables.finals))
-        if final["status"] == "failed" or is_lost(final, f"test_{final['metric']}")
-    ]
-    for trial in (*records(trials), *finals):
+    for trial in [*records(trials), *records(query.rows(tables.finals))]:
         final = trial["kind"] == "final"
-        why = reason(trial["error"] or "")
-        if not why and trial["not_finite"]:
-            why = f"not finite: {trial['not_finite']}"
-        experiment = tables.facts[trial["sweep"]].experiment
+        if final and trial["status"] != "failed" and not is_lost(trial, f"test_{trial['metric']}"):
+            continue
+        lost = f"not finite: {trial['not_finite']}" if trial["not_finite"] else ""
+        page = run_page(tables.facts[trial["sweep"]].experiment, trial["run_id"])
         yield Failure(
             f"{trial['entry']} · {'seed ' + str(trial['seed']) if final else trial['trial_id']}",
             "final" if final else "search",
             trial["status"],
-            why,
-            run_page(experiment, trial["run_id"]) if trial["run_id"] else "",
+            reason(trial["error"] or "") or lost,
+            page if trial["run_id"] else "",
         )
 
 
-def _sweep(tables: Tables, of: TableFacts) -> SweepFacts:
+def _sweep(tables: Tables, sweep: TableFacts) -> SweepFacts:
     """Return the study, versions, seeds and fingerprints behind a sweep's rows, and what all its algorithms had alike."""
-    mine = tables.finals[tables.finals["sweep"] == of.name]
-    facts = {name: of.versions[key] for key, name in FACTS.items() if key in of.versions}
-    facts["search"] = searched(of)
-    facts["search seed"] = str(of.study.get("seed", 0))
-    facts["final seeds"] = ", ".join(map(str, sorted(set(mine["seed"]))))
-    prints = mine.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
+    finals = tables.finals[tables.finals["sweep"] == sweep.name]
+    facts = {name: sweep.versions[key] for key, name in FACTS.items() if key in sweep.versions}
+    facts["search"] = searched(sweep)
+    facts["search seed"] = str(sweep.study.get("seed", 0))
+    facts["final seeds"] = ", ".join(map(str, sorted(set(finals["seed"]))))
+    prints = finals.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
     for (dataset, level), own in prints:
         facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(own)))
-    study = {key: value for key, value in of.study.items() if value not in (None, {}, "")}
+    study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     setting = {name: f"{settings[name]}" for name in SHARED if name in settings}
     setting["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
-    setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(of.began)) + " UTC"
-    if of.ended is not None:
-        setting["duration"] = spell(of.ended - of.began)
-    page = run_page(of.experiment, of.run_id) if of.run_id else ""
+    setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sweep.began)) + " UTC"
+    if sweep.ended is not None:
+        setting["duration"] = spell(sweep.ended - sweep.began)
+    page = run_page(sweep.experiment, sweep.run_id) if sweep.run_id else ""
     text = dump({**study, "settings": settings})
-    return SweepFacts(of.name, of.study_name, text, facts, page, setting)
+    return SweepFacts(sweep.name, sweep.study_name, text, facts, page, setting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,8 +12,10 @@ from suite.console import say
 from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
 from suite.studies.replicates import finals_of
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import Scenario
+from trials.run import outcome
+from trials.run.spec import Scenario, TrialSpec
 from trials.scoring.metrics import TASKS
+from trials.settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +33,8 @@ ENTRIES = (
     *("facts", "entry", "finals", "going"),
 )
 Key = tuple[str, str]
-"""A sweep and one of its entries."""
-Row = Mapping[str, Any]
+"""A sweep and one of its entries, or of its trials."""
+Row = Mapping[Any, Any]
 """A row of a table, by column."""
 History = list[dict[str, float]]
 """The evaluations of a trial, each with its `round` and what of the metrics asked for is finite there."""
@@ -56,35 +59,24 @@ class Tables:
     options: Sequence[str] = ()
     named: bool = False
 
-    def of(self, sweep: str | None, studies: Collection[str] = ()) -> Tables:
-        """Return those of a sweep, or of studies. Raises `UserError` for a name that none of them has."""
-        if not self.sources:
-            raise UserError(self.nothing)
-        for kind, wanted in (("sweep", [sweep] if sweep else []), ("study", [*studies])):
-            known = {getattr(source, kind) for source in self.sources}
-            for name in wanted:
-                if name not in known:
-                    raise unknown(kind, name, known)
-        chosen = [
-            source
-            for source in self.sources
-            if sweep in (None, source.sweep) and (not studies or source.study in studies)
-        ]
-        return replace(self, sources=chosen, named=sweep is not None)
-
-    def whose(self, name: str) -> tuple[str | None, tuple[str, ...], str]:
-        """Return a sweep's name, or else a study's, as `of` takes them, and in words which it is where it is not a sweep's. Raises
-        `UserError` where it is neither.
+    def of(self, name: str | None, studies: Collection[str] = ()) -> Tables:
+        """Return the sweep of this name, or else those of the study of this name, or those of `studies`. Raises `UserError` for a name
+        that none of them has.
         """
         if not self.sources:
             raise UserError(self.nothing)
-        if name in {source.sweep for source in self.sources}:
-            return name, (), ""
-        own = [source.sweep for source in self.sources if source.study == name]
-        if not own:
-            words = {word for source in self.sources for word in source[:2]}
-            raise unknown("sweep", name, words)
-        return None, (name,), f"{name} is a study; its sweeps: {', '.join(dict.fromkeys(own))}"
+        if chosen := [source for source in self.sources if source.sweep == name]:
+            return replace(self, sources=chosen, named=True)
+        kind, studies = ("sweep", [name]) if name is not None else ("study", studies)
+        for study in studies:
+            own = [source.sweep for source in self.sources if source.study == study]
+            if not own:
+                sweeps = [source.sweep for source in self.sources if kind == "sweep"]
+                raise unknown(kind, study, {*sweeps, *(source.study for source in self.sources)})
+            if name is not None:
+                say(f"{name} is a study; its sweeps: {', '.join(own)}")
+        chosen = [source for source in self.sources if source.study in studies]
+        return replace(self, sources=chosen) if studies else self
 
     @cached_property
     def tables(self) -> list[TrialTable]:
@@ -111,17 +103,16 @@ class Tables:
         """
         import pandas as pd
 
-        there = self.finals.groupby(KEYS).size()
-        rows, short = [], set()
+        counts = self.finals.groupby(KEYS).size()
+        rows = []
         for facts in self.facts.values():
             for entry in facts.entries:
-                finals = int(there.get((facts.name, entry.id), 0))
+                finals = int(counts.get((facts.name, entry.id), 0))
                 names = (facts.name, facts.study_name, entry.id, entry.algorithm, *entry.scenario)
-                rows.append((*names, entry.metric, entry.reference, facts, entry, finals, False))
-                if facts.ended is None and finals < finals_of(facts.study):
-                    short.add((facts.name, entry.scenario))
+                short = facts.ended is None and finals < finals_of(facts.study)
+                rows.append((*names, entry.metric, entry.reference, facts, entry, finals, short))
         frame = pd.DataFrame(rows, columns=[*ENTRIES])
-        frame["going"] = [(row[0], row[-3].scenario) in short for row in rows]
+        frame["going"] = frame.groupby(["sweep", *Scenario._fields])["going"].transform("any")
         return frame
 
     @cached_property
@@ -156,9 +147,7 @@ def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
     """Return which rows of a frame are of the entries of another."""
     import pandas as pd
 
-    return pd.MultiIndex.from_frame(frame[KEYS]).isin(
-        [*zip(*(other[k] for k in KEYS), strict=True)]
-    )
+    return pd.MultiIndex.from_frame(frame[KEYS]).isin(pd.MultiIndex.from_frame(other[KEYS]))
 
 
 def each(frame: pd.DataFrame) -> Iterable[Any]:
@@ -166,15 +155,14 @@ def each(frame: pd.DataFrame) -> Iterable[Any]:
     return frame.itertuples(index=False)
 
 
-def records(frame: pd.DataFrame) -> list[Row]:
+def records(frame: pd.DataFrame) -> Sequence[Row]:
     """Return the rows of a data frame, a mapping each."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    return frame.to_dict("records")
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
     """Return the evaluations of a row as a history, whose metrics have their full names."""
-    metric = row["metric"]
-    named = curve_columns(metric, TASKS[metric].pooled)
+    named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     rounds: dict[int, dict[str, float]] = {}
     for column in columns:
         if row[column] is None or row["round"] is None:
@@ -186,9 +174,31 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
     return [rounds[at] for at in sorted(rounds)]
 
 
+def is_lost(row: Row, metric: str) -> bool:
+    """Return whether a metric has no mean over the last evaluations, or the run diverged."""
+    return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
+
+
+def run_id(row: Row) -> str:
+    """Return the run of a row in MLflow; before it has one, a name of its own."""
+    return row["run_id"] or f"{row['sweep']}/{row['trial_id']}"
+
+
+def spec_of(row: Row) -> TrialSpec:
+    """Return the trial that a row is of: all that it takes to run it again."""
+    settings = Settings.model_validate(json.loads(row["settings"]))
+    params = json.loads(row["params"])
+    own = {name: value for name, value in params.items() if name not in Settings.model_fields}
+    names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}
+    return TrialSpec(params=own, settings=settings, **names)
+
+
+def number(value: Any) -> float | None:
+    """Return a number of a row; None where there is none."""
+    return None if value is None or value != value else float(value)
+
+
 def nothing_in(storage: object) -> str:
     """Say that a storage has no sweep yet, and what to do."""
-    return (
-        f"there is no sweep in {storage} yet: run `suite sweep quickstart`, or name another place with "
-        "--storage or --tracking-uri"
-    )
+    more = "run `suite sweep quickstart`, or name another place with --storage or --tracking-uri"
+    return f"there is no sweep in {storage} yet: {more}"

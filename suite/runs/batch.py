@@ -24,9 +24,8 @@ from suite.tracking.faults import reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
-from suite.yaml_files import writable
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from suite.yaml_files import writing
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset
 
@@ -96,10 +95,13 @@ class Queue:
 
 @dataclass(frozen=True)
 class Done:
-    """A run that came to its end: the tags of its run in MLflow, which say what ran and what made it, and its evaluations."""
+    """A run that came to its end: the tags of its run in MLflow, which say what ran and what made it, its evaluations, and how
+    long it took.
+    """
 
     tags: Mapping[str, str]
     history: list[dict[str, float]]
+    seconds: float
 
 
 class Results:
@@ -123,7 +125,7 @@ class Results:
     def add(self, job_id: str, **news: Any) -> None:
         """Write what is learned of a job, to the disk."""
         text = dumps({"format": FORMAT, "id": job_id, **news})
-        with writable(self.path.parent):
+        with writing(self.path.parent):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self.path.open("ab") as file:
                 file.write(b"\n" * self._torn + text.encode() + b"\n")
@@ -135,7 +137,7 @@ class Results:
     def done(self) -> dict[str, Done]:
         """Return the jobs that came to their end, by id."""
         return {
-            job_id: Done(news["tags"], news["history"])
+            job_id: Done(news["tags"], news["history"], news["seconds"])
             for job_id, news in self.known.items()
             if "tags" in news and news["tags"]["status"] != Status.FAILED
         }

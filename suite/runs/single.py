@@ -9,12 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.frames import frame
+from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
-from suite.results.final_runs import spec_of
 from suite.results.table import CURVES, PLAIN
-from suite.results.tables import history_of, records
+from suite.results.tables import history_of, records, spec_of
 from suite.runs.saving import save
 from suite.tracking import usual
 from suite.tracking.faults import StoreError
@@ -24,12 +23,11 @@ from trials.common.device import look, name_of
 from trials.common.errors import UserError
 from trials.federated_data import FederatedData
 from trials.run import trial
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
-from trials.run.running import result_of
+from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
+from trials.run.trial import result_of
 from trials.scoring.metrics import DERIVED, LAST
 from trials.settings import Settings
 
@@ -229,9 +227,7 @@ class Recording:
             run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
             store.log(run_id, spec_params(spec), run.history)
             if model is not None:
-                from suite.tracking.models import log_model
-
-                log_model(store, run_id, model, run.result.last_round, spec_params(spec))
+                store.attach(run_id, model, "model")
             store.set_status(run_id, "FINISHED")
         except StoreError as error:
             if not error.passes:
@@ -296,13 +292,13 @@ class RecordedRun(NamedTuple):
         if row["halved"]:
             ran["halved"] = json.loads(row["halved"])
         ran["code"] = {name: code[name] for name in spec.code if name in code}
-        columns = [column.name for column in CURVES if column.name != "round"]
+        columns = CURVES[1:]
         return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, columns))
 
 
 def sample(tables: "Tables", count: int, seed: int | None = None) -> list[RecordedRun]:
     """Return a random sample of the trials of tables that ran to their end."""
-    names = [*PLAIN, *(column.name for column in CURVES)]
+    names = [*PLAIN, *CURVES]
     rows = tables.frame(names)
     rows = rows[rows["status"] == "finished"]
     facts = tables.facts

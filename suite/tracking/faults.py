@@ -2,17 +2,12 @@
 
 import re
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 from trials.common.errors import UserError
 
-BUSY = {408, 429}
-"""The answers of a server, besides 5xx, after which the same request may be taken later."""
-NOT_IMPLEMENTED = 501
 _USER = re.compile(r"(?<=://)[^/\s'\"]*@")
 _STATUS = re.compile(r"failed with error code (\d+) !=")
-_SCHEMA = re.compile(r"\(found version (\w+), but expected (\w+)\)")
 
 
 def without_user(text: str) -> str:
@@ -21,17 +16,8 @@ def without_user(text: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what an error says; of a database of another schema, which it is and what to do."""
-    if schemas := _SCHEMA.search(str(error)):
-        from mlflow.version import VERSION
-
-        # MLflow itself takes a later schema for an earlier one.
-        return (
-            f"its schema is {schemas[1]}, and MLflow {VERSION} reads {schemas[2]}: a later MLflow wrote "
-            "it, which it needs, or an earlier one, after which `mlflow db upgrade` brings it up"
-        )
-    lines = str(error).strip().splitlines() or [repr(error)]
-    return without_user(lines[0])[:300]
+    """Return the first line of what an error says."""
+    return without_user((str(error).strip() or repr(error)).splitlines()[0])[:300]
 
 
 class StoreError(UserError):
@@ -42,17 +28,16 @@ class StoreError(UserError):
     """
 
     def __init__(self, uri: str, error: BaseException, passes: bool | None = None) -> None:
-        self.reason = reason(error)
-        self.passes = _passes(error) if passes is None else passes
+        status = getattr(error, "get_http_status_code", lambda: 500)()
+        if answered := _STATUS.search(
+            str(error)
+        ):  # MLflow takes those that it does not know for 500
+            status = int(answered[1])
+        # A server that does not know what it is asked (501) will not learn it.
+        later = status in (408, 429) or (status >= 500 and status != 501)
+        self.reason, self.passes = reason(error), later if passes is None else passes
         verb = "does not answer" if self.passes else "refuses this"
         super().__init__(f"tracking store {without_user(uri)} {verb}: {self.reason}")
-
-
-def _passes(error: BaseException) -> bool:
-    status = getattr(error, "get_http_status_code", lambda: 500)()
-    if answered := _STATUS.search(str(error)):  # MLflow takes those that it does not know for 500
-        status = int(answered[1])
-    return status in BUSY or (status >= 500 and status != NOT_IMPLEMENTED)
 
 
 class Guarded:
@@ -64,12 +49,9 @@ class Guarded:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         from mlflow.exceptions import MlflowException
 
-        method = getattr(self._client, name)
-
-        @wraps(method)
         def call(*args: Any, **options: Any) -> Any:
             try:
-                return method(*args, **options)
+                return getattr(self._client, name)(*args, **options)
             except (MlflowException, OSError) as error:  # OSErrors are of artifacts
                 raise StoreError(self._uri, error) from None
 

@@ -17,10 +17,9 @@ LOOK_SECONDS = 0.1
 class Recorder:
     """Writes ended trials to MLflow in a thread of its own, so that no trial waits for the store.
 
-    What is to be written waits in a queue, and the journal has it: it is the spool. A write that
-    fails is tried again until it succeeds, unless `failed(error)` says to give up; `write` must
-    therefore be repeatable. One that the store refuses ends alone: it
-    would be refused again.
+    What is to be written waits in a queue, and the journal has it. A write that fails is tried again until it succeeds, unless
+    `failed(error)` says to give up; `write` must therefore be repeatable. One that the store refuses ends alone: it would be
+    refused again.
     """
 
     def __init__(
@@ -28,15 +27,12 @@ class Recorder:
     ) -> None:
         self._write, self._failed = write, failed
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.put = self._queue.put
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._stop = threading.Event()
         self._given_up, self._written = False, 0
         self._refused = Counter[str]()
         self._thread.start()
-
-    def put(self, item: Any) -> None:
-        """Record this when its turn comes."""
-        self._queue.put(item)
 
     def refuse(self, error: StoreError) -> None:
         """Note that a record ended alone."""
@@ -50,23 +46,15 @@ class Recorder:
     @property
     def refusals(self) -> list[str]:
         """What the store refused, a line for each reason."""
-        return [
-            text if count == 1 else f"{count} times: {text}"
-            for text, count in self._refused.items()
-        ]
+        return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def close(self, patience: float = math.inf, enough: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until all is written, nothing was for `patience` seconds, or it was `enough`; return whether all is
-        written.
-        """
+        """Wait until all is written, nothing was for `patience` seconds, or it was `enough`; return whether all is written."""
         self._queue.put(None)
         before, since = self._written, time.monotonic()
-        while self._thread.is_alive() and not enough():
-            now = time.monotonic()
+        while self._thread.is_alive() and not enough() and time.monotonic() - since <= patience:
             if before < self._written:
-                before, since = self._written, now
-            if now - since > patience:
-                break
+                before, since = self._written, time.monotonic()
             self._thread.join(LOOK_SECONDS)
         self._stop.set()
         return not (self._given_up or self._thread.is_alive())

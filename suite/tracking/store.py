@@ -5,34 +5,38 @@ tables, one run that is repeated, and which runs a session that was killed left 
 """
 
 import contextlib
+import fcntl
 import logging
 import math
 import os
+import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlparse
 
 from suite.console import say
 from suite.environment import default, kept
-from suite.formats import FORMAT, check_format, left_out
+from suite.formats import FORMAT, check_format
 from suite.tracking import RUNS, VARIABLE, is_server
-from suite.tracking.database import alone, refuse_others, sqlite_uri, tables
-from suite.tracking.faults import Guarded, StoreError, reason, without_user
+from suite.tracking.faults import Guarded, StoreError, without_user
 from suite.tracking.schema.leaderboard_view import ABOUT, share
 from suite.tracking.schema.tags import PREFIX, RunKind
-from suite.yaml_files import writable
+from suite.yaml_files import writing
 from trials.common.errors import UserError
+from trials.common.files import plain
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("DO_NOT_TRACK", "true")
-os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+default(
+    MLFLOW_DISABLE_TELEMETRY="true",
+    DO_NOT_TRACK="true",
+    MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true",
+)
 
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
@@ -40,14 +44,14 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
-AT_ONCE = 1000
-"""Runs or experiments that a store is asked for at once."""
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
 NOTE = "mlflow.note.content"
 """MLflow's tag of descriptions."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
 """How long a server is waited for at first, where a person waits, unless she says otherwise."""
+NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
+"""Where SQLite loses data, as `stat` names them."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +63,6 @@ class Record:
     metrics: Mapping[str, float]
     status: str
     experiment: str
-
-    @classmethod
-    def of(cls, run: Run) -> "Record":
-        """Read one of MLflow's."""
-        tags = run.data.tags.items()
-        own = {name.removeprefix(PREFIX): text for name, text in tags if name.startswith(PREFIX)}
-        info = run.info
-        return cls(info.run_id, own, dict(run.data.metrics), info.status, info.experiment_id)
 
     @property
     def format(self) -> int | None:
@@ -87,28 +83,22 @@ class Store:
         self.uri = without_user(self.address)
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
-        self.options = []
-        if storage != RUNS:
-            self.options += ["--storage", str(storage)]
-        if tracking_uri:
-            self.options += ["--tracking-uri", self.uri]
-        refuse_others(self.address)
-        if tracking_uri is None:
-            with writable(storage):
-                storage.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.options = ["--storage", str(storage)] if storage != RUNS else []
+        self.options += ["--tracking-uri", self.uri] if tracking_uri else []
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        at_once = contextlib.nullcontext() if tracking_uri else alone(storage)
-        with kept(*PATIENCE), at_once:
+        if "experiments" not in (tables_of(self.address) or ["experiments"]):
+            raise UserError(f"store {self.uri} is a database of something else than MLflow")
+        if tracking_uri is None:
+            with writing(storage):
+                storage.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with kept(*PATIENCE), contextlib.nullcontext() if tracking_uri else _alone(storage):
             default(**PATIENCE)
             try:
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
             except Exception as error:
-                named = tracking_uri and tracking_uri == os.environ.get(VARIABLE)
-                whose = f" of {VARIABLE}" if named else ""
-                raise UserError(
-                    f"tracking store {self.uri}{whose} does not answer: {reason(error)}"
-                ) from None
+                named = f"{VARIABLE}: " if tracking_uri == os.environ.get(VARIABLE, "") else ""
+                raise UserError(f"{named}{StoreError(self.uri, error, True)}") from None
         self.client = cast(MlflowClient, Guarded(self.uri, client))
 
     def experiment(self, study: str) -> str:
@@ -116,7 +106,7 @@ class Store:
         experiment = self.client.get_experiment_by_name(study)
         if experiment is None:
             number = str(self.client.create_experiment(study, self.artifacts))
-            share(self.client, number)
+            self.share(number)
             self.client.set_experiment_tag(number, NOTE, ABOUT.format(study=study))
             experiment = self.client.get_experiment(number)
         elif experiment.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
@@ -135,8 +125,8 @@ class Store:
                 f"The table of a sweep is in its folder below {self.storage} alone"
             )
 
-    def share(self, experiment: str, sweep: str) -> None:
-        """Keep the views of a sweep in MLflow."""
+    def share(self, experiment: str, sweep: str | None = None) -> None:
+        """Keep the views of a sweep, or of all, in MLflow."""
         share(self.client, experiment, sweep)
 
     def create(
@@ -151,8 +141,7 @@ class Store:
         began, own = int((time.time() - seconds) * 1000), _tags({"format": FORMAT, **tags})
         if parent:
             own["mlflow.parentRunId"] = parent
-        run = self.client.create_run(experiment, began, tags=own, run_name=name)
-        return str(run.info.run_id)
+        return str(self.client.create_run(experiment, began, own, run_name=name).info.run_id)
 
     def log(
         self,
@@ -178,9 +167,10 @@ class Store:
         self.client.set_tag(run_id, NOTE, text[:LONGEST])
 
     def attach(self, run_id: str, path: Path, folder: str | None = None) -> None:
-        """Keep a copy of a file with a run, where the store takes files."""
+        """Keep a copy of a file, or of all files of a folder, with a run, where the store takes files."""
         if self.takes_files:
-            self.client.log_artifact(run_id, str(path), folder)
+            log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
+            log(run_id, str(path), folder)
 
     def set_status(self, run_id: str, status: str) -> None:
         """Set RUNNING, or one of MLflow's terminal states, which also sets the end time."""
@@ -202,16 +192,15 @@ class Store:
         """Return the runs of sweeps, of this name or of any, oldest first. One of another format is refused with a `FormatError`
         where it has the name, and else left out, which is said.
         """
-        runs = list(self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"))
+        runs = self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'")
         if name is not None:
-            named = [run for run in runs if run.tags.get("sweep") == name]
-            for run in named:
+            runs = [run for run in runs if run.tags.get("sweep") == name]
+            for run in runs:
                 check_format(f"sweep {name}", run.format, "choose another --name")
-            return named
-        read = [run for run in runs if run.format == FORMAT]
-        if others := [run.format for run in runs if run.format != FORMAT]:
-            say(f"{self.uri}: {left_out(others[0])}")
-        return read
+        readable = [run for run in runs if run.format == FORMAT]
+        if len(readable) < len(runs):
+            say(f"{self.uri}: sweeps that another version of suite recorded are left out")
+        return readable
 
     def running(self, sweep: str) -> list[str]:
         """Return the ids of the runs of a sweep that are RUNNING, its own aside."""
@@ -220,35 +209,24 @@ class Store:
         return [run.run_id for run in own if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the run of this id, or the one run whose id begins with it. Raises `UserError` when there is
-        none, or more than one, or it is of another format.
-        """
-        where = f"attributes.run_id LIKE '{run_id}%'"
-        runs = list(islice(self._runs(where, 2), 2)) if run_id.isalnum() else []
-        if not runs:
-            raise UserError(f"there is no run {run_id!r} in {self.uri}")
-        if len(runs) > 1:
-            raise UserError(
-                f"more than one run begins with {run_id!r} in {self.uri}: give more of it"
-            )
+        """Return the one run whose id begins so. Raises `UserError` when there is none, or more than one, or it is of another format."""
+        runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
+        if len(runs) != 1:
+            what = "more than one run begins with" if runs else "there is no run"
+            raise UserError(f"{what} {run_id!r} in {self.uri}")
         check_format(f"run {run_id}", runs[0].format)
         return runs[0]
 
-    def _runs(self, where: str, at_once: int = AT_ONCE) -> Iterator[Record]:
-        """Yield the runs of all experiments that MLflow's search finds, oldest first."""
-        experiments = _every(
-            lambda token: self.client.search_experiments(max_results=AT_ONCE, page_token=token)
-        )
-        ids = [str(experiment.experiment_id) for experiment in experiments]
-        order = ["attributes.start_time"]
-        yield from map(
-            Record.of,
-            _every(
-                lambda token: self.client.search_runs(
-                    ids, where, max_results=at_once, order_by=order, page_token=token
-                )
-            ),
-        )
+    def _runs(self, where: str) -> list[Record]:
+        """Return the runs of all experiments that MLflow's search finds, oldest first."""
+        ids = [each.experiment_id for each in _every(self.client.search_experiments)]
+        records = []
+        for run in _every(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
+            texts, info = run.data.tags.items(), run.info
+            own = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
+            values = own, run.data.metrics, info.status, info.experiment_id
+            records.append(Record(info.run_id, *values))
+        return records
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
         """Return these metrics of a run as its history: one entry a round at which any was recorded."""
@@ -265,52 +243,70 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
 
 
-def _every(page_at: Callable[[str | None], Any]) -> Iterator[Any]:
+def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:
     """Yield what a search of MLflow's finds, page after page."""
-    token = None
-    while True:
-        page = page_at(token)
+    token: str | None = ""
+    while token is not None:
+        page = search(*args, **options, max_results=1000, page_token=token or None)
         yield from page
-        token = page.token
-        if not token:
-            return
+        token = page.token or None
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process after the other in: MLflow makes its tables without asking whether another one does."""
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems lock no folder
+            fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
+
+
+def sqlite_uri(storage: Path) -> str:
+    """Return the default store: `mlflow.db` under the storage root. Raises `UserError` where SQLite cannot keep it."""
+    place = storage.resolve()
+    if set(str(place)) & set("?#%"):
+        raise UserError(f"storage {place}: ?, # and % have a meaning in a store's address")
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
+    command = ["stat", "--file-system", "--format=%T", str(there)]
+    kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise UserError(
+            f"{storage} is on a network file system ({kind}), where SQLite loses data. "
+            "Choose a local --storage, or start a server and pass --tracking-uri."
+        )
+    return f"sqlite:///{place / 'mlflow.db'}"
+
+
+def tables_of(uri: str) -> list[str]:
+    """Return the tables of a SQLite file, none of any other store. Raises `UserError` for a file that cannot be read, which MLflow
+    would try for minutes.
+    """
+    path = Path(uri.removeprefix("sqlite:///"))
+    if not uri.startswith("sqlite:///") or not os.path.lexists(path):
+        return []
+    try:
+        with contextlib.closing(sqlite3.connect(plain(path, "store"))) as database:
+            names = database.execute("select name from sqlite_master where type = 'table'")
+            return [name for (name,) in names]
+    except sqlite3.Error as error:
+        raise UserError(f"cannot read store {path}: {error}") from None
 
 
 def load_mlflow(tracking_uri: str | None) -> None:
-    """Import what opening the store at `tracking_uri` (none: a local database) imports, so that a thread can
-    open it while others import.
-    """
-    uri = tracking_uri or "sqlite://"
-    if not is_server(uri):
-        for name in ("mlflow.store.tracking.sqlalchemy_workspace_store", "alembic.config"):
-            import_module(name)
-
-        from sqlalchemy.engine import make_url
-        from sqlalchemy.exc import SQLAlchemyError
-
-        with contextlib.suppress(SQLAlchemyError, ImportError):  # said when it is opened
-            make_url(uri).get_dialect().import_dbapi()
+    """Import what opening the store imports, so that a thread can open it while others import."""
+    if tracking_uri is None or not is_server(tracking_uri):
+        for name in ("store.tracking.sqlalchemy_workspace_store", "store.db.utils"):
+            import_module(f"mlflow.{name}")
+        import_module("sqlalchemy.dialects.sqlite")
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
-    """Return the store for reading. Raises `UserError` when there is none yet."""
-    database = storage / "mlflow.db"
-    # MLflow would make its tables in a file without any, and a reader writes nothing.
-    if tracking_uri is None and not (os.path.lexists(database) and tables(database.absolute())):
+    """Return the store for reading. Raises `UserError` when there is none yet: a reader makes none."""
+    if tracking_uri is None and not tables_of(f"sqlite:///{storage / 'mlflow.db'}"):
         raise UserError(
-            f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`, "
-            "or name another place with --storage or --tracking-uri"
+            f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`"
         )
     return Store(tracking_uri, storage)
-
-
-def attaching(tracking_uri: str | None, storage: Path) -> Callable[[str, Path], None]:
-    """Return what keeps a copy of a report with a run; where the store has none to take it, that is said."""
-
-    def attach(run_id: str, path: Path) -> None:
-        try:
-            open_existing(tracking_uri, storage).attach(run_id, path, "report")
-        except UserError as error:
-            say(f"the page is not kept with run {run_id} in MLflow: {error}")
-
-    return attach

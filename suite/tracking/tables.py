@@ -11,7 +11,7 @@ from suite.tracking.schema.tags import PREFIX
 from trials.common.errors import UserError
 
 if TYPE_CHECKING:
-    from suite.tracking.store import Store
+    from suite.tracking.store import Store  # MLflow takes a second to load
 
 ARTIFACT = "trials.parquet"
 """What of a sweep's run is its table."""
@@ -31,21 +31,19 @@ class RecordedTable(NamedTuple):
 
     def download(self) -> Path:
         """Return the path of a copy, which is fetched unless it is in the cache. Raises `UserError` where that fails."""
-        place = cache() / f"{self.sha256}.parquet"
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "suite-fl/tables"
+        place = cache / f"{self.sha256}.parquet"
         if place.exists():
             return place
-        cache().mkdir(mode=0o700, parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=cache()) as folder:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=cache) as folder:
             try:
                 copy = Path(self.store.client.download_artifacts(self.run_id, ARTIFACT, folder))
             except StoreError as error:
-                raise UserError(
-                    f"the table of sweep {self.sweep} cannot be fetched: {error.reason}"
-                ) from None
+                what = f"the table of sweep {self.sweep} cannot be fetched"
+                raise UserError(f"{what}: {error.reason}") from None
             # A sweep that writes another one meanwhile has not set the tag yet: a table goes by what it is.
-            place = cache() / f"{_sha256(copy)}.parquet"
-            copy.replace(place)
-        return place
+            return copy.replace(cache / f"{_sha256(copy)}.parquet")
 
 
 def recorded_tables(tracking_uri: str) -> list[RecordedTable]:
@@ -69,9 +67,3 @@ def upload(store: "Store", run_id: str, path: Path) -> None:
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def cache() -> Path:
-    """Return where copies are kept."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "suite-fl" / "tables"

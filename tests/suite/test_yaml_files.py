@@ -27,26 +27,23 @@ def test_what_is_written_is_read_back(content: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "named"),
     [
-        ("trials: 3\nseeds: 1\ntrials: 4\n", "the key 'trials' is there twice"),
-        ("a: [" + "1, " * 400_000 + "1]", "it is longer than 1,048,576 bytes"),
-        ("a: !!python/object/apply:os.system [id]", "could not determine a constructor"),
-        ("a: 2026-13-45", "month must be in 1..12"),
-        ("a: " + "[" * 5000 + "]" * 5000, "maximum recursion depth exceeded"),
+        ("trials: 3\nseeds: 1\ntrials: 4\n", "'trials'"),
+        ("a: [" + "1, " * 400_000 + "1]", "1,048,576 bytes"),
+        ("a: !!python/object/apply:os.system [id]", "python/object"),
+        ("a: 2026-13-45", "month"),
+        ("a: " + "[" * 5000 + "]" * 5000, "recursion"),
+        ("[1]", "mapping"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(text: str, says: str) -> None:
-    with pytest.raises(UserError) as refused:
+def test_what_cannot_be_is_refused_in_a_line(text: str, named: str) -> None:
+    with pytest.raises(UserError, match=rf"^a\.yaml .*{named}"):
         parse_mapping(text, "a.yaml")
-    assert str(refused.value).startswith(f"a.yaml is not YAML that can be read: {says}")
 
 
-def test_a_file_is_a_mapping(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^a\.yaml must be a mapping of keys to values$"):
-        parse_mapping("[1]", "a.yaml")
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(bytes(range(256)))
-    with pytest.raises(UserError, match=r"^cannot read study .*a\.yaml: 'utf-8' codec"):
-        read_text(tmp_path / "a.yaml", "study")
-    with pytest.raises(UserError, match=r"^cannot read study .*: it is a folder, not a file$"):
-        read_text(tmp_path, "study")
+    for path in (tmp_path / "a.yaml", tmp_path):
+        with pytest.raises(UserError, match=f"cannot read study {path}"):
+            read_text(path, "study")

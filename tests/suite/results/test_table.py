@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import suite
-from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, write
+from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, schema, write
 from suite.sweeps.tables import local_table, open_tables
 from tests.support.commands import fault, suite_here
 from tests.support.stores import recorded
@@ -29,12 +29,18 @@ def mailed(storage: Path, tmp_path: Path) -> Path:
 
 
 def test_the_page_has_all_columns():
-    lines = [
-        f"| `{c.name}` | {c.type.removesuffix('_')} | {c.unit} | {c.meaning} |"
-        for c in (*COLUMNS, *CURVES)
-    ]
-    page = (ROOT / "docs" / "table.md").read_text().splitlines()
-    assert [line for line in page if line.startswith("| `")] == lines
+    """In their order, with their types, and a meaning."""
+    lines = (ROOT / "docs" / "table.md").read_text().splitlines()
+    cells = [line.split(" | ") for line in lines if line.startswith("| `")]
+    types = {field.name: str(field.type) for field in schema()}
+    named = {
+        "float64": "double",
+        "list<double>": "list<item: double>",
+        "list<int32>": "list<item: int32>",
+    }
+    shown = {name[3:-1]: named.get(kind, kind) for name, kind, *_ in cells}
+    assert list(shown.items()) == list(types.items())
+    assert all(len(row[-1]) > 8 for row in cells)
 
 
 def test_a_row_a_trial_with_its_course(storage: Path):
@@ -52,7 +58,7 @@ def test_its_rows_are_those_of_the_journal(storage: Path, tmp_path: Path):
     folder = tmp_path / "runs"
     shutil.copytree(storage, folder)
     ended = local_table(folder, "s")
-    names = [column.name for column in (*COLUMNS, *CURVES)]
+    names = [*COLUMNS, *CURVES]
     rows = ended.columns(names)
     (folder / "s" / FILE).unlink()
     again = local_table(folder, "s")
@@ -79,40 +85,62 @@ def test_two_sweeps_of_one_name_stand_side_by_side(mailed: Path, tmp_path: Path)
     assert len(tables.finals) == 2 * 24
 
 
-def changed(path: Path, **facts: object) -> None:
-    content = pq.read_table(path)
-    known = json.loads(content.schema.metadata[KEY])
-    pq.write_table(content.replace_schema_metadata({KEY: json.dumps(known | facts)}), path)
+def test_a_board_is_the_same_in_whatever_order_its_search_trials_are(storage: Path, tmp_path: Path):
+    table = read(storage / "s" / FILE)
+    rows = table.whole()
+    back = tmp_path / "back.parquet"
+    write(back, TrialTable(table.facts, rows.take(list(range(len(rows)))[::-1])))
+    board, again = (suite.leaderboard(path) for path in (storage / "s" / FILE, back))
+    assert again == board
+
+
+def test_a_board_says_so_where_names_or_metrics_are_none(storage: Path):
+    for wanted, named in (
+        ({"metric": "unseen"}, "unseen is not recorded"),
+        ({"at": "seconds"}, r"simulated_time .*\+speed"),
+        ({"where": {"dataset": "mnist"}}, "no final run has"),
+        ({"where": {"datset": "digits"}}, "Did you mean 'dataset'"),
+    ):
+        with pytest.raises(UserError, match=named):
+            suite.leaderboard("s", storage=storage, **wanted)
+    with pytest.raises(UserError, match="unknown sweep 'x'"):
+        suite.load("x", storage=storage)
+    by_study = suite.load(read(storage / "s" / FILE).facts.study_name, storage=storage)
+    assert len(by_study) == len(suite.load("s", storage=storage))
 
 
 def lacking(path: Path) -> None:
     pq.write_table(pq.read_table(path).drop_columns(["seed"]), path)
 
 
-def without_facts(path: Path) -> None:
-    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+def with_facts(path: Path, **facts: object) -> None:
+    content = pq.read_table(path)
+    known = json.loads(content.schema.metadata[KEY]) | facts
+    pq.write_table(
+        content.replace_schema_metadata({KEY: json.dumps(known)} if facts else None), path
+    )
 
 
 @pytest.mark.parametrize(
-    ("alter", "said"),
+    ("alter", "named"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-100]), "cannot be read: "),
         (lambda path: path.write_text("no table"), "cannot be read: "),
-        (lambda path: changed(path, format=99), "was written by a later suite"),
-        (lambda path: changed(path, entries=3), "is damaged: its metadata cannot be read"),
-        (lacking, "lacks the column seed"),
-        (without_facts, "is no table of suite"),
+        (lambda path: with_facts(path, format=99), "was written by a later suite"),
+        (lambda path: with_facts(path, entries=3), "TableFacts"),
+        (lacking, "the column seed"),
+        (with_facts, "no metadata `suite`"),
     ],
 )
-def test_what_is_no_table_is_refused_in_one_line(mailed: Path, alter, said: str):
+def test_what_is_no_table_is_refused_in_one_line(mailed: Path, alter, named: str):
     alter(mailed)
-    told = fault(suite_here("leaderboard", mailed.name, cwd=mailed.parent, code=2))
-    assert told.startswith(f"table {mailed.name} ")
-    assert said in told
-    assert "\n" not in told
+    message = fault(suite_here("leaderboard", mailed.name, cwd=mailed.parent, code=2))
+    assert message.startswith(f"table {mailed.name} ")
+    assert named in message
+    assert "\n" not in message
 
 
 def test_one_that_says_it_is_larger_than_memory_is_not_read(mailed: Path, monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 10)
-    with pytest.raises(UserError, match="which this machine's memory does not hold"):
+    with pytest.raises(UserError, match="this machine's memory does not hold"):
         read(mailed)

@@ -1,24 +1,27 @@
-"""Records: a real SQLite store (one for all tests), and the recorder's patience."""
+"""Records in a real SQLite store (one for all tests), and stores that are none."""
 
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlflow.entities
 import pytest
 
 import suite as interface
-from suite.tracking import VARIABLE, database
-from suite.tracking.schema.tags import run_tags, spec_params
+from suite.tracking import VARIABLE
+from suite.tracking import store as stores
+from suite.tracking.schema.tags import run_tags, spec_params, versions
 from suite.tracking.store import Store, open_existing
-from tests.support.commands import document, fault, runs_of, suite
+from tests.support.commands import document, fault, runs_of, suite, suite_here
 from trials.common.errors import UserError
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
 from trials.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -82,30 +85,19 @@ def test_what_is_logged_is_there(store, experiment):
     assert 60_000 <= run.info.end_time - run.info.start_time < 90_000, "as long as its trial"
 
 
-def test_a_history_is_in_order_of_rounds_and_without_what_is_not_finite(store, experiment):
+def test_a_history_keeps_its_bits_in_order_of_rounds_without_what_is_not_finite(store, experiment):
     run_id = store.create(experiment, "name", {"kind": "order"})
-    nan, inf = float("nan"), float("inf")
     for entry in (
         {"round": 20, "a": 20 / 3, "b": 0.75},
-        {"round": 0, "a": nan, "b": 0.25},
-        {"round": 5, "a": inf, "b": -inf},
-        {"round": 10, "a": 0.1 + 0.2},
+        {"round": 0, "a": float("nan"), "b": 0.25},
+        {"round": 10, "a": 0.1 + 0.2, "b": -float("inf")},
         {"round": 7, "a": 5e-324},
     ):
         store.log(run_id, history=[entry])
-    assert [(r, repr(v)) for r, v in points(store, run_id, "a")] == [
-        (7, "5e-324"),
-        (10, "0.30000000000000004"),
-        (20, repr(20 / 3)),
-    ], "to the last bit, since replay compares bits"
+    assert points(store, run_id, "a") == [(7, 5e-324), (10, 0.1 + 0.2), (20, 20 / 3)]
     assert points(store, run_id, "b") == [(0, 0.25), (20, 0.75)]
-    assert points(store, run_id, "never") == []
     assert "round" not in store.get(run_id).metrics
-
-
-def test_a_long_history_is_recorded_whole(store, experiment):
-    """More metrics than MLflow takes in one request (1000)."""
-    run_id = store.create(experiment, "name", {"kind": "long"})
+    # More metrics than MLflow takes in one request (1000).
     store.log(run_id, history=[{"round": r, "x": r, "y": -r, "z": 1} for r in range(500)])
     assert points(store, run_id, "y") == [(r, -r) for r in range(500)]
 
@@ -121,7 +113,6 @@ def test_a_sweep_is_found_by_any_name(store, experiment, name):
     store.create(experiment, "trial", {"kind": "search", "sweep": f"{name}2"})
     store.set_status(whole, "FINISHED")
     assert [run.run_id for run in store.sweeps(name)] == [sweep]
-    assert sweep in [run.run_id for run in store.sweeps()]
     assert store.running(name) == [half]
 
 
@@ -132,12 +123,12 @@ def test_a_deleted_run_is_gone_and_does_not_run(store, experiment):
         store.delete(gone)
     assert [run.run_id for run in runs_of(store, kind="delete")] == [kept]
     everything = store.client.search_runs([experiment], run_view_type=mlflow.entities.ViewType.ALL)
-    assert {r.info.run_id for r in everything} == {kept, gone}
-    assert not [r for r in everything if r.info.status == "RUNNING"]
+    assert {run.info.run_id for run in everything} == {kept, gone}
+    assert not [run for run in everything if run.info.status == "RUNNING"]
 
 
 def test_an_unknown_run_and_one_of_several(store, experiment):
-    with pytest.raises(UserError, match=r"no run 'abc-'"):
+    with pytest.raises(UserError, match="no run 'abc-'"):
         store.get("abc-")
     runs = [store.create(experiment, "name", {})[0] for _ in range(20)]
     twice = next(first for first in runs if runs.count(first) > 1)
@@ -164,83 +155,61 @@ def test_a_text_that_is_too_long_for_mlflow_is_left_out(store, experiment):
     assert "None" not in logged.values()
 
 
-MOUNTS = (
-    "overlay / overlay rw 0 0\n"
-    "/dev/sda1 /home ext4 rw 0 0\n"
-    "server:/x /home/x/net nfs4 rw 0 0\n"
-    "/dev/sdc1 /data/over ext4 rw 0 0\n"
-    "//server/x /data/over cifs rw 0 0\n"
-    "server:/y /my\\040disk nfs rw 0 0\n"
-)
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the tests lie in no repository")
+def test_a_checkout_of_the_suite_records_its_commit():
+    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    assert versions()["git_commit"] == subprocess.check_output(command, text=True).strip()
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/home/x", ""),
-        ("/home/x/net/deep/er", "nfs4"),
-        ("/home/x/network", ""),
-        ("/data", ""),
-        ("/data/over", "cifs"),
-        ("/my disk/runs", "nfs"),
-    ],
-)
-def test_a_network_file_system_is_refused(monkeypatch, path, kind):
-    """The innermost mount counts, of two at one place the later; blanks are written as \\040."""
-    monkeypatch.setattr(Path, "read_text", lambda self: MOUNTS)
-    if not kind:
-        assert database.sqlite_uri(Path(path)) == f"sqlite:///{path}/mlflow.db"
-    else:
-        with pytest.raises(UserError, match=rf"network file system \({kind}\).*--tracking-uri"):
-            Store(None, Path(path))
-
-
-def test_a_store_that_is_not_there_yet(tmp_path):
-    with pytest.raises(UserError, match="suite sweep quickstart"):
-        open_existing(None, tmp_path)
+def test_a_network_file_system_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(stores.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout="nfs\n"))
+    with pytest.raises(UserError, match=r"network file system \(nfs\).*--tracking-uri"):
+        Store(None, tmp_path / "runs")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mlflow_s_own_variable_names_the_store(tmp_path):
+@pytest.mark.parametrize("content", ["none", "half", "other"])
+def test_a_database_that_is_none_of_mlflow_s_is_refused_as_it_is(store, tmp_path, content):
+    database = tmp_path / "runs" / "mlflow.db"
+    database.parent.mkdir()
+    if content == "other":
+        with closing(sqlite3.connect(database)) as opened:
+            opened.execute("create table bookmarks (place text)")
+    else:
+        whole = Path(store.uri.removeprefix("sqlite:///")).read_bytes()
+        database.write_bytes(whole[: len(whole) // 2] if content == "half" else b"hello" * 1000)
+    before = database.read_bytes()
+    assert "runs/mlflow.db" in fault(suite_here("replay", "x", cwd=tmp_path, code=2))
+    assert database.read_bytes() == before
+
+
+def test_mlflow_s_own_variable_names_the_store(tmp_path, monkeypatch):
     """Of commands and of Python alike; an option, and an empty variable, go before it."""
-    uri = f"sqlite:///{tmp_path / 'theirs.db'}"
-    words = ("run", "--set", "rounds=1", "--set", "clients=2", "--json")
-    ran = document(suite(*words, cwd=tmp_path, env={VARIABLE: uri}))
-    assert not (tmp_path / "runs").exists()
-    store = Store(uri, tmp_path / "runs")
-    assert [run.run_id for run in runs_of(store, kind="run")] == [ran["run_id"]]
-    refused = suite("leaderboard", cwd=tmp_path, env={VARIABLE: "./mlruns"}, code=2)
-    assert f"tracking store ./mlruns of {VARIABLE} does not answer" in fault(refused)
-    refused = suite("leaderboard", cwd=tmp_path, env={VARIABLE: ""}, code=2)
-    assert "there is no sweep in runs yet" in fault(refused)
-
-
-def test_python_goes_by_it_too(tmp_path, monkeypatch):
     theirs, given = (f"sqlite:///{tmp_path / name}" for name in ("theirs.db", "given.db"))
+    words = ("run", "--set", "rounds=1", "--set", "clients=2", "--json")
+    ran = document(suite(*words, cwd=tmp_path, env={VARIABLE: theirs}))
+    assert [run.run_id for run in runs_of(Store(theirs, tmp_path), kind="run")] == [ran["run_id"]]
     monkeypatch.setenv(VARIABLE, theirs)
     monkeypatch.chdir(tmp_path)
     run = interface.run(settings={"rounds": 1, "clients": 2})
-    for uri, told in ((theirs, None), (given, given)):
-        run_id = run.record(tracking_uri=told)
-        assert [one.run_id for one in runs_of(Store(uri, tmp_path), kind="run")] == [run_id]
+    for uri, option in ((theirs, None), (given, given)):
+        run_id = run.record(tracking_uri=option)
+        assert run_id in [own.run_id for own in runs_of(Store(uri, tmp_path), kind="run")]
         with pytest.raises(UserError, match="holds no sweep"):
-            interface.leaderboard(tracking_uri=told)
+            interface.leaderboard(tracking_uri=option)
+    monkeypatch.setenv(VARIABLE, "./mlruns")
+    assert VARIABLE in fault(suite_here("leaderboard", cwd=tmp_path, code=2))
+    monkeypatch.setenv(VARIABLE, "")
+    assert "no sweep in runs yet" in fault(suite_here("leaderboard", cwd=tmp_path, code=2))
     assert not (tmp_path / "runs").exists()
 
 
 def test_runs_are_found_beside_more_than_a_thousand_experiments(tmp_path):
     store = Store(None, tmp_path)
     mine = store.create(store.experiment("mine"), "name", {"kind": "sweep", "sweep": "mine"})
-    _experiments(tmp_path / "mlflow.db", 1001)
-    store = Store(None, tmp_path)
-    assert [run.run_id for run in runs_of(store, sweep="mine")] == [mine]
-    assert store.get(mine).run_id == mine
-
-
-def _experiments(database: Path, number: int) -> None:
-    """Put so many newer experiments into a store."""
     ahead = 10**15
-    rows = [(1000 + i, f"e{i}", "active", ahead + i, ahead + i) for i in range(number)]
+    rows = [(1000 + i, f"e{i}", "active", ahead + i, ahead + i) for i in range(1001)]
     names = "experiment_id, name, lifecycle_stage, creation_time, last_update_time"
-    with closing(sqlite3.connect(database)) as made, made:
-        made.executemany(f"insert into experiments ({names}) values (?, ?, ?, ?, ?)", rows)
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as opened, opened:
+        opened.executemany(f"insert into experiments ({names}) values (?, ?, ?, ?, ?)", rows)
+    assert [run.run_id for run in Store(None, tmp_path).sweeps("mine")] == [mine]

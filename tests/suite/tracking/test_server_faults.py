@@ -20,7 +20,6 @@ from suite.sweeps.recording import LOCAL_TRIES, Records
 from suite.sweeps.sweep import Sweep
 from suite.tracking import store as stores
 from suite.tracking.faults import StoreError, without_user
-from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store
 from suite.tracking.tables import upload
 from tests.support.commands import runs_of, suite_here
@@ -123,22 +122,6 @@ def test_only_a_store_elsewhere_is_waited_for(uri: str, error: Exception, patien
     assert "trying again" in progress.waiting  # type: ignore[attr-defined]
 
 
-def test_what_is_refused_ends_alone() -> None:
-    taken = []
-
-    def write(item: int) -> None:
-        if item % 2:
-            raise REFUSED
-        taken.append(item)
-
-    recorder = Recorder(write, lambda error: True)
-    for item in range(5):
-        recorder.put(item)
-    assert recorder.close(5)
-    assert taken == [0, 2, 4]
-    assert recorder.refusals == [f"2 times: {REFUSED}"]
-
-
 def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +137,7 @@ def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
     result = play(Sweep("s", study, place, resume=False))
     assert [row.algorithm for row in result.leaderboard.rows] == ["fedavg", "fedprox"]
     (note,) = [note for note in result.leaderboard.notes if "metrics[0].name" in note]
-    assert note == f"4 times: {REFUSED}. The sweep's table has all of it."
+    assert note.startswith(f"4 times: {REFUSED}")
     rows = read(place.folder / FILE).columns(["algorithm", "run_id"])
     assert set(rows[rows["run_id"] == ""]["algorithm"]) == {"fedprox"}
     assert len(rows) == 6
@@ -184,14 +167,11 @@ def test_a_person_s_patience_is_kept(
 ) -> None:
     seen = []
 
-    class Client:
-        def __init__(self, uri: str) -> None:
-            seen.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
+    def client(uri: str) -> Any:
+        seen.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
+        return SimpleNamespace(search_experiments=lambda max_results: None)
 
-        def search_experiments(self, max_results: int) -> None:
-            """Nobody waits."""
-
-    monkeypatch.setattr(stores, "MlflowClient", Client)
+    monkeypatch.setattr(stores, "MlflowClient", client)
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
     if asked is not None:
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", asked)
@@ -210,10 +190,8 @@ def test_a_server_that_keeps_no_files_is_warned_of_once(
         store = Store(uri, tmp_path)
         assert [store.experiment("study") for _ in range(2)] == ["7", "7"]
     upload(store, "a run", tmp_path / "trials.parquet")
-    assert capsys.readouterr().err.splitlines() == [
-        f"{uri} keeps no files: its runs name {place}, a folder that this machine does not have. "
-        f"The table of a sweep is in its folder below {tmp_path} alone"
-    ]
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert f"{uri} keeps no files: its runs name {place}" in warning
     assert not (tmp_path / "theirs").exists()
 
 

@@ -13,8 +13,7 @@ from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.federated_data import partition
 from trials.heterogeneity import PARTITIONS
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import partition_data
 from trials.settings import Settings
 

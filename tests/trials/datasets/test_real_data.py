@@ -13,8 +13,7 @@ import pytest
 
 from trials import datasets
 from trials.datasets.images import CIFAR10
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 

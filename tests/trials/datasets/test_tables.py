@@ -12,8 +12,7 @@ from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.datasets.own import dataset_of
 from trials.datasets.tables import Options
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 
