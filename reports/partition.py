@@ -27,7 +27,8 @@ def figure(counts: npt.NDArray[Any], labels: Sequence[str], title: str = "") -> 
     ]
     kind = "symlog" if sizes.max() > STEEP * np.median(sizes) else "linear"
     height = {"field": "samples", "type": "quantitative", "scale": {"type": kind}}
-    down = {"field": "label", "type": "ordinal", "sort": list(labels)}
+    down: Spec = {"field": "label", "type": "ordinal", "title": "label (share of the client's)"}
+    down["scale"] = {"domain": list(labels)}  # those that nobody holds are seen as well
     shade: Spec = {"field": "share", "type": "quantitative", "legend": None}
     shade["scale"] = {"domain": [0, 1], "range": ["#d6e6f4", "#08306b"]}
     above = _plot(bars, "bar", {"y": height}) | {"height": 100}
