@@ -38,9 +38,9 @@ format: $(VENV)/.installed-dev  ## mend what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed  ## write docs/algorithms.md and docs/commands.md anew, from docstrings and search spaces
-	$(BIN)/suite list algorithms --markdown > docs/algorithms.md
-	$(BIN)/suite list commands --markdown > docs/commands.md
+docs: $(VENV)/.installed  ## write docs/algorithms.md and docs/commands.md anew, from docstrings, signatures and search spaces
+	$(BIN)/python -m suite.catalog > docs/algorithms.md
+	$(BIN)/typer suite.cli.app utils docs --name suite --title Commands --output docs/commands.md
 
 docs-site: $(VENV)/.installed-dev  ## the documentation as a site in build/site, all links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -48,8 +48,7 @@ BY_SAMPLES = {"fedjax"}
 
 def ours(name: str, params: dict[str, float], aggregation: str) -> dict[str, Any]:
     """Our run: its clients' samples, who was selected, and the server's weights after each round."""
-    from trials.run.scenario import Scenario
-    from trials.run.spec import canonical
+    from trials.run.spec import Scenario, canonical
     from trials.run.trial import load_dataset, partition_data, simulate
     from trials.settings import Settings
 

@@ -27,7 +27,7 @@ from suite.studies.study import check_study
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialResult
 
 NAME = "scale"
 ALGORITHMS = (

@@ -55,7 +55,7 @@ class FedBuff(FedAvg):
                 torch.cat([since, torch.full_like(begun, fed.round)]),
             )
         here, rest = (torch.tensor([at for _, at in of]).long() for of in (arrived, training))
-        fed.clock.took = now = arrived[-1][0]
+        fed.took = now = arrived[-1][0]
         left = torch.tensor([end - now for end, _ in training], dtype=torch.float64)
         share = fed.weights(ids[here]) * fed.tensor((1 + fed.round - since[here]).double().rsqrt())
         w = state["w"] + self.server_lr * share @ fed.upload(ids[here], update[fed.index(here)])

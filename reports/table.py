@@ -1,4 +1,4 @@
-"""Tables as data: what terminals, Markdown and pages draw, each in its own way.
+"""Tables as data: terminals, Markdown, CSV and pages draw the same one, each in its own way.
 
 `reports.terminal` draws a table on a terminal, `markdown` here writes it as text, and the macro `table` of
 `reports/templates/macros.html` puts it on a page.
@@ -6,11 +6,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len, chop_cells
+if TYPE_CHECKING:
+    import pandas as pd
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """What moves a cursor, and what turns the order of letters around; tabs and ends of lines stay."""
@@ -22,38 +23,17 @@ def visible(text: str) -> str:
 
 
 class ColumnKind(Enum):
-    """What a column holds: where its texts may break. A name may break anywhere, rather after these."""
+    """What a column holds: numbers, which are never broken, words, or a name, which may be broken anywhere."""
 
-    NUMBER = r"(?!)"
-    WORDS = r"(?<= )"
-    NAME = r"(?<=[\s_,+:/(=])"
-
-    def pieces(self, text: str) -> list[str]:
-        """The text, cut where it may break."""
-        return re.split(self.value, text)
-
-    def lines(self, text: str, width: int) -> list[str]:
-        """The text in lines of this width at most."""
-        found: list[str] = []
-        for given in text.split("\n"):
-            line = ""
-            for piece in self.pieces(given):
-                if cell_len((line + piece).rstrip()) <= width:
-                    line += piece
-                    continue
-                *whole, line = (
-                    [line, *chop_cells(piece, width)] if line else chop_cells(piece, width)
-                )
-                found += whole
-            found.append(line)
-        return [line.rstrip() for line in found]
+    NUMBER = auto()
+    WORDS = auto()
+    NAME = auto()
 
 
 @dataclass(frozen=True)
 class Column:
     """A column of a table. Numbers stand at the right, the rest at the left. `better` is 1 where a larger value is
-    better and -1 where a smaller one is: a page sorts by it, best first. `look` is a class of the style
-    sheet.
+    better and -1 where a smaller one is: a page sorts by it, best first. `look` is a class of the style sheet.
     """
 
     head: str
@@ -61,22 +41,16 @@ class Column:
     better: int = 0
     look: str = ""
 
-    @property
-    def shown(self) -> str:
-        """The head, whose numbers keep their unit on the line."""
-        return self.head.replace(" %", "\N{NO-BREAK SPACE}%")
-
 
 @dataclass(frozen=True)
 class Cell:
-    """A text of a table with what a page adds: the `value` that it sorts by, an address and its tooltip, the block of
-    code that opens below it, a drawing, and a class of the style sheet.
+    """A text of a table with what a page adds: the `value` that it sorts by, an address, the block of code that opens
+    below it, a drawing, and a class of the style sheet.
     """
 
     text: str
     value: Any = None
     href: str = ""
-    about: str = ""
     code: str = ""
     drawing: Mapping[str, Any] | None = None
     look: str = ""
@@ -87,11 +61,11 @@ Cells = Sequence[str | Cell]
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table: `best` ones stand out, `found` is what a page's filter looks through."""
+    """A row of a table: `best` ones stand out, and a page's filter looks through `words`."""
 
     cells: Cells
     best: bool = False
-    found: str = ""
+    words: str = ""
 
     @property
     def full(self) -> list[Cell]:
@@ -107,8 +81,7 @@ class Line:
 @dataclass(frozen=True)
 class Table:
     """A table with its title, a `small` addition to that, what is `said` of it, and `notes` below. The first
-    `essential` columns stay on the narrowest terminal (default: all). A page sorts a `sortable` one of more than
-    one row.
+    `essential` columns stay on the narrowest terminal (default: all). A page sorts a `sortable` one.
     """
 
     columns: Sequence[Column]
@@ -120,11 +93,7 @@ class Table:
     essential: int | None = None
     look: str = ""
     sortable: bool = True
-
-    @property
-    def kind(self) -> str:
-        """Which block of a page it is."""
-        return "table"
+    kind = "table"
 
     @property
     def headline(self) -> str:
@@ -138,36 +107,33 @@ class Table:
         return kinds.index(ColumnKind.NAME) if ColumnKind.NAME in kinds else 0
 
 
-def table(columns: Sequence[Column | str], rows: Iterable[Cells], **given: Any) -> Table:
-    """A table of plain rows. Of columns that are given by their heads the first is a name, the others are words."""
+def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
+    """Return a table of plain rows. Of columns that are named by their heads the first is a name, the others are words."""
     kinds = [ColumnKind.NAME] + [ColumnKind.WORDS] * (len(columns) - 1)
-    made = [
+    heads = [
         Column(column, kind) if isinstance(column, str) else column
         for column, kind in zip(columns, kinds, strict=True)
     ]
-    lines = [Line(row) for row in rows]
-    lines = [Line(line.cells, found=" ".join(line.texts)) for line in lines]
-    return Table(made, lines, **given)
-
-
-def without_empty(found: Table) -> Table:
-    """The table without columns in which nothing stands, but for the first."""
-    kept = [
-        i
-        for i in range(len(found.columns))
-        if not i or any(line.full[i].text for line in found.lines)
-    ]
-    lines = [replace(line, cells=[line.cells[i] for i in kept]) for line in found.lines]
-    return replace(found, columns=[found.columns[i] for i in kept], lines=lines)
+    lines = [Line(row, words=" ".join(Line(row).texts)) for row in rows]
+    return Table(heads, lines, **more)
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is: in one cell of a table, and no HTML."""
+    """Return text that Markdown shows as it is: in one cell of a table, and no HTML."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))
 
 
-def markdown(found: Table) -> str:
-    """The rows of a table in Markdown."""
-    rows = [[column.head for column in found.columns], *(line.texts for line in found.lines)]
+def markdown(content: Table) -> str:
+    """Return the rows of a table in Markdown."""
+    rows = [[column.head for column in content.columns], *(line.texts for line in content.lines)]
     lines = ["| " + " | ".join(map(plain, row)) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(found.columns), *lines[1:]])
+    return "\n".join([lines[0], "|" + "---|" * len(content.columns), *lines[1:]])
+
+
+def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
+    """Return a row a record. A mapping in a record becomes columns `params.lr`, `params.mu`, ...; what not
+    all records have is NaN where it is missing.
+    """
+    import pandas as pd  # half a second, for those who ask for a table
+
+    return pd.json_normalize([dict(record) for record in records], max_level=1)

@@ -5,7 +5,7 @@ names fold; what is left out is said.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.table import Table as RichTable
@@ -19,8 +19,7 @@ FOLDED = 8
 """Characters that a name keeps on each of its lines."""
 
 
-@dataclass(frozen=True)
-class _Measured:
+class _Widths(NamedTuple):
     """How wide a column can be: with names `folded`, with its cells `whole`, with its head on one line too."""
 
     folded: int
@@ -37,74 +36,68 @@ def fitted(
     styles: Iterable[str | None] = (),
     ends: Container[int] = (),
 ) -> tuple[RichTable, list[str]]:
-    """A table of at most `width` characters, and the heads of the columns left out of it: the last ones,
+    """Return a table of at most `width` characters, and the heads of the columns left out of it: the last ones,
     and none of the first `essential` ones while those fit with their names folded. Below the rows `ends` a line is
     drawn.
     """
-    widths = _widths(
-        [_measured(c, [row[i] for row in rows]) for i, c in enumerate(columns)], width, essential
-    )
+    measured = [_measured(c, [row[i] for row in rows]) for i, c in enumerate(columns)]
+    widths = _widths(measured, width, essential)
     shown = RichTable(title=title and Text(title, style="bold"), title_justify="left")
     for column, chars in zip(columns, widths, strict=False):
-        number = column.kind is ColumnKind.NUMBER
-        head = "\n".join(ColumnKind.WORDS.lines(column.shown, chars))
-        shown.add_column(Text(head), justify="right" if number else "left", width=chars)
-    kinds = [column.kind for column in columns]
+        side = "right" if column.kind is ColumnKind.NUMBER else "left"
+        shown.add_column(Text(column.head), justify=side, width=chars, overflow="fold")  # type: ignore[arg-type]
     lined = [*styles] or [None] * len(rows)
     for i, (row, style) in enumerate(zip(rows, lined, strict=True)):
-        cells = zip(kinds, row, widths, strict=False)
-        texts = [Text("\n".join(kind.lines(text, chars))) for kind, text, chars in cells]
-        shown.add_row(*texts, style=style, end_section=i in ends)
+        shown.add_row(*map(Text, row[: len(widths)]), style=style, end_section=i in ends)
     return shown, [column.head for column in columns[len(widths) :]]
 
 
-def drawn(found: Table, width: int) -> tuple[RichTable, list[str]]:
-    """`fitted` for a table, whose best rows are bold; its title is left to the caller."""
-    essential = len(found.columns) if found.essential is None else found.essential
-    styles = ["bold" if line.best else None for line in found.lines]
-    rows = [line.texts for line in found.lines]
-    return fitted(found.columns, rows, width, essential, styles=styles)
+def drawn(content: Table, width: int) -> tuple[RichTable, list[str]]:
+    """Return `fitted` for a table, whose best rows are bold; its title is left to the caller."""
+    essential = len(content.columns) if content.essential is None else content.essential
+    styles = ["bold" if line.best else None for line in content.lines]
+    rows = [line.texts for line in content.lines]
+    return fitted(content.columns, rows, width, essential, styles=styles)
 
 
 def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:
-    """The line that says which columns a terminal has no room for, and which options show them; none
+    """Return the line that says which columns a terminal has no room for, and which options show them; none
     where there is room for all.
     """
     names = ", ".join(dict.fromkeys(heads))
-    said = f"This terminal is too narrow for: {names}. {elsewhere} shows all."
-    return [Text(said, style="dim")] if names else []
+    text = f"This terminal is too narrow for: {names}. {elsewhere} shows all."
+    return [Text(text, style="dim")] if names else []
 
 
-def _measured(column: Column, cells: Sequence[str]) -> _Measured:
+def _measured(column: Column, cells: Sequence[str]) -> _Widths:
     lines = [line for cell in cells for line in cell.split("\n")]
-    pieces = max((cell_len(p.rstrip()) for l in lines for p in column.kind.pieces(l)), default=0)
     longest = max(map(cell_len, lines), default=0)
-    head = max(map(cell_len, column.shown.split(" ")), default=0)
-    folded = min(pieces, FOLDED) if column.kind is ColumnKind.NAME else pieces
-    whole = min(longest, max(pieces, COMFORT)) if column.kind is ColumnKind.WORDS else longest
-    return _Measured(max(folded, head), max(whole, head), max(longest, cell_len(column.head)))
+    word = max((cell_len(word) for line in lines for word in line.split()), default=0)
+    head = max(map(cell_len, column.head.split()), default=0)
+    folded = whole = longest
+    if column.kind is ColumnKind.NAME:
+        folded = min(longest, FOLDED)
+    elif column.kind is ColumnKind.WORDS:
+        folded, whole = word, min(longest, max(word, COMFORT))
+    return _Widths(max(folded, head), max(whole, head), max(longest, cell_len(column.head)))
 
 
-def _widths(columns: Sequence[_Measured], width: int, essential: int) -> list[int]:
-    """The widths of as many of the first columns as there is room for."""
-    for count in range(len(columns), essential - 1, -1):
-        low = [column.whole for column in columns[:count]]
-        if sum(low) <= _room(width, count):
-            return _spread(low, [c.one_line for c in columns], _room(width, count))
-    for count in range(min(essential, len(columns)), 0, -1):
-        low = [column.folded for column in columns[:count]]
-        if sum(low) <= _room(width, count) or count == 1:
-            return _spread(low, [c.one_line for c in columns], _room(width, count))
+def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
+    """Return the widths of as many of the first columns as there is room for."""
+    counts = [(count, "whole") for count in range(len(columns), essential - 1, -1)]
+    counts += [(count, "folded") for count in range(min(essential, len(columns)), 0, -1)]
+    for count, least in counts:
+        low = [getattr(column, least) for column in columns[:count]]
+        room = (
+            width - 3 * count - 1
+        )  # beside the lines between columns and the space around their cells
+        if sum(low) <= room or (count, least) == (1, "folded"):
+            return _spread(low, [column.one_line for column in columns], room)
     return []
 
 
-def _room(width: int, count: int) -> int:
-    """What is left beside the lines between columns and the space around their cells."""
-    return width - 3 * count - 1
-
-
 def _spread(low: Sequence[int], high: Sequence[int], room: int) -> list[int]:
-    """Widths from `low` up to `high`, what room remains shared out evenly."""
+    """Return widths from `low` up to `high`, what room remains shared out evenly."""
     widths, spare = list(low), room - sum(low)
     short = sorted(range(len(low)), key=lambda i: high[i] - low[i])
     for left, i in zip(range(len(short), 0, -1), short, strict=True):

@@ -17,25 +17,20 @@ if sys.platform == "win32":
     raise ImportError(_said)
 
 if TYPE_CHECKING:
-    from suite.api.results import *  # noqa: F403
-    from suite.api.runs import *  # noqa: F403
+    from suite.api import *  # noqa: F403
     from trials.common.errors import UserError as UserError
 
-_HOMES = {
-    "suite.api.results": "leaderboard load report status stop study tuned",
-    "suite.api.runs": "load_model replay run sweep trainable",
-    "trials.common.errors": "UserError",
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
-__all__ = sorted(_HOME)
+_API = "leaderboard load load_model replay report run status stop study sweep trainable tuned"
+__all__ = ["UserError", *_API.split()]
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return version("suite-fl")
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    home = "trials.common.errors" if name == "UserError" else "suite.api"
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -78,16 +78,15 @@ def show_table(
     rows: "Sequence[Sequence[str]]",
     essential: int | None = None,
     title: str | None = None,
-    ends: "Container[int]" = (),
 ) -> None:
     """Print a table as wide as there is room for, and which columns were left out of it: none of the first
-    `essential` ones (default: all) while those fit with their names folded. Below the rows `ends` a line is drawn.
+    `essential` ones (default: all) while those fit with their names folded.
     """
     from reports.terminal import fitted, left_out
 
     to = out()
     kept = len(columns) if essential is None else essential
-    shown, dropped = fitted(columns, rows, to.width, kept, title, ends=ends)
+    shown, dropped = fitted(columns, rows, to.width, kept, title)
     to.print(shown, *left_out(dropped, "--json"), sep="\n")
 
 

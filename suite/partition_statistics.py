@@ -1,22 +1,24 @@
 """What a data set looks like once a heterogeneity level has partitioned it, and which data files are there."""
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
+from suite.yaml_files import refuse_foreign, writing
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
-from trials.federated_data import FederatedData, partition
-from trials.settings import Settings
+from trials.federated_data import Array, FederatedData, partition
+from trials.run.spec import TrialSpec
 
-Array = npt.NDArray[Any]
 BINS = 10
 """A regression's targets are shown as labels: so many intervals of equal width."""
 
@@ -30,6 +32,14 @@ class Description:
     seed: int
     data: FederatedData
 
+    @classmethod
+    def of(cls, spec: TrialSpec, root: str | None) -> "Description":
+        """Load and partition as a run does. Raise `UserError` when files are absent, or the level cannot be had."""
+        settings, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
+        loaded = datasets.parse(spec.dataset).load(settings.data_seed, settings.clients, root)
+        data = partition(loaded, level, settings)
+        return cls(spec.dataset, spec.heterogeneity, settings.partition_seed, data)
+
     @cached_property
     def labels(self) -> list[str]:
         """Names of the labels, (C,)."""
@@ -38,60 +48,35 @@ class Description:
     @cached_property
     def counts(self) -> Array:
         """Training samples of each client and label, (n, C)."""
-        index, labels = _labels(self.data.dataset)
-        client = np.repeat(np.arange(self.data.clients), self.data.sizes)
-        places = client * len(labels) + index[self.data.train]
-        found = np.bincount(places, minlength=self.data.clients * len(labels))
-        return found.reshape(self.data.clients, len(labels))
+        index, names = _labels(self.data.dataset)
+        parts = _parts(index[self.data.train], self.data.offsets)
+        return np.array([np.bincount(part, minlength=len(names)) for part in parts])
 
     @cached_property
-    def wasserstein(self) -> Array:
-        """Distance (n,) of each client's label distribution to that of all clients together
-        (FedAgg, Fig. 2c). Reading: labels are points on the line, one apart; targets where they are.
+    def per_client(self) -> pd.DataFrame:
+        """Numbers of each client, (n,), by name: `wasserstein` is the distance of its label distribution to that of all
+        clients together (FedAgg, Fig. 2c). Reading: labels are points on the line, one apart; targets where they are.
         """
         from scipy.stats import wasserstein_distance  # takes every start half a second
 
         y = self.data.dataset.y[self.data.train]
         values, counts = np.unique(y, return_counts=True)
-        parts = np.split(y, self.data.offsets[1:-1])
-        return np.array([wasserstein_distance(part, values, None, counts) for part in parts])
-
-    @property
-    def per_client(self) -> dict[str, Array]:
-        """Numbers of each client, (n,), by name."""
-        return {
-            "samples": self.data.sizes,
-            "labels": (self.counts > 0).sum(1),
-            "wasserstein": self.wasserstein,
-        }
+        parts, held = _parts(y, self.data.offsets), (self.counts > 0).sum(1)
+        apart = [wasserstein_distance(part, values, None, counts) for part in parts]
+        return pd.DataFrame({"samples": self.data.sizes, "labels": held, "wasserstein": apart})
 
     @property
     def summaries(self) -> dict[str, dict[str, float]]:
-        """Minimum, median, mean and maximum over clients of each of `per_client`."""
-        return {
-            name: {
-                "min": float(values.min()),
-                "median": float(np.median(values)),
-                "mean": float(values.mean()),
-                "max": float(values.max()),
-            }
-            for name, values in self.per_client.items()
-        }
+        """Minimum, median, mean and maximum over clients."""
+        return self.per_client.agg(["min", "median", "mean", "max"]).to_dict()  # type: ignore[return-value]
 
     @property
     def totals(self) -> dict[str, int]:
-        """Samples of each split; of the training samples, those that no client and that several
-        clients hold.
-        """
-        whole, times = self.data.dataset, np.unique(self.data.train, return_counts=True)[1]
-        free = len(whole.y) - len(self.data.val) - len(self.data.test)
-        return {
-            "train": len(self.data.train),
-            "val": len(self.data.val),
-            "test": len(self.data.test),
-            "unused": free - len(times),
-            "shared": int((times > 1).sum()),
-        }
+        """Samples of each split; of the training samples, those that no client and that several clients hold."""
+        data, times = self.data, np.unique(self.data.train, return_counts=True)[1]
+        splits = {"train": len(data.train), "val": len(data.val), "test": len(data.test)}
+        unused = len(data.dataset.y) - len(data.val) - len(data.test) - len(times)
+        return {**splits, "unused": unused, "shared": int((times > 1).sum())}
 
     @property
     def title(self) -> str:
@@ -99,7 +84,7 @@ class Description:
         return f"{self.dataset} · {self.heterogeneity} · {self.data.clients} clients"
 
     def document(self) -> dict[str, Any]:
-        """The JSON of `suite data describe`."""
+        """Return the JSON of `suite data describe`."""
         return {
             "dataset": self.dataset,
             "heterogeneity": self.heterogeneity,
@@ -108,56 +93,74 @@ class Description:
             "fingerprint": self.data.fingerprint,
             "totals": self.totals,
             **self.summaries,
-            "per_client": {name: values.tolist() for name, values in self.per_client.items()},
+            "per_client": self.per_client.to_dict("list"),
             "label_names": self.labels,
             "label_counts": self.counts.tolist(),
         }
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Sizes, the partition's seed and its fingerprint, by name; what is none of is left out but for the splits."""
+        shown = {
+            name: n for name, n in self.totals.items() if n or name in ("train", "val", "test")
+        }
+        if unseen := len(self.data.unseen_offsets) - 1:
+            shown["clients not trained on"] = unseen
+        return {**shown, "partition seed": self.seed, "fingerprint": self.data.fingerprint}
+
+    def write(self, path: Path) -> None:
+        """Write a heat map (.png), or which samples each client holds (.npz). Raise `UserError` for another end of the
+        name, and where a file is there that the suite did not write.
+        """
+        from reports import partition
+        from reports.charts.drawing import SIGN
+
+        out = io.BytesIO()
+        if path.suffix == ".png":
+            out.write(partition.png(partition.figure(self.counts, self.labels, self.title)))
+        elif path.suffix == ".npz":
+            np.savez_compressed(out, **self.exported())
+        else:
+            raise UserError(f"--output {path}: must end with .png or .npz")
+        refuse_foreign([path], SIGN)
+        with writing(path):
+            path.write_bytes(out.getvalue())
+
     def exported(self) -> dict[str, Any]:
-        """Who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples (`unseen_K`
-        of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples, which ids
-        count.
+        """Return who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples
+        (`unseen_K` of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
         """
         data = self.data
-        lists = (
-            ("client", data.train, data.offsets),
-            ("unseen", data.unseen_train, data.unseen_offsets),
-        )
-        held = {
-            f"{name}_{k}": train[first:end]
-            for name, train, offsets in lists
-            for k, (first, end) in enumerate(pairwise(offsets))
-        }
-        pooled = {"val": self.data.val, "test": self.data.test, "y": self.data.dataset.y}
-        return {**held, **pooled, "fingerprint": np.array(self.data.fingerprint)}
-
-
-def describe(
-    dataset: str, level: str, clients: int | None, seed: int, root: str | None, **more: Any
-) -> Description:
-    """Load and partition as a run with these settings would; `seed` is the partition's, `more` are others.
-
-    Raises `UserError` when the names are wrong, files are absent, or the level cannot be had.
-    """
-    parsed = heterogeneity.parse(level)
-    if clients is not None and not 1 <= clients < 2**63:
-        raise UserError(f"--clients {clients}: must be at least 1, and below 2^63")
-    settings = Settings(clients=clients, partition_seed=seed, **more)
-    loaded = datasets.parse(dataset).load(settings.data_seed, clients, root)
-    partitioned = partition(loaded, parsed, settings)
-    return Description(datasets.canonical(dataset), parsed.name, seed, partitioned)
+        arrays = {"val": data.val, "test": data.test, "y": data.dataset.y}
+        arrays |= {f"client_{k}": ids for k, ids in enumerate(_parts(data.train, data.offsets))}
+        unseen = _parts(data.unseen_train, data.unseen_offsets)
+        arrays |= {f"unseen_{k}": ids for k, ids in enumerate(unseen)}
+        return {**arrays, "fingerprint": np.array(data.fingerprint)}
 
 
 def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
-    """The files of data sets and how they are: one object a file, or one a data set without files."""
-    found = []
+    """Return the files of data sets and how they are: one object a file, or one a data set without files."""
+    items: list[dict[str, Any]] = []
     for text in wanted:
         reports = datasets.prepare(text, root)
         for report in reports:
-            found.append({"dataset": text, **vars(report), "path": str(report.path)})
+            more = {"path": str(report.path), "sound": report.sound}
+            items.append({"dataset": text, **vars(report), **more})
         if not reports:
-            found.append({"dataset": text, "name": None, "found": None, "sound": True})
-    return found
+            items.append({"dataset": text, "name": None, "found": None, "sound": True})
+    return items
+
+
+def states(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return by data set whether its files are here, and which one is not as it should be."""
+    words: dict[str, str] = {}
+    for file in files:
+        name, path = file["dataset"], file.get("path")
+        if file["found"] is not None and not file["sound"]:
+            words[name] = f"wrong: {path} has {file['found']}, expected {file['expected']}"
+        elif file["name"] is not None and file["found"] is None:
+            words.setdefault(name, f"absent: {path}")
+    return {file["dataset"]: words.get(file["dataset"], "ready") for file in files}
 
 
 def fetch(wanted: Sequence[str], root: str | None) -> None:
@@ -173,7 +176,7 @@ def fetch(wanted: Sequence[str], root: str | None) -> None:
 
 
 def known() -> list[str]:
-    """Names of all data sets that need no argument; the others are generated and have no files."""
+    """Return the names of all data sets that need no argument; the others are generated and have no files."""
     return [
         name
         for name, cls in DATASETS.items()
@@ -181,8 +184,12 @@ def known() -> list[str]:
     ]
 
 
+def _parts(values: Array, offsets: Array) -> list[Array]:
+    return [values[first:end] for first, end in pairwise(offsets)]
+
+
 def _labels(dataset: Dataset) -> tuple[Array, list[str]]:
-    """The label of each sample (N,), and the names of labels (C,)."""
+    """Return the label of each sample (N,), and the names of labels (C,)."""
     y = dataset.y
     if y.dtype.kind in "iu":
         return y, [str(label) for label in range(dataset.classes)]

@@ -348,3 +348,24 @@ class Pages:
 def address(name: str) -> str:
     """Return the path of a sweep's page."""
     return f"/sweeps/{quote(name, safe='')}"
+
+
+def bind(host: str, port: int | None, usual: int) -> socket.socket:
+    """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
+    `UserError` where the port that was asked for cannot be used, or none of the host.
+    """
+    for wanted in (usual, 0) if port is None else (port,):
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            return socket.create_server((host, wanted), family=family)
+        except OSError as error:
+            reason = error.strerror or error
+    where = f"--port {port}" if port is not None else f"--host {host}"
+    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
+
+
+def site(there: socket.socket) -> str:
+    """Return the address that a browser finds a socket at."""
+    host, port, *_ = there.getsockname()
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"

@@ -14,6 +14,7 @@ import yaml
 from typer.main import get_command
 
 from suite.cli.app import app
+from suite.cli.options import keys_of
 
 ROOT = Path(__file__).parents[1]
 LAUNCHER = ROOT / "deploy" / "ray-cluster.yaml"
@@ -35,7 +36,9 @@ def options(words: list[str]) -> set[str] | None:
         if word not in command.commands:
             return None
         command = command.commands[word]
-    return {opt for param in command.params for opt in param.opts} | {"--help"}
+    own = {opt for param in command.params for opt in param.opts} | {"--help"}
+    keys = {key.replace("_", "-") for taker in own & {"--set", "--where"} for key in keys_of(taker)}
+    return own | {f"--{key}" for key in keys}
 
 
 def used(text: str) -> list[tuple[list[str], set[str]]]:

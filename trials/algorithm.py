@@ -15,6 +15,7 @@ it runs.
 
 import dataclasses
 import math
+import operator
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from trials.common.errors import UserError, unknown
 from trials.common.tensors import Tensor
-from trials.engine import schedule
 
 if TYPE_CHECKING:
     from trials.engine.federation import Federation
@@ -74,93 +74,98 @@ class Range:
             return
         if self.low is None or self.high is None:
             raise UserError("a range needs low and high, or choices")
-        if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise UserError(f"low and high must be finite, but got {self.low:g}, {self.high:g}")
-        whole = self.low % 1 == self.high % 1 == 0 and max(-self.low, self.high) < 2**63
-        if self.type == "int" and not whole:
-            raise UserError(
-                "low and high must be whole numbers below 2^63, but got "
-                f"low={self.low:g}, high={self.high:g}"
-            )
+        for end in ("low", "high"):
+            self.check(end, getattr(self, end))
         if self.low > self.high:
             raise UserError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
-        self._limited("low", self.low)
-        self._limited("high", self.high)
         if self.log and self.low <= 0:
             raise UserError(f"low > 0 must hold on a log scale, but got low={self.low:g}")
+
+    def __str__(self) -> str:
+        if self.choices is not None:
+            return f"one of {', '.join(map(str, self.choices))}"
+        return f"{self.low:g} to {self.high:g}"
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
         """The ends beyond which values have no meaning; None where there is none."""
         return self.at_least if self.above is None else self.above, self.at_most
 
-    def _limited(self, name: str, value: float) -> None:
-        """Raise `UserError` for a number that has no meaning; of what is searched, asked for and proposed alike."""
-        if self.above is not None and value <= self.above:
-            raise UserError(f"{name} is {value!r}, but must be above {self.above:g}")
-        if self.at_least is not None and value < self.at_least:
-            raise UserError(f"{name} is {value!r}, but must be at least {self.at_least:g}")
-        if self.at_most is not None and value > self.at_most:
-            raise UserError(f"{name} is {value!r}, but must be at most {self.at_most:g}")
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Low and high of an interval."""
+        assert self.low is not None
+        assert self.high is not None
+        return self.low, self.high
 
     @property
     def several(self) -> bool:
         """Whether there is more than one value."""
         return len(self.choices) > 1 if self.choices is not None else self.low != self.high
 
+    def holds(self, value: Any) -> bool:
+        """Return whether a value is one of the choices, or lies in the interval."""
+        if self.choices is not None:
+            return value in self.choices
+        low, high = self.ends
+        return isinstance(value, int | float) and low <= value <= high
+
+    def fixed(self, value: Any) -> "Range":
+        """Return the range of this value alone."""
+        if self.choices is not None:
+            return dataclasses.replace(self, choices=(value,))
+        return dataclasses.replace(self, low=value, high=value)
+
     def share(self, value: float) -> float:
-        """Where a number lies in the interval, on its scale: 0 at low, 1 at high."""
-        assert self.low is not None
-        assert self.high is not None
+        """Return where a number lies in the interval, on its scale: 0 at low, 1 at high."""
+        low, high = self.ends
         if self.log and value <= 0:
             return -math.inf
         scale = math.log if self.log else float
-        return (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
+        return (scale(value) - scale(low)) / (scale(high) - scale(low))
 
     def at(self, share: float) -> Any:
-        """The value that lies at a share in [0, 1) of the interval, on its scale; one of the choices, each of
+        """Return the value that lies at a share in [0, 1) of the interval, on its scale; one of the choices, each of
         which has an equal part.
         """
         if self.choices is not None:
             return self.choices[int(share * len(self.choices))]
-        assert self.low is not None
-        assert self.high is not None
-        if self.log:
-            value = self.low * (self.high / self.low) ** share
-        else:
-            value = self.low + (self.high - self.low) * share
-        value = min(max(value, self.low), self.high)
+        low, high = self.ends
+        value = low * (high / low) ** share if self.log else low + (high - low) * share
+        value = min(max(value, low), high)
         return round(value) if self.type == "int" else value
 
     def check(self, name: str, value: Any) -> Any:
-        """The value as its type; raises `UserError` when it is of another type or no choice.
+        """Return the value as its type; raises `UserError` when it is of another type, no choice or without a meaning.
 
         The interval bounds the search, not what a person may ask for; `above`, `at_least` and `at_most`
         bound both.
         """
         if self.choices is not None:
-            if value not in self.choices and self.other is not None:
+            if value in self.choices:
+                return value
+            if self.other is not None:
                 return self.other(value)
-            if value not in self.choices:
-                raise UserError(
-                    f"{name} is {value!r}, but must be one of {', '.join(map(str, self.choices))}"
-                )
-            return value
+            raise UserError(f"{name} is {value!r}, but must be {self}")
         whole = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number:
-            self._limited(name, value)
         limit = 2**63 - 1 if whole else sys.float_info.max
         if not number or not abs(value) <= limit or (whole and value != int(value)):
-            kind = (
-                "finite number" if number and not whole else "whole number" if whole else "number"
-            )
+            kind = "whole number" if whole else "finite number" if number else "number"
             raise UserError(f"{name} is {value!r}, but must be a {kind}")
+        rules = (
+            (self.above, operator.gt, "above"),
+            (self.at_least, operator.ge, "at least"),
+            (self.at_most, operator.le, "at most"),
+        )
+        for bound, keeps, words in rules:
+            if bound is not None and not keeps(value, bound):
+                raise UserError(f"{name} is {value!r}, but must be {words} {bound:g}")
         return int(value) if whole else float(value)
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """The values of the names that exist under each other: whose `when` holds, of names that exist."""
+    """Return the values of the names that exist under each other: whose `when` holds, of names that exist."""
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -170,24 +175,22 @@ def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str
 
 
 def real(default: float, low: float, high: float, log: bool = False, **more: Any) -> Any:
-    """A real hyperparameter searched in [low, high]; `more` are other fields of `Range`."""
-    return dataclasses.field(
-        default=default, metadata={"range": Range("float", low, high, log, **more)}
-    )
+    """Return the field of a real hyperparameter searched in [low, high]; `more` are other fields of `Range`."""
+    return _field(default, Range("float", low, high, log, **more))
 
 
 def whole(default: int, low: int, high: int, log: bool = False, **more: Any) -> Any:
-    """A whole-numbered hyperparameter searched in [low, high]."""
-    return dataclasses.field(
-        default=default, metadata={"range": Range("int", low, high, log, **more)}
-    )
+    """Return the field of a whole-numbered hyperparameter searched in [low, high]."""
+    return _field(default, Range("int", low, high, log, **more))
 
 
 def choice(default: Any, choices: tuple[Any, ...], **more: Any) -> Any:
-    """A hyperparameter that is one of `choices`."""
-    return dataclasses.field(
-        default=default, metadata={"range": Range("choice", choices=choices, **more)}
-    )
+    """Return the field of a hyperparameter that is one of `choices`."""
+    return _field(default, Range("choice", choices=choices, **more))
+
+
+def _field(default: Any, spec: Range) -> Any:
+    return dataclasses.field(default=default, metadata={"range": spec})
 
 
 @dataclass(frozen=True)
@@ -220,26 +223,26 @@ class Algorithm:
     lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0)
 
     def init(self, fed: "Federation") -> State:
-        """The state before round 1."""
+        """Return the state before round 1."""
         raise NotImplementedError
 
     def round(self, state: State, fed: "Federation") -> State:
-        """One round: the state after it."""
+        """Run one round; return the state after it."""
         raise NotImplementedError
 
     def scored(self, state: State, fed: "Federation") -> Scored:
-        """What is evaluated, by name: models (d,) or `Devices`; the first one is ranked."""
+        """Return what is evaluated, by name: models (d,) or `Devices`; the first one is ranked."""
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """The clients' own models (n, d), in the order of their ids, where the method keeps such: by
+        """Return the clients' own models (n, d), in the order of their ids, where the method keeps such: by
         default those that are scored.
         """
-        found = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
-        return next((models for models in found if len(models) == fed.n), None)
+        devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
+        return next((models for models in devices if len(models) == fed.n), None)
 
     def measured(self, state: State, fed: "Federation") -> dict[str, float]:
-        """Other numbers recorded at each evaluation, by name."""
+        """Return other numbers that are recorded at each evaluation, by name."""
         return {}
 
     def check(self, clients: int, model: "Model", settings: "Settings") -> None:
@@ -247,58 +250,31 @@ class Algorithm:
 
     @classmethod
     def ranges(cls) -> dict[str, Range]:
-        """The search range of each hyperparameter."""
+        """Return the search range of each hyperparameter."""
         return {f.name: f.metadata["range"] for f in dataclasses.fields(cls)}
 
     @classmethod
     def configured(cls, params: Mapping[str, Any]) -> "Algorithm":
-        """The algorithm with these hyperparameters, defaults for the rest.
+        """Return the algorithm with these hyperparameters, defaults for the rest.
 
         Raises `UserError` for an unknown name, a value of the wrong type, or a hyperparameter that
         does not exist under the others.
         """
-        ranges = cls.ranges()
-        made = cls(**{name: cls.checked(name, value) for name, value in params.items()})
-        for name in params:
-            if name not in made.params():
-                needs = ", ".join(f"{k}={v}" for k, v in (ranges[name].when or {}).items())
-                raise UserError(f"{name} exists only when {needs}")
-        return made
+        algorithm = cls(**{name: cls.checked(name, value) for name, value in params.items()})
+        for name in params.keys() - algorithm.params().keys():
+            needs = ", ".join(f"{k}={v}" for k, v in (cls.ranges()[name].when or {}).items())
+            raise UserError(f"{name} exists only when {needs}")
+        return algorithm
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """A hyperparameter's value as its type, a real one's also as a schedule (`trials.engine.schedule`);
-        raises `UserError` when it has no such one.
-        """
+        """Return a hyperparameter's value as its type; raise `UserError` when it has no such one."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)
-        if ranges[name].choices is None and isinstance(value, str) and "@" in value:
-            if ranges[name].type != "float":
-                raise UserError(f"{name} is {value!r}, but only real numbers may have a schedule")
-            try:
-                pieces = schedule.pieces(value)
-            except UserError as error:
-                raise UserError(f"{name} is {value!r}: {error}") from None
-            return schedule.written({at: ranges[name].check(name, v) for at, v in pieces.items()})
         return ranges[name].check(name, value)
 
-    def phases(self) -> dict[int, "Algorithm"]:
-        """The algorithm by the round from which it holds: itself from round 1, unless a field is a
-        schedule.
-        """
-        real = (name for name, spec in self.ranges().items() if spec.type == "float")
-        given = {name: getattr(self, name) for name in real}
-        changing = {name: value for name, value in given.items() if isinstance(value, str)}
-        starts = sorted({1}.union(*map(schedule.pieces, changing.values())))
-        return {
-            start: dataclasses.replace(
-                self, **{name: schedule.at(value, start) for name, value in changing.items()}
-            )
-            for start in starts
-        }
-
     def params(self) -> dict[str, Any]:
-        """The hyperparameters that exist under each other's values."""
+        """Return the hyperparameters that exist under each other's values."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return existing(values, self.ranges())

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from trials.common import randomness
 from trials.common.errors import UserError
+from trials.common.plugins import hook
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import to_device
-from trials.datasets.base import Dataset, OnDemand
+from trials.datasets.base import Dataset, OnDemand, drawn_of_each
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 
@@ -44,7 +45,7 @@ class Samples:
         return flat.unflatten(0, ids.shape)
 
     def matrix(self, y: Tensor, ids: Array) -> tuple[Tensor, Tensor, Array]:
-        """A matrix (m, p), its labels (m,), and `rows`: sample `ids[...]` is row `rows[...]`."""
+        """Return a matrix (m, p), its labels (m,), and `rows`: sample `ids[...]` is row `rows[...]`."""
         if isinstance(self.source, OnDemand):
             once, rows = np.unique(ids, return_inverse=True)
             kept = torch.from_numpy(once)
@@ -54,9 +55,7 @@ class Samples:
 
 @lru_cache(maxsize=1)  # one data set and device at a time
 def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-    """x and y on a device, with contiguous rows; made once, and copied only if needed. For other strides a compiled
-    loop would be another one, with other bits.
-    """
+    """Return x and y on a device, with contiguous rows: for other strides a compiled loop has other bits."""
     with warnings.catch_warnings():
         # Arrays that processes share are read-only, and so is what is done with these tensors.
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
@@ -65,9 +64,7 @@ def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tupl
 
 
 class ClientTests(NamedTuple):
-    """What clients would be tested on: groups of ids, and the share of each group in what each of
-    `clients` (k,) is tested on: `shares` (k, groups).
-    """
+    """Groups of ids, and the `shares` (k, groups) of each in what each of `clients` (k,) would be tested on."""
 
     clients: Array
     groups: list[Array]
@@ -78,10 +75,9 @@ class ClientTests(NamedTuple):
 class FederatedData:
     """A data set and its partition. All ids index `dataset.x`.
 
-    `train` lists the training ids client after client; client k's are
-    `train[offsets[k]:offsets[k + 1]]`. An id may be there more than once where clients share
-    samples. `val` and `test` are pooled. No id is in two of the three. `unseen_train` and `unseen_offsets` list the
-    samples of clients that take no part in training in the same way.
+    `train` lists the training ids client after client; client k's are `train[offsets[k]:offsets[k + 1]]`, some of which
+    others may have as well. `val` and `test` are pooled. No id is in two of the three. `unseen_train` and
+    `unseen_offsets` list the samples of clients that take no part in training in the same way.
     """
 
     dataset: Dataset
@@ -148,10 +144,9 @@ class FederatedData:
     def client_tests(self) -> ClientTests | None:
         """What each client would be tested on; None for a regression without owners.
 
-        Where clients kept the samples they were born with, and test samples have owners too, the
-        groups are the clients' own. Else the groups are the labels, mixed as in the client's training
-        samples, which is exact as long as clients differ by labels alone. Clients of whom nothing is
-        known are left out.
+        Where clients kept the samples they were born with, and test samples have owners too, the groups are the clients'
+        own. Else they are the labels, mixed as in the client's training samples: exact where clients differ by labels
+        alone. Clients of whom nothing is known are left out.
         """
         return self._of_clients(self.test)
 
@@ -163,14 +158,10 @@ class FederatedData:
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
         """The same of the clients that take no part in training; None without any."""
-        if len(self.unseen_offsets) == 1:
-            return None
-        return FederatedData(
-            self.dataset, self.unseen_train, self.unseen_offsets, self.val, self.test
-        ).client_tests
+        unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
+        return unseen.client_tests if unseen.clients else None
 
     def _of_clients(self, pool: Array) -> ClientTests | None:
-        """What each client meets of a pool of ids."""
         owner, y = self.dataset.client, self.dataset.y
         if owner is not None:
             first = owner[self.train[self.offsets[:-1]]]
@@ -200,12 +191,9 @@ class FederatedData:
     def fingerprint(self) -> str:
         """A checksum of samples, splits and owners: equal only if every client holds the same."""
         x, crc = self.dataset.x, 0
-        unseen = len(self.unseen_offsets) > 1
-        for array in (
-            np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x,
-            self.dataset.y,
-            *(self.ids if unseen else self.ids[:-2]),
-        ):
+        samples = np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x
+        ids = self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
+        for array in (samples, self.dataset.y, *ids):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)
         return f"{crc:08x}"
 
@@ -216,30 +204,27 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
 
     Raises `UserError` when the level cannot be had with these data and this number of clients.
     """
-    test = np.flatnonzero(dataset.test)
-    ids = np.flatnonzero(~dataset.test)
+    test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)
     rng = randomness.generator("validation", settings.data_seed)
-    order = rng.permutation(ids)
-    owner = np.zeros(len(ids), int) if dataset.client is None else dataset.client[order]
-    _, k, owned = np.unique(owner, return_inverse=True, return_counts=True)
-    starts = np.cumsum(owned) - owned
-    nth = np.empty(len(order), int)  # of its owner's samples
-    nth[np.argsort(k, kind="stable")] = np.arange(len(order)) - np.repeat(starts, owned)
-    validation = nth < (owned * settings.val_fraction).astype(int)[k]
-    val, train = np.sort(order[validation]), np.sort(order[~validation])
+    owner = np.zeros(len(ids), int) if dataset.client is None else dataset.client[ids]
+    share = settings.val_fraction
+    validation = drawn_of_each(owner, rng, lambda sizes: (sizes * share).astype(int))
+    val, train = ids[validation], ids[~validation]
     owners = None if dataset.client is None else dataset.client[train]
     natural = None if owners is None else len(np.unique(owners))
     clients = settings.clients or natural or DEFAULT_CLIENTS
     rng = randomness.generator("partition", settings.partition_seed)
-    parts = heterogeneity.partition.assign(dataset.y[train], clients, owners, rng)
-    sizes = [len(part) for part in parts]
-    if min(sizes) == 0:
-        raise UserError(
-            f"heterogeneity {heterogeneity.name}: client {sizes.index(0)} gets no sample"
-        )
-    unseen = heterogeneity.unseen(len(parts), rng)
-    if len(unseen) == len(parts):
-        raise UserError(f"heterogeneity {heterogeneity.name}: no client is left to train")
+    try:
+        arguments = dataset.y[train], clients, owners, rng
+        parts = hook(heterogeneity.partition, "assign", list | tuple, *arguments)
+        sizes = [len(part) for part in parts]
+        if 0 in sizes:
+            raise UserError(f"client {sizes.index(0)} gets no sample")
+        unseen = heterogeneity.unseen(len(parts), rng)
+        if len(unseen) == len(parts):
+            raise UserError("no client is left to train")
+    except UserError as error:
+        raise UserError(f"heterogeneity {heterogeneity.name}: {error}") from None
     seen = np.setdiff1d(np.arange(len(parts)), unseen)
     (ids, offsets), held = (_listed([train[parts[k]] for k in kept]) for kept in (seen, unseen))
     if dataset.client is not None and len(unseen):  # of owners that nobody else has, all is unseen
@@ -249,6 +234,6 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
 
 
 def _listed(parts: list[Array]) -> tuple[Array, Array]:
-    """Ids client after client, and where each client's begin and the last one's end."""
+    """Return ids client after client, and where each client's begin and the last one's end."""
     ids = np.concatenate([np.empty(0, np.int64), *parts])
     return ids, np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])

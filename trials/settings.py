@@ -2,13 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 
 def _no_flag(value: Any) -> Any:
@@ -31,6 +25,10 @@ Whole = Annotated[int, _Whole, Field(ge=0)]
 Positive = Annotated[int, _Whole, Field(ge=1)]
 Work = Annotated[int, _Whole, Field(ge=1, lt=2**31)]
 """Steps or passes of a client in a round, whose product with the steps of a pass has 64 bits."""
+Share = Annotated[float, Number, Field(gt=0, le=1)]
+Seed = Annotated[int, Number, Field(ge=0, lt=2**32)]
+Selection = Literal["without_replacement", "with_replacement", "independent"]
+Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_error"]
 
 
 class Settings(BaseModel):
@@ -50,23 +48,19 @@ class Settings(BaseModel):
     clients: Positive | None = Field(
         None, description="default: 20, or as many as the data set has"
     )
-    participation: Annotated[float, Number, Field(gt=0, le=1)] = 0.5
-    selection: Literal["without_replacement", "with_replacement", "independent"] = (
-        "without_replacement"
-    )
+    participation: Share = 0.5
+    selection: Selection = "without_replacement"
     batch_size: Positive | Literal["full"] = 32
     local_epochs: Work = 1
     local_steps: Work | None = None
-    lr_decay: Annotated[float, Number, Field(gt=0, le=1)] = Field(
-        1.0, description="round t uses lr * lr_decay^(t-1)"
-    )
+    lr_decay: Share = Field(1.0, description="round t uses lr * lr_decay^(t-1)")
     momentum: Annotated[float, Number, Field(ge=0, lt=1)] = 0.0
     weight_decay: Annotated[float, Number, Field(ge=0, allow_inf_nan=False)] = 0.0
     clip_norm: Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="longest local step direction, weight decay included, before momentum"
     )
-    loss: Literal["cross_entropy", "two_sided", "squared_error", "half_squared_error"] | None = (
-        Field(None, description="default: cross_entropy, or squared_error of a regression")
+    loss: Loss | None = Field(
+        None, description="default: cross_entropy, or squared_error of a regression"
     )
     init: Literal["common", "own", "zeros"] = "common"
     aggregation: Literal["samples", "plain"] = "samples"
@@ -101,15 +95,14 @@ class Settings(BaseModel):
         description="BatchNorm's running statistics in a model of your own: averaged over clients, or as they "
         "are made",
     )
-    data_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
-    partition_seed: Annotated[int, Number, Field(ge=0, lt=2**32)] = 0
+    data_seed: Seed = 0
+    partition_seed: Seed = 0
 
     @model_validator(mode="after")
     def _evaluations(self) -> "Settings":
-        if self.eval_every is not None and self.eval_every > self.rounds:
-            raise ValueError(
-                f"eval_every <= rounds must hold, but got {self.eval_every} > {self.rounds}"
-            )
+        every, rounds = self.eval_every, self.rounds
+        if every is not None and every > rounds:
+            raise ValueError(f"eval_every <= rounds must hold, but got {every} > {rounds}")
         return self
 
     @property

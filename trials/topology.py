@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +25,15 @@ else:
     nx = Lazy("networkx")
 
 Array = npt.NDArray[Any]
+DRAWS = 100
+"""How often a random graph is drawn until it is connected."""
 
 
 class Topology(Protocol):
     """What an entry of `TOPOLOGIES` is."""
 
     def matrix(self, n: int, seed: int) -> Array:
-        """Mixing matrix (n, n) of n clients."""
-        ...
+        """Return the mixing matrix (n, n) of n clients."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,13 @@ class Ring:
     Where the circle has fewer others than `degree` it is the complete graph.
     """
 
-    degree: int = 2
+    degree: int = names.bounded(2, low=2)
 
     def __post_init__(self) -> None:
-        if self.degree < 2 or self.degree % 2:
-            raise UserError(f"topology ring: degree must be even and at least 2, got {self.degree}")
+        if self.degree % 2:
+            raise UserError(f"topology ring: degree must be even, got {self.degree}")
 
     def matrix(self, n: int, seed: int) -> Array:
-        """The ring's mixing matrix (n, n)."""
         return metropolis(nx.circulant_graph(n, range(1, min(self.degree, n) // 2 + 1)))
 
 
@@ -58,7 +58,6 @@ class Complete:
     """Everybody with everybody: exact averaging."""
 
     def matrix(self, n: int, seed: int) -> Array:
-        """The complete graph's mixing matrix (n, n)."""
         return metropolis(nx.complete_graph(n))
 
 
@@ -67,7 +66,6 @@ class Star:
     """Everybody with client 0."""
 
     def matrix(self, n: int, seed: int) -> Array:
-        """The star's mixing matrix (n, n)."""
         return metropolis(nx.star_graph(n - 1))
 
 
@@ -76,18 +74,16 @@ class ErdosRenyi:
     """Each pair with probability p, drawn from the seed, again until the graph is connected."""
 
     p: float = names.bounded(above=0, high=1)
-    draws: ClassVar[int] = 100
 
     def matrix(self, n: int, seed: int) -> Array:
-        """A random graph's mixing matrix (n, n); raises `UserError` when no draw was connected."""
-        for draw in range(self.draws):
+        """Return a random graph's mixing matrix; raises `UserError` when no draw was connected."""
+        for draw in range(DRAWS):
             number = int(randomness.bits("topology", seed, draw)[0])
             graph = nx.gnp_random_graph(n, self.p, seed=number % 2**32)
             if nx.is_connected(graph):
                 return metropolis(graph)
         raise UserError(
-            f"topology erdos_renyi({self.p:g}): {self.draws} draws with {n} clients were not "
-            "connected; use a larger p"
+            f"topology erdos_renyi({self.p:g}): {DRAWS} draws with {n} clients were not connected; use a larger p"
         )
 
 
@@ -98,18 +94,17 @@ class FromFile:
     path: str
 
     def matrix(self, n: int, seed: int) -> Array:
-        """The file's matrix; raises `UserError` when the matrix does not mix n clients."""
-        where = f"topology file:{self.path}"
-        path = Path(self.path).expanduser()
+        """Return the file's matrix; raises `UserError` when it does not mix n clients."""
+        where, path = f"topology file:{self.path}", Path(self.path).expanduser()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # an empty file; its shape tells
-                found = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
+                mixing = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
         except (OSError, ValueError, EOFError) as error:
             raise UserError(f"{where} cannot be read as a matrix of numbers: {error}") from None
-        if found.dtype.kind not in "iuf":
-            raise UserError(f"{where} must hold real numbers, not {found.dtype}")
-        return checked(found.astype(np.float64), n, where)
+        if mixing.dtype.kind not in "iuf":
+            raise UserError(f"{where} must hold real numbers, not {mixing.dtype}")
+        return checked(mixing.astype(np.float64), n, where)
 
 
 TOPOLOGIES: dict[str, type[Topology]] = {
@@ -120,29 +115,27 @@ TOPOLOGIES: dict[str, type[Topology]] = {
 }
 
 
-def parse(text: str) -> Topology | FromFile:
-    """The topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
+def parse(text: str) -> Topology:
+    """Return the topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
     if not isinstance(text, str):
         raise UserError(f"topology {text!r} must be a name, such as ring(2)")
     kind, _, path = text.partition(":")
-    if kind == "file":
-        return FromFile(path)
-    topology: Topology = names.parse("topology", text, TOPOLOGIES)
+    topology: Topology = (
+        FromFile(path) if kind == "file" else names.parse("topology", text, TOPOLOGIES)
+    )
     return topology
 
 
 def canonical(text: str) -> str:
-    """The canonical spelling of a topology's name; a file's path is made absolute, since workers run
-    elsewhere.
-    """
-    found = parse(text)
-    if isinstance(found, FromFile):
-        return f"file:{Path(found.path).expanduser().resolve()}"
-    return names.spell(text.split("(")[0].strip(), found)
+    """Return the canonical spelling of a name; a file's path is made absolute, since workers run elsewhere."""
+    topology = parse(text)
+    if isinstance(topology, FromFile):
+        return f"file:{Path(topology.path).expanduser().resolve()}"
+    return names.spell(text.split("(")[0].strip(), topology)
 
 
 def metropolis(graph: nx.Graph) -> Array:
-    """Metropolis-Hastings weights of a graph, (n, n)."""
+    """Return the Metropolis-Hastings weights (n, n) of a graph."""
     n = graph.number_of_nodes()
     mixing = np.zeros((n, n))
     for i, j in graph.edges:
@@ -152,32 +145,21 @@ def metropolis(graph: nx.Graph) -> Array:
 
 
 def checked(mixing: Array, n: int, where: str) -> Array:
-    """Return the matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic, connected and mixes:
-    DeFed needs lambda < 1, lambda the largest absolute eigenvalue but for the first. Raises `UserError` saying what it is not.
+    """Return the matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic and mixes: DeFed needs
+    lambda < 1, lambda the largest absolute eigenvalue but for the first. Raises `UserError` saying what it is not.
     """
+    fault = ""
     if mixing.shape != (n, n):
-        raise UserError(f"{where} must be {n} x {n} for {n} clients, but is {mixing.shape}")
-    if not np.isfinite(mixing).all():
-        raise UserError(f"{where} must hold finite numbers only")
-    if (mixing < 0).any():
-        i, j = np.argwhere(mixing < 0)[0]
-        raise UserError(f"{where} must not be negative, but entry ({i}, {j}) is {mixing[i, j]:g}")
-    if not np.allclose(mixing, mixing.T, rtol=0, atol=1e-8):
-        i, j = np.argwhere(~np.isclose(mixing, mixing.T, rtol=0, atol=1e-8))[0]
-        raise UserError(
-            f"{where} must be symmetric, but entries ({i}, {j}) and ({j}, {i}) are "
-            f"{mixing[i, j]:g} and {mixing[j, i]:g}"
-        )
-    sums = mixing.sum(1)
-    if not np.allclose(sums, 1, rtol=0, atol=1e-6):
-        row = int(np.abs(sums - 1).argmax())
-        raise UserError(f"{where} must be doubly stochastic, but row {row} sums to {sums[row]:g}")
-    if not nx.is_connected(nx.from_numpy_array(mixing)):
-        raise UserError(f"{where} must be connected, but some clients never hear of the others")
+        fault = f"be {n} x {n} for {n} clients, not {mixing.shape}"
+    elif not np.isfinite(mixing).all() or (mixing < 0).any():
+        fault = "hold finite numbers, none of them below 0"
+    elif not np.allclose(mixing, mixing.T, rtol=0, atol=1e-8):
+        fault = "be symmetric"
+    elif not np.allclose(mixing.sum(1), 1, rtol=0, atol=1e-6):
+        fault = "be doubly stochastic: each row sums to 1"
     # A connected graph may still only pass models to and fro: the swap of two clients has the eigenvalue -1.
-    if np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
-        raise UserError(
-            f"{where} must mix, but its clients only swap models: lambda is 1, and DeFed needs lambda < 1. Let a "
-            "client keep a part of its own model (a positive diagonal)"
-        )
+    elif np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
+        fault = "mix, with lambda < 1: all clients are connected, and some keep a part of their own model"
+    if fault:
+        raise UserError(f"{where} must {fault}")
     return mixing

@@ -1,56 +1,59 @@
-"""Charts of scores: intervals, and a heat map; lines are in `line_charts`.
+"""Charts of scores: intervals, and average ranks; lines are in `line_charts`.
 
 A chart is a Vega-Lite specification, plain data: the page draws it in the browser, where it answers to the
-mouse, and `reports.charts.drawing` draws the same one as SVG, PNG and PDF. Charts of several algorithms have the
-parameter `shown` (the algorithms that are drawn) and, where there are leaders to look at, `scope`: a key of
-the parameter `spans`, the ranges of the vertical axis.
+mouse, and `reports.charts.drawing` draws the same one as SVG, PNG and PDF. Shares are in percent, as in tables.
 """
 
-import math
 from collections.abc import Sequence
-from itertools import product
 
-import numpy as np
-
-from reports.charts.style import (
-    PAPER,
-    WIDTH,
-    Look,
-    Spec,
-    number,
-    scale,
-    top,
-)
+from reports.charts.style import WIDTH, Look, Spec, number, scale, top
 from reports.leaderboard.board import Row
-from reports.wording.words import short, title_of
+from reports.leaderboard.statistics import Across
+from reports.wording.words import head_of, percent, short
 
-SHADES = ["#eef4fb", "#08519c"]
-"""A heat map's, from far behind the best to it."""
-LIGHT = 0.76
-"""The shade from which text on it is white: contrast is at least 4.5 on all."""
+
+def unit(metric: str) -> int:
+    """Return the factor by which charts show scores of a metric."""
+    return 100 if percent(metric) else 1
 
 
 def dots(rows: Sequence[Row], look: Look) -> Spec:
-    """Scores and their intervals, best first."""
+    """Draw scores and their intervals, best first."""
+    factor = unit(rows[0].metric)
+    values: list[tuple[str, float, float, float]] = []
+    for row in rows:
+        low, high = row.ci_low, row.ci_high
+        ends = (row.mean if low is None else low, row.mean if high is None else high)
+        mean, low, high = (factor * value for value in (row.mean, *ends))
+        values.append((row.algorithm, mean, low, high))
+    return _intervals(values, look, head_of(rows[0].metric))
+
+
+def ranks(across: Across, look: Look) -> Spec:
+    """Draw average ranks over families of data sets and their intervals, best first."""
     values = [
-        {
-            "algorithm": short(row.algorithm),
-            "mean": number(row.mean),
-            "low": number(row.mean if row.ci_low is None else row.ci_low),
-            "high": number(row.mean if row.ci_high is None else row.ci_high),
-        }
-        for row in rows
+        (name, across.ranks[i], across.rank_low[i], across.rank_high[i])
+        for i, name in enumerate(across.algorithms)
     ]
-    across: Spec = {"type": "quantitative", "title": title_of(rows[0].metric)}
+    return _intervals(values, look, "average rank")
+
+
+def _intervals(values: Sequence[tuple[str, float, float, float]], look: Look, title: str) -> Spec:
+    """Draw points (algorithm, mean, low, high) with the lines between their ends, one below the other."""
+    points = [
+        {"algorithm": short(name), "mean": number(mean), "low": number(low), "high": number(high)}
+        for name, mean, low, high in values
+    ]
+    across: Spec = {"type": "quantitative", "title": title}
     across |= {"scale": {"zero": False}, "axis": {"tickCount": 5}}
     place: Spec = {"y": {"field": "algorithm", "type": "nominal", "sort": None, "title": None}}
-    place["color"] = scale(look, "color")
+    place["color"] = {**scale(look, "color"), "legend": None}
     ends = {"x": {**across, "field": "low"}, "x2": {"field": "high"}}
     return top(
         {
             "width": WIDTH,
             "height": {"step": 22},
-            "data": {"values": values},
+            "data": {"values": points},
             "encoding": place,
             "layer": [
                 {"mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5}, "encoding": ends},
@@ -61,57 +64,3 @@ def dots(rows: Sequence[Row], look: Look) -> Spec:
             ],
         }
     )
-
-
-def heat(
-    scores: Sequence[Sequence[float | None]], rows: Sequence[str], columns: Sequence[str]
-) -> Spec:
-    """Scores of algorithms (rows) in scenarios (columns); the deeper the nearer to the scenario's best."""
-    table = np.array([[np.nan if v is None else v for v in row] for row in scores], float)
-    behind = np.nanmax(table, axis=0) - table
-    span = float(np.nanquantile(behind, 0.9)) or 1.0
-    names = [short(name) for name in rows]
-    values = [
-        {
-            "algorithm": names[i],
-            "level": columns[j],
-            "score": number(abs(table[i, j])),
-            "near": number(1 - min(1.0, behind[i, j] / span)),
-        }
-        for i, j in product(range(len(rows)), range(len(columns)))
-        if math.isfinite(table[i, j])
-    ]
-    shade: Spec = {"field": "near", "type": "quantitative", "legend": None}
-    shade["scale"] = {"domain": [0, 1], "range": SHADES, "interpolate": "rgb"}
-    light = {"condition": {"test": f"datum.near > {LIGHT}", "value": "#ffffff"}, "value": "#000000"}
-    wide = max(64, 7 * max(map(len, columns), default=0))
-    return top(
-        {
-            "width": {"step": min(wide, 150)},
-            "height": {"step": 26},
-            "data": {"values": values},
-            "encoding": {
-                "y": {"field": "algorithm", "sort": names, "title": None, "axis": {"grid": False}},
-                "x": {
-                    "field": "level", "sort": list(columns), "title": None,
-                    "axis": {"orient": "top", "labelAngle": 0, "labelLimit": 145, "grid": False},
-                },
-            },
-            "layer": [
-                {
-                    "mark": {"type": "rect", "stroke": PAPER, "strokeWidth": 2},
-                    "encoding": {"color": shade, "tooltip": [
-                        {"field": "algorithm"}, {"field": "level"},
-                        {"field": "score", "type": "quantitative", "format": ".4f"},
-                    ]},
-                },
-                {
-                    "mark": {"type": "text"},
-                    "encoding": {
-                        "text": {"field": "score", "type": "quantitative", "format": ".3f"},
-                        "color": light,
-                    },
-                },
-            ],
-        }
-    )  # fmt: skip

@@ -17,13 +17,13 @@ LOOKS = {
 
 
 def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
-    """Papers' numbers beside the measured ones, as `reports.claims.summary_page.drawn` gives them: percents and
+    """Draw papers' numbers beside the measured ones, as `reports.claims.summary_page.drawn` gives them: percents and
     points on even scales, all else on logarithmic ones. What has no unit has a plot for each metric.
     """
     plots: dict[tuple[str, str], list[Spec]] = {}
     for paper, dot in drawn:
         where = f"{dot['table']}/{dot['row']}, {dot['method']}: {dot['metric']}"
-        point = {"x": number(dot["value"]), "y": number(dot["measured"]), "what": where}
+        point = {"x": number(dot["value"]), "y": number(dot["measured"]), "number": where}
         unit = dot["unit"] or dot["metric"].replace("_", " ")
         plots.setdefault((paper, unit), []).append({**point, "verdict": dot["verdict"]})
     return top(
@@ -42,37 +42,28 @@ def _plot(paper: str, unit: str, points: list[Spec]) -> Spec:
     room = 0.03 * (high - low) or 1.0
     ends = [low / 1.2, high * 1.2] if log else [low - room, high + room]
     scale = {"type": "log" if log else "linear", "domain": ends, "nice": False, "zero": False}
-    axis = {"tickCount": 4, "format": "~g"}
+    shared = {"type": "quantitative", "scale": scale, "axis": {"tickCount": 4, "format": "~g"}}
     place: Spec = {
-        end: {"field": end, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
-        for end, title in (("x", "published"), ("y", "measured"))
+        "x": {"field": "x", "title": "published", **shared},
+        "y": {"field": "y", "title": "measured", **shared},
     }
-    legend = {"orient": "bottom", "title": None, "labelColor": INK}
-    look: Spec = {
-        channel: {
-            "field": "verdict",
-            "type": "nominal",
-            "scale": {"domain": list(LOOKS), "range": [look[part] for look in LOOKS.values()]},
-            "legend": legend,
-        }
-        for part, channel in enumerate(("color", "shape"))
+    verdict: Spec = {"field": "verdict", "type": "nominal"}
+    verdict["legend"] = {"orient": "bottom", "title": None, "labelColor": INK}
+    hues, shapes = ([look[part] for look in LOOKS.values()] for part in (0, 1))
+    look = {
+        "color": {**verdict, "scale": {"domain": list(LOOKS), "range": hues}},
+        "shape": {**verdict, "scale": {"domain": list(LOOKS), "range": shapes}},
+        "tooltip": [{"field": field} for field in ("number", "verdict", "x", "y")],
     }
-    told: list[Spec] = [{"field": "what", "title": "number"}, {"field": "verdict"}]
-    told += [{"field": end, "title": place[end]["title"]} for end in ("x", "y")]
+    line = {"type": "line", "color": FAINT, "strokeWidth": 1}
+    dots = {"type": "point", "filled": True, "size": 30, "opacity": 0.75}
+    equal = [{"x": end, "y": end} for end in ends]
     return {
         "title": f"{paper}, {unit}",
         "width": SIDE,
         "height": SIDE,
         "layer": [
-            {
-                "data": {"values": [{"x": end, "y": end} for end in ends]},
-                "mark": {"type": "line", "color": FAINT, "strokeWidth": 1},
-                "encoding": place,
-            },
-            {
-                "data": {"values": points},
-                "mark": {"type": "point", "filled": True, "size": 30, "opacity": 0.75},
-                "encoding": {**place, **look, "tooltip": told},
-            },
+            {"data": {"values": equal}, "mark": line, "encoding": place},
+            {"data": {"values": points}, "mark": dots, "encoding": {**place, **look}},
         ],
     }

@@ -3,106 +3,101 @@
 from collections.abc import Mapping
 from typing import Any
 
+from reports.claims.judged import Claim, Judged, Number, Reproduction, Row
+from reports.claims.verdicts import RULES
 from reports.document import Block, CodeBlock, Heading, Items, Text, markdown
 from reports.table import table
 
 NUMBERS = ("method", "metric", "published", "measured", "difference", "verdict")
 CLAIMS = ("statement", "metric", "difference", "verdict")
+SIGN = "Published numbers are the paper's; measured ones come from the runs of"
+"""How a page is known again."""
 
 
-def page(report: Mapping[str, Any]) -> str:
-    """The document of `suite reproduce --json` as a page."""
-    counts = ", ".join(f"{count} {name}" for name, count in report["verdicts"].items())
-    origin = "Published numbers are the paper's; measured ones come from the runs of"
+def page(found: Reproduction) -> str:
+    """Return the page of a reproduction."""
+    counts = ", ".join(f"{count} {name}" for name, count in found.verdicts.items())
     parts: list[Block] = [
-        Heading(f"{report['paper']}: published and measured", level=1),
-        Text(f"{report['cites']}. {origin}"),
-        CodeBlock(report["command"]),
-        Text(f"Protocol: {report['protocol']}. {counts}."),
+        Heading(f"{found.paper}: published and measured", level=1),
+        Text(f"{found.cites}. {SIGN}"),
+        CodeBlock(found.command),
+        Text(f"Its test set, its hyperparameters, one run a seed. {counts}."),
     ]
-    for row in report["rows"]:
+    for row in found.rows:
         parts += row_blocks(row)
-    parts += [Heading("How verdicts are made", level=2), Items(report["rules"])]
-    for versions in report["made_with"]:
+    parts += [Heading("How verdicts are made", level=2), Items(RULES)]
+    for versions in found.made_with:
         made = ", ".join(f"{key} {value}" for key, value in versions.items())
         parts.append(Text(f"Runs made with {made}."))
     return markdown(parts) + "\n"
 
 
-def row_blocks(row: Mapping[str, Any]) -> list[Block]:
-    """A row of a paper's table: its numbers and statements with their verdicts, and its settings."""
-    place = " · ".join(row[k] for k in ("dataset", "model", "heterogeneity") if row[k])
-    about = row["about"][:1].upper() + row["about"][1:]
+def row_blocks(row: Row) -> list[Block]:
+    """Return a row of a paper's table: its numbers and statements with their verdicts, and its settings."""
+    place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
+    about = row.about[:1].upper() + row.about[1:]
     parts: list[Block] = [
-        Heading(f"{row['source']}, `{row['table']}/{row['row']}`", level=2),
+        Heading(f"{row.source}, `{row.table}/{row.row}`", level=2),
         Text(f"{about}. {place}".strip()),
     ]
-    if row["note"]:
-        parts.append(Text(f"**{row['note']}**"))
-    if row["runs"]:
-        cut = "; ".join(row["reduced"])
-        work = f"{row['runs']} runs, {row['seeds']} seed{'s' * (row['seeds'] != 1)}, {row['seconds']:.0f} s of rounds in all."
-        parts.append(Text(work + (f" **Reduced: {cut}.**" if cut else " Nothing was reduced.")))
-    if row["numbers"]:
-        parts.append(table(NUMBERS, [_number(e) for e in row["numbers"]]))
-    if row["claims"]:
-        parts.append(table(CLAIMS, [_claim(c) for c in row["claims"]]))
-    stated = [s for s in row["settings"] if s["chosen_because"] is None]
-    chosen = [s for s in row["settings"] if s["chosen_because"] is not None]
+    if row.note:
+        parts.append(Text(f"**{row.note}**"))
+    if row.runs:
+        work = f"{row.runs} runs, {row.seeds} seed{'s' * (row.seeds != 1)}, {row.seconds:.0f} s of rounds in all."
+        cut = f" **Reduced: {'; '.join(row.reduced)}.**" if row.reduced else ""
+        parts.append(Text(work + cut))
+    if row.numbers:
+        parts.append(table(NUMBERS, [_number(number) for number in row.numbers]))
+    if row.claims:
+        parts.append(table(CLAIMS, [_claim(claim) for claim in row.claims]))
+    stated = [_setting(s) for s in row.settings if s["chosen_because"] is None]
     if stated:
-        parts.append(Text("Stated by the paper: " + ", ".join(map(_setting, stated)) + "."))
-    lines = [f"{_setting(s)}: {s['chosen_because']}" for s in chosen] + [*row["readings"]]
+        parts.append(Text(f"Stated by the paper: {', '.join(stated)}."))
+    chosen = [s for s in row.settings if s["chosen_because"] is not None]
+    lines = [*(f"{_setting(s)}: {s['chosen_because']}" for s in chosen), *row.readings]
     if lines:
         parts.append(Items(lines, "Chosen by us"))
     return parts
 
 
-def _number(entry: Mapping[str, Any]) -> list[str]:
-    return [
-        entry["method"],
-        entry["metric"],
-        published(entry),
-        measured(entry),
-        "" if entry["difference"] is None else f"{entry['difference']:+.3g}",
-        _verdict(entry),
-    ]
+def _number(number: Number) -> list[str]:
+    difference = "" if number.difference is None else f"{number.difference:+.3g}"
+    texts = [published(number), measured(number), difference, _verdict(number)]
+    return [number.method, number.metric, *texts]
 
 
-def _verdict(entry: Mapping[str, Any]) -> str:
-    """A verdict, with its reason where there is one."""
-    said, reason = entry["verdict"], entry["reason"]
-    return f"{said} ({reason})" if reason else str(said)
+def published(number: Number) -> str:
+    """Return the printed number as text, with its unit; of a target that was never reached there is none."""
+    text = number.published
+    return text if text == "never" else f"{text} {number.unit}".strip()
 
 
-def published(entry: Mapping[str, Any]) -> str:
-    """The printed number as text, with its unit; of a target that was never reached there is none."""
-    text = entry["published"]
-    return text if text == "never" else f"{text} {entry['unit']}".strip()
-
-
-def measured(entry: Mapping[str, Any]) -> str:
-    """The measured number as text: a mean and half its interval, or how many seeds reached a target."""
-    if entry["measured"] is None:
+def measured(number: Number, interval: bool = True) -> str:
+    """Return the measured number as text: a mean and half its interval, or how many seeds reached a target."""
+    if number.measured is None:
         return ""
-    if entry["reached_share"] is not None and entry["reached_share"] < 1:
-        reached = round(entry["reached_share"] * entry["seeds"])
+    if number.reached_share is not None and number.reached_share < 1:
+        reached = round(number.reached_share * number.seeds)
         if not reached:
             return "never"
-        bound = ">= " if entry["unit"] == "rounds" else ""
-        return f"{bound}{entry['measured']:.4g} ({reached} of {entry['seeds']})"
-    text = f"{entry['measured']:.4g}"
-    return text if entry["ci_low"] is None else f"{text} ± {_half(entry):.2g}"
+        bound = ">= " if number.unit == "rounds" else ""
+        return f"{bound}{number.measured:.4g} ({reached} of {number.seeds})"
+    return f"{number.measured:.4g}{_half(number) if interval else ''}"
 
 
-def _claim(claim: Mapping[str, Any]) -> list[str]:
-    shown = "" if claim["measured"] is None else f"{claim['measured']:+.3g}"
-    if claim["ci_low"] is not None:
-        shown += f" ± {_half(claim):.2g}"
-    return [claim["says"], claim["metric"], shown, _verdict(claim)]
+def _claim(claim: Claim) -> list[str]:
+    shown = "" if claim.measured is None else f"{claim.measured:+.3g}{_half(claim)}"
+    return [claim.says, claim.metric, shown, _verdict(claim)]
 
 
-def _half(entry: Mapping[str, Any]) -> float:
-    return float(entry["ci_high"] - entry["ci_low"]) / 2
+def _half(judged: Judged) -> str:
+    if judged.ci_low is None or judged.ci_high is None:
+        return ""
+    return f" ± {(judged.ci_high - judged.ci_low) / 2:.2g}"
+
+
+def _verdict(judged: Judged) -> str:
+    return f"{judged.verdict} ({judged.reason})" if judged.reason else judged.verdict
 
 
 def _setting(setting: Mapping[str, Any]) -> str:

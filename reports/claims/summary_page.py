@@ -1,142 +1,121 @@
-"""How much of the papers was run and what came out, as Markdown."""
+"""How much of the papers was run and what came out, as Markdown: published against measured on one page."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from reports.claims.page import measured, published
+from pydantic import BaseModel
+
+from reports.claims.judged import Claim, Judged, Number
+from reports.claims.page import measured
+from reports.claims.verdicts import NOT_RUN, VERDICTS, printed
 from reports.document import Block, Heading, Text, markdown
 from reports.table import Table, table
 
 FIGURE = "summary.svg"
 """The name of the figure beside the page."""
+TITLE = "Published and measured, over all papers"
+MARKS = dict(zip(VERDICTS, ("✓", "↕", "✗", "?"), strict=False))
+"""How the tables mark each verdict that is one."""
+GIVEN = [verdict for verdict in VERDICTS if verdict != NOT_RUN]
+COUNTED = ("printed", *GIVEN)
+ABOUT = (
+    "A statement counts once for each row it is about, and what is printed twice of one experiment counts once. Of several "
+    "documents on a number the declared settings count before `--set`, then what was reduced the least, then more seeds."
+)
 
 
-def summary_page(found: Mapping[str, Any]) -> str:
-    """The document of `suite reproduce --summary` as a page."""
-    about = (
-        "A number or a statement is feasible when the suite measures it, its data are at hand and its row "
-        f"takes at most {found['minutes']:g} minutes with {found['seeds']} seeds on the machine that counted, "
-        "or when it has a verdict already. A statement counts once for each row it is about, and what is printed twice of one "
-        "experiment counts once. A document under the declared settings counts before one with `--set`."
-    )
+class PaperSummary(BaseModel):
+    """A paper: how many numbers and statements it prints; those that have a verdict, by table and row; by table and reason how
+    many are `left` without one; and the documents that tell of it.
+    """
+
+    paper: str
+    printed: dict[str, int]
+    numbers: list[tuple[str, str, Number]]
+    claims: list[tuple[str, str, Claim]]
+    left: list[tuple[str, str, int]]
+    documents: list[str]
+
+
+def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the numbers that a figure can show, with their papers: those with a printed `value` and a measured one that all
+    seeds have.
+    """
+    for paper in papers:
+        for name, row, number in paper.numbers:
+            relation, _, text = number.published.rpartition(" ")
+            value = None if text == "never" else printed(f"{relation or '~'} {text}").value
+            whole = number.reached_share in (None, 1) and number.measured is not None
+            if whole and value is not None:
+                yield (
+                    paper.paper,
+                    {"table": name, "row": row, "value": value, **number.model_dump()},
+                )
+
+
+def summary_page(papers: Sequence[PaperSummary]) -> str:
+    """Return the summary of all papers as a page."""
+    marks = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items())
+    legend = f"Below, a number is `published → measured`, and its verdict: {marks}."
     parts: list[Block] = [
-        Heading("Published and measured, over all papers", level=1),
-        *map(Text, (about, counts(found), _drawing(found))),
+        Heading(TITLE, level=1),
+        Text(ABOUT),
+        counts(papers),
+        Text(f"![Published against measured]({FIGURE})"),
+        Text(legend),
     ]
-    for paper in found["papers"]:
-        parts.append(Heading(paper["paper"], level=2))
-        if paper["pages"]:
-            parts.append(_pages(paper))
-        if paper["claims"]:
+    for paper in papers:
+        parts.append(Heading(paper.paper, level=2))
+        for name in dict.fromkeys(name for name, *_ in paper.numbers):
+            parts.append(_numbers(name, [each[1:] for each in paper.numbers if each[0] == name]))
+        if paper.claims:
             parts.append(_claims(paper))
-        if paper["left"]:
-            parts += [Text("Without a verdict:"), _left(paper)]
-    parts += [Heading("All numbers that were measured", level=2), _numbers(found)]
+        if paper.left:
+            lines = [[name, why, str(count)] for name, why, count in paper.left]
+            parts.append(table(["without a verdict", "why", "numbers and statements"], lines))
+        if paper.documents:
+            links = (f"[{name}]({quote(name, safe='=,')})" for name in paper.documents)
+            parts.append(Text(f"Documents: {', '.join(links)}."))
     return markdown(parts) + "\n"
 
 
-def counts(found: Mapping[str, Any]) -> str:
-    """The table of how many numbers and statements have a verdict, are feasible and are printed."""
-    head = ["paper", "numbers: with a verdict", "feasible", "printed"]
-    head += ["statements: with a verdict", "feasible", "printed", "numbers", "statements"]
-    lines = []
-    for paper in [*found["papers"], {"paper": "all", **found["total"]}]:
-        kinds = [{**paper, "printed": paper["numbers"]}, paper["statements"]]
-        line = [paper["paper"]]
-        line += [str(kind[key]) for kind in kinds for key in ("judged", "feasible", "printed")]
-        lines.append([*line, *(_verdicts(kind) for kind in kinds)])
-    few = found["total"]["few_seeds"] + found["total"]["statements"]["few_seeds"]
-    note = f"\n\n{few} of these verdicts rest on fewer than {found['seeds']} seeds." if few else ""
-    return markdown([table(head, lines)]) + note
+def counts(papers: Sequence[PaperSummary]) -> Table:
+    """Return the table of how many numbers and statements are printed, and got each verdict."""
+    lines: list[list[str]] = []
+    totals: dict[str, Counter[str]] = {}
+    for paper in papers:
+        kinds: dict[str, Sequence[tuple[str, str, Judged]]] = {
+            "numbers": paper.numbers,
+            "statements": paper.claims,
+        }
+        for kind, judged in kinds.items():
+            count = Counter(each.verdict for *_, each in judged)
+            count["printed"] = paper.printed[kind]
+            totals.setdefault(kind, Counter()).update(count)
+            lines.append([f"{paper.paper}, {kind}", *(str(count[head]) for head in COUNTED)])
+    for kind, count in totals.items():
+        lines.append([f"all {kind}", *(str(count[head]) for head in COUNTED)])
+    return table(["paper", *COUNTED], lines)
 
 
-def drawn(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The numbers that a figure can show, with their papers: those with a printed and a measured value that
-    all seeds have.
-    """
-    for paper in found["papers"]:
-        for dot in paper["dots"]:
-            whole = dot["reached_share"] in (None, 1)
-            if whole and dot["value"] is not None and dot["measured"] is not None:
-                yield paper["paper"], dot
+def _numbers(name: str, judged: Sequence[tuple[str, Number]]) -> Table:
+    """Return a table of a paper as it is printed: a line for each row and metric, a column for each method."""
+    methods = list(dict.fromkeys(number.method for _, number in judged))
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row, number in judged:
+        text = f"{number.published} → {measured(number, interval=False)} {MARKS[number.verdict]}"
+        lines.setdefault((row, number.metric), {})[number.method] = text
+    cells = [[*place, *(line.get(m, "") for m in methods)] for place, line in lines.items()]
+    return table([name, "metric", *methods], cells)
 
 
-def _drawing(found: Mapping[str, Any]) -> str:
-    shown, all_dots = sum(1 for _ in drawn(found)), sum(len(p["dots"]) for p in found["papers"])
-    return (
-        f"![Published against measured]({FIGURE})\n\nA dot a number, on the line where both are equal. "
-        f"{shown} of {all_dots} numbers with a verdict are drawn; the others are targets that one of the "
-        "two never reached. All are in the table at the end."
-    )
-
-
-def _verdicts(kind: Mapping[str, Any]) -> str:
-    return ", ".join(f"{count} {word}" for word, count in sorted(kind["verdicts"].items()) if count)
-
-
-def _pages(paper: Mapping[str, Any]) -> Table:
-    lines = [
-        [
-            f"[{one['on']}]({quote(one['document'], safe='/=,')})",
-            f"`{one['command']}`",
-            ", ".join(map(str, one["seeds"])),
-            _verdicts(one),
-        ]
-        for one in paper["pages"]
-    ]
-    return table(["document", "command", "seeds", "verdicts"], lines)
-
-
-def _claims(paper: Mapping[str, Any]) -> Table:
-    lines = [
-        [one["says"], f"{one['table']}/{one['row']}", one["verdict"]] for one in paper["claims"]
-    ]
-    return table(["statement", "where", "verdict"], lines)
-
-
-def _left(paper: Mapping[str, Any]) -> Table:
-    head = ["why", "where", "numbers", "statements", "would take"]
-    lines = [
-        [
-            one["reason"],
-            f"{one['table']}, {_rows(one['rows'])}",
-            str(one["numbers"] or ""),
-            str(one["statements"] or ""),
-            "" if one["minutes"] is None else duration(one["minutes"]),
-        ]
-        for one in paper["left"]
-    ]
-    return table(head, lines)
-
-
-def _rows(rows: list[str]) -> str:
-    return rows[0] if len(rows) == 1 else f"{len(rows)} rows"
-
-
-def _numbers(found: Mapping[str, Any]) -> Table:
-    head = ["paper", "where", "method", "metric", "published", "measured", "seeds", "verdict"]
-    lines = [
-        [
-            paper["paper"],
-            f"{dot['table']}/{dot['row']}",
-            dot["method"],
-            dot["metric"],
-            published(dot),
-            measured({**dot, "ci_low": None}),
-            str(dot["seeds"]),
-            dot["verdict"],
-        ]
-        for paper in found["papers"]
-        for dot in paper["dots"]
-    ]
-    return table(head, lines)
-
-
-def duration(minutes: float) -> str:
-    """A duration in the unit a person would use."""
-    if minutes < 1:
-        return f"{60 * minutes:.0f} s"
-    if minutes < 120:
-        return f"{minutes:.0f} min"
-    return f"{minutes / 60:.0f} h" if minutes < 2880 else f"{minutes / 1440:,.0f} days"
+def _claims(paper: PaperSummary) -> Table:
+    """Return the statements, and for which rows each verdict holds."""
+    lines: dict[str, dict[str, list[str]]] = {}
+    for name, row, claim in paper.claims:
+        lines.setdefault(claim.says, {}).setdefault(claim.verdict, []).append(f"{name}/{row}")
+    columns = [verdict for verdict in GIVEN if any(verdict in line for line in lines.values())]
+    cells = [[says, *(", ".join(line.get(v, ())) for v in columns)] for says, line in lines.items()]
+    return table(["statement", *columns], cells)

@@ -1,14 +1,13 @@
-"""Published against measured: what runs measured, and the verdict on a number or a statement.
+"""The verdict on a printed number or a statement, from what seeds measured.
 
 Seeds are paired. The rules (`RULES`) are shown with every result and explained in docs/reproduce.md.
-Nothing here knows what ran; `suite.reproduction.reproduce` gives it records.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from reports.claims.metrics import Metric
 from reports.leaderboard.statistics import corrected, half_width, interval
@@ -30,32 +29,23 @@ ONE_SEED = "one seed"
 
 
 RULES = (
-    "Each number and each statement has a range in which the mean over seeds agrees with it: the printed number "
-    "plus or minus the tolerance, all that a bound (> 50) allows, all differences that a statement allows. It is "
-    "**reproduced** when the mean's whole 95 % Student-t interval lies in the range, **not reproduced** when the "
-    "whole interval lies outside, and **too noisy to say** otherwise, also with one seed.",
-    "A number is not reproduced where its method's order to another exact number of the row is reversed: the "
-    "interval of the difference, paired by seed, lies on the other side of 0. **Direction only**: the number is "
-    "not reproduced, but its method stands to each of these others as printed, by the same intervals. These "
-    "intervals hold together for a number with 95 % (Bonferroni).",
-    "A statement compares two methods by their difference, paired by seed. 'As good as' allows differences up to "
-    "the tolerance.",
-    "A seed that never reaches a target counts as the last round plus one. So does a printed 'never within the "
-    "rounds'. A number of rounds is not reproduced where a seed did not get there and the mean would be too "
-    "large even so; otherwise it is too noisy to say. Where no run of either method gets there, a statement is not "
-    "reproduced. A run that diverges loses to one that does not. A speed-up needs a number of rounds of both "
-    "methods.",
-    "**Not run**: the data, the metric or the experiment cannot be had, or the run was cut too short.",
+    "Each number and each statement has a range in which the mean over seeds agrees with it: the printed number plus or "
+    "minus the tolerance, or all that a bound or a statement allows. **Reproduced**: the mean's whole 95 % Student-t interval "
+    "lies in the range. **Not reproduced**: the whole interval lies outside, or the method's order to another exact number of "
+    "the row is reversed. **Direction only**: not reproduced, but in the printed order to each other number. **Too noisy to "
+    "say**: all else, and one seed. Differences are paired by seed.",
+    "A seed that never reaches a target counts as the last round plus one. A run that diverges loses to one that does not.",
     "Tolerances: 1 point of accuracy, 2 of a difference of accuracies, 20 % of a number of rounds (at "
     "least 2) or of a speed-up, 10 % of a loss, 5 % of uploads.",
 )
+"""As pages tell them; docs/reproduce.md has them in full."""
 
 
 @dataclass(frozen=True)
 class VerdictSummary:
-    """A mean over seeds. Where some are infinite (`reached` < 1) there is no interval: a mean of rounds
-    counts seeds that never reached the target as the last round plus one, a lower bound; others leave
-    out runs that diverged and speed-ups without two numbers.
+    """A mean over seeds. Where some are infinite (`reached` < 1) there is no interval: a mean of rounds counts seeds that never
+    reached the target as the last round plus one, a lower bound; others leave out runs that diverged and speed-ups without
+    two numbers.
     """
 
     mean: float
@@ -66,7 +56,7 @@ class VerdictSummary:
 
 
 def summary(values: Seeds, wanted: Metric, rounds: int) -> VerdictSummary | None:
-    """Mean and interval; None without values."""
+    """Return the mean over seeds with its interval; None without values."""
     if not values:
         return None
     finite = [v for v in values.values() if math.isfinite(v)]
@@ -87,14 +77,18 @@ class Printed:
     value: float | None
 
     def __str__(self) -> str:
-        """The number as the paper prints it."""
         if self.value is None:
             return "never"
         return f"{self.relation} {self.value:g}".removeprefix("= ")
 
+    def less(self, other: "Printed") -> float:
+        """Return the difference to another number; never is infinite, and equals itself."""
+        left, right = (math.inf if p.value is None else p.value for p in (self, other))
+        return 0.0 if left == right else left - right
+
 
 def printed(number: float | str | None) -> Printed:
-    """Read a number of a paper's file."""
+    """Read a number of a paper's file; raises `UserError` for another form."""
     if not isinstance(number, str):
         return Printed("=", number)
     relation, _, value = number.partition(" ")
@@ -114,48 +108,39 @@ class Verdict:
     seeds_needed: int | None = None
 
 
-@dataclass(frozen=True)
-class AgreementRange:
-    """The means that agree with a claim, ends included."""
+NOTHING = Verdict(NOT_RUN, "nothing was measured")
 
-    low: float
-    high: float
 
-    @classmethod
-    def of(cls, relation: str, bound: float, tolerance: float) -> Self:
-        """Those of `= bound`, `~ bound`, or of an inequality, which has no tolerance."""
-        return {
-            "<": cls(-math.inf, math.nextafter(bound, -math.inf)),
-            "<=": cls(-math.inf, bound),
-            ">": cls(math.nextafter(bound, math.inf), math.inf),
-            ">=": cls(bound, math.inf),
-        }.get(relation, cls(bound - tolerance, bound + tolerance))
+def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, float]:
+    """Return the range of means, ends included, that agree with `= bound`, `~ bound`, or an inequality, which has no tolerance."""
+    ends = {
+        "<": (-math.inf, math.nextafter(bound, -math.inf)),
+        "<=": (-math.inf, bound),
+        ">": (math.nextafter(bound, math.inf), math.inf),
+        ">=": (bound, math.inf),
+    }
+    return ends.get(relation, (bound - tolerance, bound + tolerance))
 
-    def holds(self, low: float, high: float) -> bool:
-        """Whether a whole interval lies in it."""
-        return self.low <= low and high <= self.high
 
-    def verdict(self, values: Sequence[float], at_least: bool = False) -> Verdict:
-        """What a sample says of its mean; with `at_least` some values are only lower bounds of what they stand for."""
-        low, high = interval(values)
-        if low is None or high is None:
-            return Verdict(NOISY, ONE_SEED)
-        if low > self.high or (high < self.low and not at_least):
-            return Verdict(FAILED)
-        if at_least and self.high < math.inf:
-            return Verdict(NOISY, "not all seeds got there")
-        if self.holds(low, high):
-            return Verdict(REPRODUCED)
-        needed = self._seeds_needed(values)
-        least = needed or f"over {MOST_SEEDS}"
-        return Verdict(NOISY, f"about {least} seeds would say", needed)
-
-    def _seeds_needed(self, values: Sequence[float]) -> int | None:
-        """The fewest seeds whose interval would keep clear of the ends, had they this mean and spread."""
-        mean, spread = fmean(values), stdev(values)
-        room = min(abs(mean - end) for end in (self.low, self.high))
-        enough = range(len(values) + 1, MOST_SEEDS + 1)
-        return next((n for n in enough if half_width(spread, n) <= room), None)
+def of_sample(
+    agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
+) -> Verdict:
+    """Return what a sample says of its mean; with `at_least` some values are only lower bounds of what they stand for."""
+    (least, most), (low, high) = agrees, interval(values)
+    if low is None or high is None:
+        return Verdict(NOISY, ONE_SEED)
+    if low > most or (high < least and not at_least):
+        return Verdict(FAILED)
+    if at_least and most < math.inf:
+        return Verdict(NOISY, "not all seeds got there")
+    if least <= low and high <= most:
+        return Verdict(REPRODUCED)
+    # The fewest seeds whose interval would keep clear of the ends, had they this mean and spread.
+    mean, spread = fmean(values), stdev(values)
+    room = min(abs(mean - least), abs(mean - most))
+    enough = range(len(values) + 1, MOST_SEEDS + 1)
+    needed = next((n for n in enough if half_width(spread, n) <= room), None)
+    return Verdict(NOISY, f"about {needed or f'over {MOST_SEEDS}'} seeds would say", needed)
 
 
 class Order(NamedTuple):
@@ -167,70 +152,62 @@ class Order(NamedTuple):
     as_printed: bool
 
 
-NO_ORDER = Order((), False)
-"""Of a method without others to compare with."""
-
-
-def judge(
-    claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order = NO_ORDER
-) -> Verdict:
-    """The verdict on a printed number whose method stands to others of its row in this order."""
-    if not values:
-        return Verdict(NOT_RUN, "nothing was measured")
-    found = _agreement(claim, wanted, values, rounds)
-    if order.reversed_to:
-        return Verdict(FAILED, f"the order to {', '.join(order.reversed_to)} is reversed")
-    return Verdict(DIRECTION) if found.verdict == FAILED and order.as_printed else found
-
-
-def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Verdict:
-    """Whether the mean over seeds agrees with a number, whatever else its row holds."""
-    missing = [value for value in values.values() if not math.isfinite(value)]
-    if claim.value is None:  # all numbers of rounds above the last are one
-        last = rounds + 1.0
-        agreeing = AgreementRange(last - wanted.tolerance(last), math.inf)
-    else:
-        agreeing = AgreementRange.of(claim.relation, claim.value, wanted.tolerance(claim.value))
-    if wanted.kind.unit == "rounds":
-        reached = [counted(value, rounds) for value in values.values()]
-        return agreeing.verdict(reached, at_least=claim.value is not None and bool(missing))
-    if missing and claim.value is not None:
-        why = "diverged" if wanted.kind.last else "did not get there"
-        return Verdict(FAILED, f"{len(missing)} of {len(values)} seeds {why}")
-    if claim.value is None:
-        return Verdict(REPRODUCED if len(missing) == len(values) else FAILED)
-    return agreeing.verdict(list(values.values()))
-
-
-def counted(value: float, rounds: int) -> float:
-    """A number of rounds; of a run that never got there, the last round plus one."""
-    return value if math.isfinite(value) else rounds + 1.0
-
-
 def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
-    """How a method stands to each other whose printed number is exact and differs, by the differences
+    """Return how a method stands to each other whose printed number is exact and differs, by the differences
     paired by seed. The intervals hold together.
     """
     mine = numbers[method]
     others = [
         name
         for name, other in numbers.items()
-        if name != method
-        and {mine.relation, other.relation} <= {"=", "~"}
-        and standing(mine, other) != 0
+        if {mine.relation, other.relation} <= {"=", "~"}
+        and mine.less(other) != 0
         and {method, name} <= values.keys()
     ]
-    stands: dict[str, int] = {}
+    signs: dict[str, int] = {}
     for name in others:
         of, to = values[method], values[name]
         gaps = [counted(of[s], rounds) - counted(to[s], rounds) for s in of if s in to]
         low, high = interval(gaps, corrected(len(others)))
         sign = 0 if low is None or high is None else (low > 0) - (high < 0)
-        stands[name] = sign * (1 if standing(mine, numbers[name]) > 0 else -1)
-    wrong = [name for name, sign in stands.items() if sign < 0]
-    return Order(wrong, bool(stands) and all(sign > 0 for sign in stands.values()))
+        signs[name] = sign if mine.less(numbers[name]) > 0 else -sign
+    wrong = [name for name, sign in signs.items() if sign < 0]
+    return Order(wrong, bool(signs) and all(sign > 0 for sign in signs.values()))
+
+
+def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
+    """Return the verdict on a printed number whose method stands to others of its row in this order."""
+    if not values:
+        return NOTHING
+    verdict = _agreement(claim, wanted, values, rounds)
+    if order.reversed_to:
+        return Verdict(FAILED, f"the order to {', '.join(order.reversed_to)} is reversed")
+    return Verdict(DIRECTION) if verdict.verdict == FAILED and order.as_printed else verdict
+
+
+def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Verdict:
+    """Return whether the mean over seeds agrees with a number, whatever else its row holds."""
+    sample, number = list(values.values()), claim.value
+    missing = sum(map(math.isinf, sample))
+    if wanted.kind.unit == "rounds":
+        sample = [counted(value, rounds) for value in sample]
+        if number is None:  # all numbers of rounds above the last are one
+            last = rounds + 1.0
+            return of_sample((last - wanted.tolerance(last), math.inf), sample)
+    elif number is None:
+        return Verdict(REPRODUCED if missing == len(values) else FAILED)
+    elif missing:
+        why = "diverged" if wanted.kind.last else "did not get there"
+        return Verdict(FAILED, f"{missing} of {len(values)} seeds {why}")
+    agrees = agreeing(claim.relation, number, wanted.tolerance(number))
+    return of_sample(agrees, sample, at_least=bool(missing))
+
+
+def counted(value: float, rounds: int) -> float:
+    """Return a number of rounds; of a run that never got there, the last round plus one."""
+    return value if math.isfinite(value) else rounds + 1.0
 
 
 def compare(
@@ -242,37 +219,31 @@ def compare(
     times: float = 1.0,
     by: float = 0.0,
 ) -> tuple[Verdict, VerdictSummary | None]:
-    """The verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary."""
+    """Return the verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary."""
     seeds = [seed for seed in of if seed in to]
-    if wanted.kind.last and any(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
-        return _of_diverged(relation, [of[s] for s in seeds], [to[s] for s in seeds]), None
-    if seeds and all(math.isinf(side[seed]) for side in (of, to) for seed in seeds):
+    lost = [(math.isinf(of[seed]), math.isinf(to[seed])) for seed in seeds]
+    if wanted.kind.last and any(map(any, lost)):
+        return _of_diverged(relation, lost), None
+    if lost and all(map(all, lost)):
         return Verdict(FAILED, "neither gets there"), None
     gaps = {s: counted(of[s], rounds) - times * counted(to[s], rounds) for s in seeds}
-    found = summary(gaps, wanted, rounds)
-    if found is None:
-        return Verdict(NOT_RUN, "nothing was measured"), None
+    difference = summary(gaps, wanted, rounds)
+    if difference is None:
+        return NOTHING, None
     size = fmean(times * counted(to[s], rounds) for s in seeds)
-    allowed = AgreementRange.of(relation, by, wanted.apart(size))
-    return allowed.verdict(list(gaps.values())), found
+    agrees = agreeing(relation, by, wanted.apart(size))
+    return of_sample(agrees, list(gaps.values())), difference
 
 
-def _of_diverged(relation: str, of: Sequence[float], to: Sequence[float]) -> Verdict:
-    """The verdict on a value at the end where runs of one of two methods, or of both, diverged: such a run is the
-    worse one, and the pair decides only where it stands alike in every seed.
+def _of_diverged(relation: str, lost: Sequence[tuple[bool, bool]]) -> Verdict:
+    """Return the verdict on values at the end, from which runs of either method are `lost` in each seed: a run that diverged is
+    the worse one, and the pair decides only where it stands alike in every seed.
     """
-    lost = {(math.isinf(a), math.isinf(b)) for a, b in zip(of, to, strict=True)}
-    if len(of) < 2:
+    if len(lost) < 2:
         return Verdict(NOISY, ONE_SEED)
-    if lost == {(True, True)}:
-        return Verdict(FAILED, "both diverge")
-    if lost not in ({(True, False)}, {(False, True)}):
+    if len(set(lost)) > 1:
         return Verdict(NOISY, "runs diverge in some seeds")
-    greater = ">" if lost == {(True, False)} else "<"
+    if all(lost[0]):
+        return Verdict(FAILED, "both diverge")
+    greater = ">" if lost[0][0] else "<"
     return Verdict(REPRODUCED if relation[0] == greater else FAILED, "one of them diverges")
-
-
-def standing(a: Printed, b: Printed) -> float:
-    """A printed number less another; never is infinite, and equals itself."""
-    left, right = (math.inf if p.value is None else p.value for p in (a, b))
-    return 0.0 if left == right else left - right

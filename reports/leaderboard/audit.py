@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from reports.leaderboard.statistics import DIGITS
 from trials.algorithm import Range
-from trials.engine import schedule
 from trials.run.outcome import Status
 
 EDGE = 0.05
@@ -99,34 +98,35 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """The facts of a search whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
+    """Return the facts of a search whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
     the winner's scores over final seeds, `sign` is -1 where less is better.
     """
-    found = {
-        one.index: sign * one.value
-        for one in tried
-        if one.status == Status.FINISHED and one.value is not None
+    scores = {
+        trial.index: sign * trial.value
+        for trial in tried
+        if trial.status == Status.FINISHED and trial.value is not None
     }
     noise = stdev(seeds) if len(seeds) > 1 else None
-    others = [value for index, value in found.items() if index != winner]
-    best = None if winner is None else found.get(winner)
+    best = None if winner is None else scores.get(winner)
+    others = [value for index, value in scores.items() if index != winner]
     gaps = [] if best is None else [best - value for value in others]
+    as_good = None
+    if noise is not None and best is not None:
+        as_good = sum(round(gap - noise, DIGITS) <= 0 for gap in gaps)
     return Audit(
         hyperparameters=None if ranges is None else len(ranges),
         trials=len(tried),
-        diverged_share=sum(one.status == Status.DIVERGED for one in tried) / max(1, len(tried)),
+        diverged_share=sum(t.status == Status.DIVERGED for t in tried) / max(1, len(tried)),
         edges=None if ranges is None else tuple(edges(params, ranges)),
-        late_gain=_late_gain(found, len(tried)),
+        late_gain=_late_gain(scores, len(tried)),
         margin=min(gaps, default=None),
         noise=noise,
-        as_good=None
-        if noise is None or best is None
-        else sum(round(gap - noise, DIGITS) <= 0 for gap in gaps),
+        as_good=as_good,
     )
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """The facts of a row that was searched several times: means over its searches, `trials` of one of them, and
+    """Return the facts of a row that was searched several times: means over its searches, `trials` of one of them, and
     the edges that more of the winners are at than chance puts there.
 
     Where an end makes no difference, a winner is within `EDGE` of it with probability `EDGE`, and k or more of n
@@ -135,56 +135,52 @@ def combined(searches: Sequence[Audit]) -> Audit:
     if len(searches) == 1:
         return searches[0]
     at = defaultdict[tuple[str, str], list[Edge]](list)
-    for one in searches:
-        for edge in one.edges or ():
+    for search in searches:
+        for edge in search.edges or ():
             at[edge.name, edge.end].append(edge)
     often = [edges[-1] for edges in at.values() if _by_chance(len(edges), len(searches)) <= EDGE]
-    known = all(one.edges is not None for one in searches)
-    as_good = _mean(one.as_good for one in searches)
+    as_good = _mean(search.as_good for search in searches)
     return Audit(
         hyperparameters=searches[0].hyperparameters if searches else None,
-        trials=max((one.trials for one in searches), default=0),
-        diverged_share=_mean(one.diverged_share for one in searches) or 0.0,
-        edges=tuple(often) if known else None,
-        late_gain=_mean(one.late_gain for one in searches),
-        margin=_mean(one.margin for one in searches),
-        noise=_mean(one.noise for one in searches),
+        trials=max((search.trials for search in searches), default=0),
+        diverged_share=_mean(search.diverged_share for search in searches) or 0.0,
+        edges=None if any(search.edges is None for search in searches) else tuple(often),
+        late_gain=_mean(search.late_gain for search in searches),
+        margin=_mean(search.margin for search in searches),
+        noise=_mean(search.noise for search in searches),
         as_good=None if as_good is None else round(as_good),
     )
 
 
 def _by_chance(k: int, n: int) -> float:
-    """The probability that `k` or more of `n` values lie within `EDGE` of one end, by chance."""
+    """Return the probability that `k` or more of `n` values lie within `EDGE` of one end, by chance."""
     return sum(comb(n, i) * EDGE**i * (1 - EDGE) ** (n - i) for i in range(k, n + 1))
 
 
 def findings(facts: Audit, mend: Mend) -> tuple[Finding, ...]:
-    """What of an audit may have cost the method something. An improvement in the last trials counts where
+    """Return what of an audit may have cost the method something. An improvement in the last trials counts where
     it is larger than the seeds' noise.
     """
-    found = [
-        Finding(
-            "edge",
-            f"{edge.name}={edge.value:.4g} at the {edge.end} end of {_span(edge)}",
-            mend.wider,
-        )
-        for edge in facts.edges or ()
-        if not edge.closed
-    ]
+    costly = []
+    for edge in facts.edges or ():
+        if not edge.closed:
+            span = f"{edge.low:g}..{edge.high:g}"
+            text = f"{edge.name}={edge.value:.4g} at the {edge.end} end of {span}"
+            costly.append(Finding("edge", text, mend.wider))
     if facts.late_gain and facts.late_gain > (facts.noise or 0.0):
         text = f"its last tenth of the trials still improved the best by {facts.late_gain:.4f}"
-        found.append(Finding("rising", text, mend.more))
+        costly.append(Finding("rising", text, mend.more))
     if facts.diverged_share >= DIVERGED:
         text = f"{facts.diverged_share:.0%} of its trials diverged"
-        found.append(Finding("diverged", text, mend.more))
+        costly.append(Finding("diverged", text, mend.more))
     if facts.hyperparameters and facts.trials < PER_HYPERPARAMETER * facts.hyperparameters:
         text = f"{facts.hyperparameters} hyperparameters in {facts.trials} trials"
-        found.append(Finding("few", text, mend.more))
-    return tuple(found)
+        costly.append(Finding("few", text, mend.more))
+    return tuple(costly)
 
 
 def wider(edge: Edge, spec: Range) -> tuple[float, float]:
-    """A range with one end moved out: by a factor of 10 on a log scale, by its width on a linear one; not
+    """Return a range with one end moved out: by a factor of 10 on a log scale, by its width on a linear one; not
     beyond half the way to what has a meaning, and a low end above 0 is halved.
     """
     low, high = edge.low, edge.high
@@ -197,34 +193,29 @@ def wider(edge: Edge, spec: Range) -> tuple[float, float]:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return fmean(found) if found else None
+    numbers = [value for value in values if value is not None]
+    return fmean(numbers) if numbers else None
 
 
-def _late_gain(found: Mapping[int, float], trials: int) -> float | None:
-    """By how much the last tenth of the trials, in the order they were asked, improved the best."""
+def _late_gain(scores: Mapping[int, float], trials: int) -> float | None:
+    """Return by how much the last tenth of the trials, in the order they were asked, improved the best."""
     first_late = trials - ceil(TAIL * trials)
-    early = [value for index, value in found.items() if index < first_late]
-    return round(max(found.values()) - max(early), DIGITS) if early else None
+    early = [value for index, value in scores.items() if index < first_late]
+    return round(max(scores.values()) - max(early), DIGITS) if early else None
 
 
 def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
-    """The ends of their ranges that numbers of a configuration are at."""
-    found = []
+    """Return the ends of their ranges that numbers of a configuration are at."""
+    at = []
     for name, spec in ranges.items():
-        value = schedule.amount(params.get(name))
-        if value is None or spec.low is None or spec.high is None:
+        value = params.get(name)
+        if not isinstance(value, int | float) or spec.low is None or spec.high is None:
             continue
         share = spec.share(value)
         if EDGE < share < 1 - EDGE:
             continue
         end = "low" if share <= EDGE else "high"
         bound, limit = (spec.low, spec.limits[0]) if end == "low" else (spec.high, spec.limits[1])
-        found.append(
-            Edge(name, value, spec.low, spec.high, end, limit is not None and bound == limit)
-        )
-    return found
-
-
-def _span(edge: Edge) -> str:
-    return f"{edge.low:g}..{edge.high:g}"
+        closed = limit is not None and bound == limit
+        at.append(Edge(name, value, spec.low, spec.high, end, closed))
+    return at

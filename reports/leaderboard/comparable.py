@@ -7,13 +7,12 @@ question on other terms stay apart, and what differs is said.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from reports.leaderboard.replication import Draw
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 Trials = Mapping[tuple[str, str], int]
 """Search trials of each (sweep, scenario), in one of its replicates."""
@@ -27,12 +26,12 @@ class FinalRun:
     untrained model's when `diverged`, which is also said of a run that has no finite mean of its
     metric. `reached` has `REACHED` of the first evaluation at or past the target, {} without one.
     `outside` says how the settings are not those that the algorithm's paper assumes, which makes the run
-    a `reference`; `away` what its scenario lacks of the paper's own experiments. `spent` has its `COUNTED` totals, `worst` and `spread` the scores of the worst 10 % of
-    clients and their standard deviation over clients.
+    a `reference`; `away` what its scenario lacks of the paper's own experiments. `spent` has its `COUNTED` totals,
+    `worst` and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
     `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
     equal cost. `split_index`, `partition` and `tuning` count the replicates of its entry; `validated` is its own
-    validation score with the sign that more is better. `settings` (JSON) and `split` are what makes runs comparable, `page` where MLflow's pages
-    show its leaderboard row.
+    validation score with the sign that more is better. `settings` (JSON) and `split` are what makes runs comparable,
+    `page` where MLflow's pages show its leaderboard row.
     """
 
     sweep: str
@@ -69,19 +68,8 @@ class FinalRun:
         """What it was drawn by."""
         return Draw(self.split_index, self.partition, self.tuning, self.seed)
 
-    @property
-    def replicate(self) -> tuple[int, ...]:
-        """The independent search whose winner it repeats."""
-        return self.draw[:-1]
 
-    @property
-    def question(self) -> tuple[Scenario, bool]:
-        """What runs must share to be compared at all; warm-started ones are ranked apart."""
-        return self.scenario, self.warm
-
-
-@dataclass(frozen=True)
-class ComparisonTerms:
+class ComparisonTerms(NamedTuple):
     """On what terms a sweep answered a question; equal terms are comparable."""
 
     split: str
@@ -89,17 +77,17 @@ class ComparisonTerms:
     trials: int
 
     def against(self, other: "ComparisonTerms") -> str:
-        """The differences from other terms, in words."""
-        found = []
+        """Say how other terms differ."""
+        differences = []
         if self.split != other.split:
-            found.append(f"another split (fingerprint {self.split} against {other.split})")
+            differences.append(f"another split (fingerprint {self.split} against {other.split})")
         mine, theirs = json.loads(self.settings), json.loads(other.settings)
         for key in sorted(mine.keys() | theirs):
             if mine.get(key) != theirs.get(key):
-                found.append(f"{key} {mine.get(key)} against {theirs.get(key)}")
+                differences.append(f"{key} {mine.get(key)} against {theirs.get(key)}")
         if self.trials != other.trials:
-            found.append(f"{self.trials} against {other.trials} search trials")
-        return ", ".join(found)
+            differences.append(f"{self.trials} against {other.trials} search trials")
+        return ", ".join(differences)
 
 
 Group = dict[str, list[FinalRun]]
@@ -107,46 +95,44 @@ Group = dict[str, list[FinalRun]]
 
 
 def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list[str]]:
-    """Comparable runs together, in order of first appearance, and what is to be said about those
+    """Return comparable runs together, in order of first appearance, and what is to be said about those
     that are not.
 
     An algorithm that several sweeps answered for on equal terms counts once, with the last of them.
     """
-    asked: dict[tuple[Scenario, bool], dict[str, list[FinalRun]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    # Warm-started runs are another question.
+    asked: dict[tuple[Scenario, bool], dict[str, list[FinalRun]]] = {}
     for run in runs:
-        asked[run.question][run.sweep].append(run)
-    groups, notes = [], []
+        asked.setdefault((run.scenario, run.warm), {}).setdefault(run.sweep, []).append(run)
+    groups: list[Group] = []
+    notes: list[str] = []
     for (scenario, _), sweeps in asked.items():
-        groups_here: dict[ComparisonTerms, Group] = {}
+        alike: dict[ComparisonTerms, Group] = {}
         first: dict[ComparisonTerms, str] = {}
-        for sweep, part in sweeps.items():
-            terms = _terms(part, trials)
-            group = groups_here.setdefault(terms, {})
-            for other, its_first in first.items():
-                if other != terms and terms not in first:
-                    what = terms.against(other)
-                    notes.append(
-                        f"{scenario}: {sweep} is not comparable with {its_first} and stands apart: {what}."
-                    )
-            first.setdefault(terms, sweep)
-            mine: Group = defaultdict(list)
-            for run in part:
-                mine[run.algorithm].append(run)
-            for algorithm, found in mine.items():
+        for sweep, answers in sweeps.items():
+            terms = _terms(answers, trials)
+            if terms not in first:
+                notes += [
+                    f"{scenario}: {sweep} is not comparable with {earlier} and stands apart: {terms.against(other)}."
+                    for other, earlier in first.items()
+                ]
+                first[terms] = sweep
+            group = alike.setdefault(terms, {})
+            for algorithm in dict.fromkeys(run.algorithm for run in answers):
                 if algorithm in group:
+                    before = group[algorithm][0].sweep
                     notes.append(
-                        f"{scenario}: {algorithm} was tuned in {group[algorithm][0].sweep} and {sweep}; "
-                        f"{sweep} counts."
+                        f"{scenario}: {algorithm} was tuned in {before} and {sweep}; {sweep} counts."
                     )
-                group[algorithm] = found
-        groups += list(groups_here.values())
+                group[algorithm] = [run for run in answers if run.algorithm == algorithm]
+        groups += alike.values()
     return groups, notes
 
 
-def _terms(part: Sequence[FinalRun], trials: Trials) -> ComparisonTerms:
-    """The split is that of the first draw: where the partition varies, it varies with the seed."""
-    lowest = min(part, key=lambda run: run.draw)
-    most = max(trials.get((run.sweep, run.entry_id), 0) for run in part)
+def _terms(answers: Sequence[FinalRun], trials: Trials) -> ComparisonTerms:
+    """Return the terms of a sweep. The split is that of the first draw: where the partition varies, it varies with the
+    seed.
+    """
+    lowest = min(answers, key=lambda run: run.draw)
+    most = max(trials.get((run.sweep, run.entry_id), 0) for run in answers)
     return ComparisonTerms(lowest.split, lowest.settings, most)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.scoring.metrics import direction, sign
 
 MARK = "interim, validation only"
@@ -53,26 +53,21 @@ class Standing:
 
 
 def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """Standings scenario after scenario, in order of first appearance, best first; those without a score and
-    references last.
+    """Return standings scenario after scenario, in order of first appearance, best first; those without a score and
+    references last. Equal scores share a rank.
     """
     scenarios: dict[Ongoing, list[Standing]] = {}
-    for one in standings:
-        scenarios.setdefault(one.group, []).append(one)
-    found: list[Standing] = []
-    for scenario in scenarios.values():
-        bests = [None if one.reference else one.best for one in scenario]
-        metric = next((one.metric for one in scenario if one.metric), "")
-        places = ranks(bests, sign(direction(metric)))
-        placed = [replace(one, rank=at) for one, at in zip(scenario, places, strict=True)]
-        found += sorted(placed, key=lambda one: one.rank or len(placed) + 1)
-    return tuple(found)
-
-
-def ranks(bests: Sequence[float | None], better: int) -> list[int | None]:
-    """The rank of each score, equal ones alike; None where there is none. `better`: 1 where more is better."""
-    known = [better * best for best in bests if best is not None]
-    return [
-        None if best is None else 1 + sum(other > better * best for other in known)
-        for best in bests
-    ]
+    for standing in standings:
+        scenarios.setdefault(standing.group, []).append(standing)
+    ordered: list[Standing] = []
+    for members in scenarios.values():
+        metric = next((member.metric for member in members if member.metric), "")
+        better = sign(direction(metric))
+        bests = [None if m.reference or m.best is None else better * m.best for m in members]
+        scores = [best for best in bests if best is not None]
+        for member, best in sorted(
+            zip(members, bests, strict=True), key=lambda pair: (pair[1] is None, -(pair[1] or 0.0))
+        ):
+            rank = None if best is None else 1 + sum(score > best for score in scores)
+            ordered.append(replace(member, rank=rank))
+    return tuple(ordered)

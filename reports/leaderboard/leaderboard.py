@@ -8,8 +8,9 @@ least that any of its runs spent, and a score is that of the last evaluation wit
 several would reach back to where a costly method had hardly begun.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import inf, isnan, nan
 from statistics import fmean, median_low
 from typing import Any
 
@@ -39,50 +40,41 @@ def leaderboard(
     """Rank final runs at equal rounds, steps or bytes; what is shown to differ by less than `margin` ties."""
     groups, notes = matched(runs, trials)
     ranked = [_rank(group, trials, target, margin) for group in groups]
-    rows = [row for found, _ in ranked for row in found]
     metrics = list(dict.fromkeys(run.metric for run in runs))
     protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
-    protocol += "" if at == "rounds" else f", at equal {at}"
     return Leaderboard(
         study=", ".join(sorted({run.study for run in runs})),
         metric=", ".join(f"test_{name}" for name in metrics),
         direction=", ".join(map(direction, metrics)),
-        protocol=protocol,
+        protocol=protocol if at == "rounds" else f"{protocol}, at equal {at}",
         at=at,
         target=target,
-        rows=tuple(rows),
-        differences=tuple((found[0].group, pairs) for found, pairs in ranked),
-        overall=_overall([found for found, _ in ranked]),
+        rows=tuple(row for rows, _ in ranked for row in rows),
+        differences=tuple((rows[0].group, pairs) for rows, pairs in ranked),
+        overall=_overall([rows for rows, _ in ranked]),
         notes=tuple(notes),
     )
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Algorithms over families of data sets, by metric; warm-started scenarios apart. Of groups that ask the same
+    """Return algorithms over families of data sets, by metric; warm-started scenarios apart. Of groups that ask the same
     question on other terms, the one with the most algorithms counts, so that none counts twice.
     """
-    found = {}
-    for name in dict.fromkeys(rows[0].compared_as for rows in groups):
-        families: dict[str, dict[str, dict[str, list[float]]]] = {}
-        for rows in groups:
-            if rows[0].compared_as == name:
-                better = sign(direction(rows[0].metric))
-                of = families.setdefault(family(rows[0].dataset), {})
-                scenario = str(rows[0].scenario)
-                scores = {
-                    row.algorithm: [better * score for score in row.by_replicate]
-                    for row in rows
-                    if row.rank is not None
-                }
-                of[scenario] = max(of.get(scenario, {}), scores, key=len)
-        compared = across(families)
-        if compared is not None:
-            found[name] = compared
-    return found
+    compared: dict[str, dict[str, dict[str, dict[str, list[float]]]]] = {}
+    for rows in groups:
+        better = sign(direction(rows[0].metric))
+        families = compared.setdefault(rows[0].compared_as, {})
+        scenarios = families.setdefault(family(rows[0].dataset), {})
+        ranked = [row for row in rows if row.rank is not None]
+        scores = {row.algorithm: [better * mean for mean in row.by_replicate] for row in ranked}
+        scenario = str(rows[0].scenario)
+        scenarios[scenario] = max(scenarios.get(scenario, {}), scores, key=len)
+    tested = {name: across(families) for name, families in compared.items()}
+    return {name: result for name, result in tested.items() if result is not None}
 
 
 def _at_budget(group: Group) -> tuple[Group, float | None]:
-    """The runs with their scores at the least cost that any of them spent, and that cost.
+    """Return the runs with their scores at the least cost that any of them spent, and that cost.
 
     Runs that cost nothing (they never send, say) set no budget; those that diverged keep their score.
     """
@@ -91,127 +83,125 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
     if budget is None:
         return group, None
 
-    def score(run: FinalRun) -> float:
+    def cut(run: FinalRun) -> FinalRun:
         within = [value for cost, value in run.curve if cost <= budget]
-        return within[-1] if run.curve else run.score
+        return replace(run, score=within[-1]) if run.curve else run
 
-    cut = {name: [replace(run, score=score(run)) for run in runs] for name, runs in group.items()}
-    return cut, budget
+    return {name: [*map(cut, runs)] for name, runs in group.items()}, budget
 
 
 def _rank(
     group: Group, trials: Trials, target: float | None, margin: float | None
 ) -> tuple[list[Row], tuple[Difference, ...]]:
-    """A group's rows, best first, and all its pairs."""
+    """Return a group's rows, best first, and all its pairs."""
     group, budget = _at_budget(group)
-    first = next(iter(group.values()))[0]
-    better = sign(direction(first.metric))
+    better = sign(direction(next(iter(group.values()))[0].metric))
     scores = {name: {run.draw: run.score for run in runs} for name, runs in group.items()}
-    estimates = {name: mean_of(found) for name, found in scores.items()}
-    means = {name: found.mean for name, found in estimates.items()}
+    estimates = {name: mean_of(own) for name, own in scores.items()}
+    means = {name: estimate.mean for name, estimate in estimates.items()}
     reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
     names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
     rivals = [name for name in names if not reference[name]]
-    ranked = {name: scores[name] for name in rivals}
-    pairs = differences(ranked, better)
+    pairs = differences({name: scores[name] for name in rivals}, better)
     shown = behind_best(rivals, pairs, margin)
     ranks = {
         name: 1 + sum(round(better * (means[i] - means[name]), DIGITS) > 0 for i in rivals)
         for name in rivals
     }
-    between = intervals({name: estimates[name] for name in rivals})
-    between |= {name: estimates[name].interval() for name in names if reference[name]}
+    between = {name: estimates[name].interval() for name in names}
+    between |= intervals({name: estimates[name] for name in rivals})
     sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
     rows = []
     for name in names:
-        runs, mean = group[name], means[name]
-        chosen = _chosen(runs)
-        behind = better * (means[names[0]] - mean)
-        of = shown.get(name)
+        runs, behind = group[name], shown.get(name)
         low, high = between[name]
-        rows.append(
-            Row(
-                **_identity(chosen[0]),
-                rank=ranks.get(name),
-                tied=list(ranks.values()).count(ranks.get(name, 0)) > 1,
-                mean=mean,
-                ci_low=low,
-                ci_high=high,
-                seeds=len(runs),
-                failed_seeds=sum(run.diverged for run in runs),
-                trials=trials.get((runs[0].sweep, runs[0].entry_id), 0),
-                **_to_target(runs, target),
-                worst_clients=_mean(run.worst for run in runs),
-                client_spread=_mean(run.spread for run in runs),
-                **_spent(runs),
-                behind=behind,
-                behind_low=None if of is None else of.low,
-                behind_high=None if of is None else of.high,
-                within_noise=None if of is None else not of.beaten_by,
-                beaten_by=of.beaten_by if of else (),
-                equivalent=None if of is None or margin is None else of.tie,
-                budget=budget,
-                outside=next((run.outside for run in runs if run.outside), ""),
-                away=next((run.away for run in runs if run.away), "") if name in ranks else "",
-                sweeps=sweeps,
-                runs=tuple(run.run_id for run in runs),
-                over=estimates[name].over,
-                units=units(scores[name]),
-                tunings=len({run.tuning for run in runs}),
-                partitions=len({run.partition for run in runs}),
-                spread=spreads(scores[name]),
-                chosen=tuple(run.run_id for run in chosen),
-                by_replicate=tuple(fmean(r.score for r in of) for of in _replicates(runs)),
-            )
+        row = Row(
+            **_method(runs, name in ranks),
+            **_cost(runs, target),
+            **_search(runs, trials),
+            sweeps=sweeps,
+            budget=budget,
+            metric=f"test_{runs[0].metric}",
+            rank=ranks.get(name),
+            tied=list(ranks.values()).count(ranks.get(name, 0)) > 1,
+            mean=means[name],
+            ci_low=low,
+            ci_high=high,
+            over=estimates[name].over,
+            units=units(scores[name]),
+            seeds=len(runs),
+            failed_seeds=sum(run.diverged for run in runs),
+            spread=spreads(scores[name]),
+            by_replicate=tuple(fmean(run.score for run in own) for own in _replicates(runs)),
+            behind=better * (means[names[0]] - means[name]),
+            behind_low=None if behind is None else behind.low,
+            behind_high=None if behind is None else behind.high,
+            within_noise=None if behind is None else not behind.beaten_by,
+            beaten_by=behind.beaten_by if behind else (),
+            equivalent=None if behind is None or margin is None else behind.tie,
+            worst_clients=_mean(run.worst for run in runs),
+            client_spread=_mean(run.spread for run in runs),
         )
+        rows.append(row)
     return rows, pairs
 
 
-def _chosen(runs: Sequence[FinalRun]) -> Sequence[FinalRun]:
-    """The runs of the tuning whose winner validates best over its final seeds: test scores choose nothing."""
-    tunings = _replicates(runs)
-    if len(tunings) == 1:
-        return runs
-
-    def validated(found: Sequence[FinalRun]) -> float:
-        mean = _mean(run.validated for run in found)
-        return float("-inf") if mean is None else mean
-
-    return max(tunings, key=validated)
-
-
-def _replicates(runs: Sequence[FinalRun]) -> list[list[FinalRun]]:
-    """The runs by the search whose winner they repeat."""
-    found: dict[tuple[int, ...], list[FinalRun]] = {}
-    for run in runs:
-        found.setdefault(run.replicate, []).append(run)
-    return list(found.values())
-
-
-def _identity(run: FinalRun) -> dict[str, Any]:
-    same = ("algorithm", "paper", "sweep", "study", "entry_id", "page", "warm")
-    found = {key: getattr(run, key) for key in same} | run.scenario.names()
-    return {**found, "metric": f"test_{run.metric}", "params": dict(run.params)}
-
-
-def _spent(runs: Sequence[FinalRun]) -> dict[str, Any]:
-    return {key: fmean(run.spent[key] for run in runs) for key in COUNTED}
-
-
-def _to_target(runs: Sequence[FinalRun], target: float | None) -> dict[str, Any]:
-    rounds = [run.reached.get("reached_round", float("inf")) for run in runs]
-    hit = [run.reached for run in runs if run.reached]
-    median = median_low(rounds) if hit else float("inf")
+def _method(runs: Sequence[FinalRun], ranked: bool) -> dict[str, Any]:
     return {
-        "rounds_to_target": _mean(of["reached_round"] for of in hit),
-        "median_rounds_to_target": None if median == float("inf") else median,
-        "client_steps_to_target": _mean(of["reached_client_steps"] for of in hit),
-        "bytes_to_target": _mean(of["reached_bytes"] for of in hit),
+        "algorithm": runs[0].algorithm,
+        "paper": runs[0].paper,
+        **runs[0].scenario.names(),
+        "params": dict(_chosen(runs)[0].params),
+        "outside": next((run.outside for run in runs if run.outside), ""),
+        "away": next((run.away for run in runs if run.away), "") if ranked else "",
+    }
+
+
+def _cost(runs: Sequence[FinalRun], target: float | None) -> dict[str, Any]:
+    hit = [run.reached for run in runs if run.reached]
+    median = median_low(run.reached.get("reached_round", inf) for run in runs)
+    return {
+        **{key: fmean(run.spent[key] for run in runs) for key in COUNTED},
+        "rounds_to_target": _mean(reached["reached_round"] for reached in hit),
+        "median_rounds_to_target": None if median == inf else median,
+        "client_steps_to_target": _mean(reached["reached_client_steps"] for reached in hit),
+        "bytes_to_target": _mean(reached["reached_bytes"] for reached in hit),
         "reached_share": None if target is None else len(hit) / len(runs),
     }
 
 
-def _mean(values: Any) -> float | None:
-    """The mean, or None where a value is missing or there is none."""
-    found = list(values)
-    return None if not found or None in found else fmean(found)
+def _search(runs: Sequence[FinalRun], trials: Trials) -> dict[str, Any]:
+    chosen = _chosen(runs)
+    return {
+        **{key: getattr(chosen[0], key) for key in ("sweep", "study", "entry_id", "page", "warm")},
+        "trials": trials.get((runs[0].sweep, runs[0].entry_id), 0),
+        "tunings": len({run.tuning for run in runs}),
+        "partitions": len({run.partition for run in runs}),
+        "runs": tuple(run.run_id for run in runs),
+        "chosen": tuple(run.run_id for run in chosen),
+    }
+
+
+def _chosen(runs: Sequence[FinalRun]) -> Sequence[FinalRun]:
+    """Return the runs of the tuning whose winner validates best over its final seeds: test scores choose nothing."""
+
+    def validated(own: Sequence[FinalRun]) -> float:
+        mean = _mean(run.validated for run in own)
+        return -inf if mean is None else mean
+
+    return max(_replicates(runs), key=validated)
+
+
+def _replicates(runs: Sequence[FinalRun]) -> list[list[FinalRun]]:
+    """Return the runs by the search whose winner they repeat."""
+    replicates: dict[tuple[int, ...], list[FinalRun]] = {}
+    for run in runs:
+        replicates.setdefault(run.draw[:-1], []).append(run)
+    return list(replicates.values())
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean, or None where a value is missing or there is none."""
+    numbers = [value if value is not None else nan for value in values]
+    mean = fmean(numbers) if numbers else nan
+    return None if isnan(mean) else mean

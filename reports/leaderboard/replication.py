@@ -4,11 +4,11 @@ The score of a method in a scenario is the sum of its expectation and of four de
 
     score = method + split + partition + tuning + seed,
 
-each drawn anew for each level of its factor within the one before. The sample is the levels of the outermost factor that has at least `RANDOM` of them: their means
-are independent draws that have all deviations within them too, so Student's t over them covers at its
-rate whatever the four variances are. Factors outside it have one or two levels, about which nothing can be
-estimated: they are fixed, their levels are strata, and an interval is about these levels. Differences
-of two methods are taken run by run, since under one draw both meet the same data, clients and batches.
+each drawn anew for each level of its factor within the one before. The sample is the levels of the outermost factor
+that has at least `RANDOM` of them: their means are independent draws that have all deviations within them too, so
+Student's t over them covers at its rate whatever the four variances are. Factors outside it have one or two levels,
+about which nothing can be estimated: they are fixed, their levels are strata, and an interval is about these levels.
+Differences of two methods are taken run by run, since under one draw both meet the same data, clients and batches.
 """
 
 from collections import defaultdict
@@ -23,6 +23,7 @@ from reports.leaderboard.statistics import DIGITS, LEVEL, quantile
 
 RANDOM = 3
 """The fewest levels of a factor that an interval covers."""
+Interval = tuple[float | None, float | None]
 
 
 class Draw(NamedTuple):
@@ -49,37 +50,38 @@ class Mean:
     freedom: float
     over: str
 
-    def half(self, tail: float = (1 - LEVEL) / 2) -> float | None:
-        """Half of the interval whose ends are each passed with probability `tail`."""
-        return None if self.error is None else quantile(1 - tail, self.freedom) * self.error
+    def half(self) -> float | None:
+        """Return half of Student's interval: t_{freedom, 0.975} error."""
+        return None if self.error is None else quantile((1 + LEVEL) / 2, self.freedom) * self.error
 
-    def interval(self) -> "Interval":
-        """Student's interval: mean -+ t_{freedom, 0.975} error."""
-        half = self.half()
-        return (None, None) if half is None else (self.mean - half, self.mean + half)
+    def interval(self) -> Interval:
+        """Return Student's interval: mean -+ half."""
+        return around(self.mean, self.half())
 
 
-Interval = tuple[float | None, float | None]
+def around(mean: float, half: float | None) -> Interval:
+    """Return the interval around a mean; None where its half is."""
+    return (None, None) if half is None else (mean - half, mean + half)
 
 
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
-    """The intervals of a scenario's methods: each by its own error, and over tunings, partitions or splits none
+    """Return the intervals of a scenario's methods: each by its own error, and over tunings, partitions or splits none
     narrower than by the errors of all of them pooled (root mean square, the sum of their freedoms).
 
     Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
     scenario show what a failure costs. (Of differences the paired error is enough: docs/statistics.md.)
     """
-    sampled = [of for of in scenario.values() if of.error is not None and of.over != "seed"]
+    tuned = [own for own in scenario.values() if own.error is not None and own.over != "seed"]
     pooled = None
-    if sampled:
-        error = fmean((of.error or 0.0) ** 2 for of in sampled) ** 0.5
-        pooled = Mean(0.0, error, sum(of.freedom for of in sampled), sampled[0].over)
-    found: dict[str, Interval] = {}
-    for name, of in scenario.items():
-        halves = [of.half(), pooled.half() if pooled and of.over != "seed" else None]
-        half = max((h for h in halves if h is not None), default=None)
-        found[name] = (None, None) if half is None else (of.mean - half, of.mean + half)
-    return found
+    if tuned:
+        error = fmean((own.error or 0.0) ** 2 for own in tuned) ** 0.5
+        pooled = Mean(0.0, error, sum(own.freedom for own in tuned), tuned[0].over).half()
+    ends = {}
+    for name, own in scenario.items():
+        halves = [own.half(), None if own.over == "seed" else pooled]
+        half = max((half for half in halves if half is not None), default=None)
+        ends[name] = around(own.mean, half)
+    return ends
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,13 @@ class Gap:
 
 
 def taken_apart(scores: Scores) -> Gap:
-    """The parts of a mean and its error."""
+    """Return the parts of a mean and its error."""
     over = sampled(scores)
     strata = list(_strata(scores, over).values())
     if not strata:
         return Gap(0.0, 0.0, 0, 0.0, over)
     return Gap(
-        fmean(fmean(units) for units in strata),
+        fmean(map(fmean, strata)),
         fsum((m - fmean(units)) ** 2 for units in strata for m in units),
         sum(len(units) - 1 for units in strata),
         fsum(1 / len(units) for units in strata) / len(strata) ** 2,
@@ -117,38 +119,30 @@ def taken_apart(scores: Scores) -> Gap:
     )
 
 
-def _gaps(first: Scores, second: Scores, sign: int) -> Scores:
-    return {
-        draw: round(sign * (first[draw] - second[draw]), DIGITS)
-        for draw in sorted(first.keys() & second.keys())
-    }
-
-
 def mean_of(scores: Scores) -> Mean:
-    """The mean of final runs and its error over the sampled factor (`Gap` has the formulas)."""
-    found = taken_apart(scores)
-    if not found.freedom or found.squares**0.5 < 10**-DIGITS:
-        return Mean(found.mean, None, found.freedom, found.over)
-    return Mean(found.mean, (found.variance * found.weight) ** 0.5, found.freedom, found.over)
+    """Return the mean of final runs and its error over the sampled factor (`Gap` has the formulas)."""
+    parts = taken_apart(scores)
+    error = None
+    if parts.freedom and parts.squares**0.5 >= 10**-DIGITS:
+        error = (parts.variance * parts.weight) ** 0.5
+    return Mean(parts.mean, error, parts.freedom, parts.over)
 
 
 def sampled(scores: Scores) -> str:
-    """The factor that the sample is of: the outermost with enough levels; the run's seed where there is none."""
-    many = (
-        name
-        for name in ("split", "partition", "tuning")
-        if len({getattr(draw, name) for draw in scores}) >= RANDOM
-    )
-    return next(many, "seed")
+    """Return the factor that the sample is of: the outermost with enough levels; the run's seed where there is none."""
+    for factor in ("split", "partition", "tuning"):
+        if len({getattr(draw, factor) for draw in scores}) >= RANDOM:
+            return factor
+    return "seed"
 
 
 def units(scores: Scores) -> int:
-    """The number of levels of the sampled factor."""
+    """Return the number of levels of the sampled factor."""
     return sum(map(len, _strata(scores, sampled(scores)).values()))
 
 
 def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
-    """The means of the sampled factor's levels, by the levels of the factors outside it."""
+    """Return the means of the sampled factor's levels, by the levels of the factors outside it."""
     place = Draw._fields.index(over)
     groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
     for draw, score in scores.items():
@@ -160,12 +154,12 @@ def _strata(scores: Scores, over: str) -> dict[tuple[int, ...], list[float]]:
 
 
 def spreads(scores: Scores) -> dict[str, float]:
-    """The standard deviation by each factor that has several levels: analysis of variance, nested.
+    """Return the standard deviation by each factor that has several levels: analysis of variance, nested.
 
     From the inside out, v_f is the variance of the means of factor f's levels within the levels outside
     it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
     """
-    found: dict[str, float] = {}
+    deviations: dict[str, float] = {}
     means: dict[tuple[int, ...], float] = {tuple(draw): v for draw, v in scores.items()}
     inner = 0.0
     for place in reversed(range(len(Draw._fields))):
@@ -173,25 +167,22 @@ def spreads(scores: Scores) -> dict[str, float]:
         for key, value in means.items():
             groups[key[:place]].append(value)
         freedom = sum(len(values) - 1 for values in groups.values())
-        variance = 0.0
+        spread = inner
         if freedom:
             squares = fsum((v - fmean(values)) ** 2 for values in groups.values() for v in values)
-            variance = squares / freedom
-            found[Draw._fields[place]] = max(0.0, variance - inner) ** 0.5
-        spread = variance if freedom else inner
+            spread = squares / freedom
+            deviations[Draw._fields[place]] = max(0.0, spread - inner) ** 0.5
         inner = spread * fmean(1 / len(values) for values in groups.values())
         means = {key: fmean(values) for key, values in groups.items()}
-    return found
+    return deviations
 
 
 @dataclass(frozen=True)
 class Difference:
     """How far `first` is ahead of `second` in one scenario, over the runs they have in common.
 
-    `low` and `high` hold together with those of all pairs of the scenario (`Errors`), `alone_low` and
-    `alone_high` alone; None where there is nothing to estimate an error from. `tie`: whether
-    the former holds 0, which only says that a difference is not shown. `p_better`: the share of the sampled levels at which
-    `first` is better, equal ones half.
+    `low` and `high` hold together with those of all pairs of the scenario (`Errors`); None where there is nothing to
+    estimate an error from. `tie`: whether they hold 0, which only says that a difference is not shown.
     """
 
     first: str
@@ -201,9 +192,6 @@ class Difference:
     high: float | None
     seeds: int
     tie: bool | None
-    alone_low: float | None = None
-    alone_high: float | None = None
-    p_better: float | None = None
     over: str = "seed"
 
 
@@ -240,9 +228,9 @@ class Errors:
 def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     """Return the errors of a scenario's pairs; None where nothing varies by more than rounding.
 
-    The freedoms of the pool are Satterthwaite's over the pairs, of which a method's k - 1 share its deviations: so many are 2 / k of
-    them worth. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2), T = sum_i S_i / (2 (k - 1)):
-    what Grubbs (1948) estimates.
+    The freedoms of the pool are Satterthwaite's over the pairs, of which a method's k - 1 share its deviations: so many are
+    2 / k of them worth. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2),
+    T = sum_i S_i / (2 (k - 1)): what Grubbs (1948) estimates.
     """
     varied = {pair: gap for pair, gap in gaps.items() if gap.freedom}
     freedoms = [gap.freedom for gap in varied.values()]
@@ -256,55 +244,36 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     freedom = min(max(share * squares**2 / fourth, min(freedoms)), share * sum(freedoms))
     own = dict.fromkeys(names, 0.0)
     if k > 2:
-        sums = {name: _mean_variance(varied, name) * (k - 1) for name in names}
+        sums = {}
+        for name in names:
+            variances = [gap.variance for pair, gap in varied.items() if name in pair]
+            sums[name] = (fmean(variances) if variances else 0.0) * (k - 1)
         total = fsum(sums.values()) / (2 * (k - 1))
         own = {name: max(0.0, (sums[name] - total) / (k - 2)) for name in names}
     return Errors(squares / sum(freedoms), freedom, own, len(gaps))
 
 
-def _mean_variance(gaps: Mapping[tuple[str, str], Gap], name: str) -> float:
-    variances = [gap.variance for pair, gap in gaps.items() if name in pair]
-    return fmean(variances) if variances else 0.0
-
-
-def difference(
-    first: tuple[str, Scores], second: tuple[str, Scores], sign: int, errors: Errors | None = None
-) -> Difference:
-    """Return how two algorithms (name, final runs) differ; `sign` is -1 where less is better. With the errors of their scenario,
-    `low` and `high` hold together with those of its other pairs.
-    """
-    (name, scores), (other, against) = first, second
-    gaps = _gaps(scores, against, sign)
-    if not gaps:
-        return Difference(name, other, None, None, None, 0, None)
-    mean = mean_of(gaps)
-    half = mean.half() if errors is None else errors.half(name, other, taken_apart(gaps))
-    if half is None:
-        equal = True if mean.mean == 0 and len(gaps) > 1 else None
-        return Difference(name, other, mean.mean, None, None, len(gaps), equal, over=mean.over)
-    low, high = mean.mean - half, mean.mean + half
-    return Difference(
-        name,
-        other,
-        mean.mean,
-        low,
-        high,
-        len(gaps),
-        low <= 0 <= high,
-        *mean.interval(),
-        p_better=_share_ahead(gaps, mean.over),
-        over=mean.over,
-    )
-
-
-def _share_ahead(gaps: Scores, over: str) -> float:
-    units = [m for part in _strata(gaps, over).values() for m in part]
-    return fmean((m > 0) + (m == 0) / 2 for m in units)
-
-
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
-    """Return all pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms given."""
-    pairs = list(combinations(scenario, 2))
-    gaps = {(a, b): taken_apart(_gaps(scenario[a], scenario[b], sign)) for a, b in pairs}
-    errors = errors_of(gaps)
-    return tuple(difference((a, scenario[a]), (b, scenario[b]), sign, errors) for a, b in pairs)
+    """Return all pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms; `sign` is -1 where
+    less is better.
+    """
+    gaps = {}
+    for a, b in combinations(scenario, 2):
+        common = sorted(scenario[a].keys() & scenario[b].keys())
+        gaps[a, b] = {
+            draw: round(sign * (scenario[a][draw] - scenario[b][draw]), DIGITS) for draw in common
+        }
+    parts = {pair: taken_apart(gap) for pair, gap in gaps.items()}
+    errors = errors_of(parts)
+    return tuple(_difference(*pair, len(gaps[pair]), parts[pair], errors) for pair in gaps)
+
+
+def _difference(first: str, second: str, runs: int, gap: Gap, errors: Errors | None) -> Difference:
+    if not runs:
+        return Difference(first, second, None, None, None, 0, None)
+    half = None if errors is None else errors.half(first, second, gap)
+    low, high = around(gap.mean, half)
+    tie = True if gap.mean == 0 and runs > 1 else None
+    if low is not None and high is not None:
+        tie = low <= 0 <= high
+    return Difference(first, second, gap.mean, low, high, runs, tie, gap.over)

@@ -6,8 +6,7 @@ Across scenarios the sample is the families of data sets, one row each (Demsar, 
 variants of one data set are no independent answers. Within a family methods are ranked in each
 scenario, and a row holds their average ranks, so that no scenario counts more because its scores spread
 more. Average ranks, Friedman's test, Wilcoxon's signed-rank test of each pair with Holm's
-correction, and Nemenyi's critical difference, all from `ENOUGH` families on: with fewer, ranks are shown and nothing is
-claimed. Distributions are SciPy's.
+correction, all from `ENOUGH` families on: with fewer, ranks are shown and nothing is claimed. Distributions are SciPy's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +38,9 @@ SAME = "not shown to differ"
 
 @dataclass(frozen=True)
 class PairTest:
-    """Two algorithms over all families of data sets. `smallest` is the p-value that Wilcoxon's test would have had if
-    all families had pointed one way, `threshold` the corrected level that it has to undercut.
+    """Two algorithms over all families of data sets, whose average ranks are `rank_difference` apart. `smallest` is the
+    p-value that Wilcoxon's test would have had if all families had pointed one way, `threshold` the corrected level that it
+    has to undercut.
     """
 
     first: str
@@ -48,7 +48,6 @@ class PairTest:
     rank_difference: float
     wilcoxon: float
     holm: float
-    nemenyi: float
     smallest: float
     threshold: float
     verdict: str
@@ -60,8 +59,7 @@ class Across:
     and `rank_low` and `rank_high`, the ends of their bootstrap intervals (empty below 2 families).
 
     `friedman` is the p-value of the chi-squared statistic `chi2`, `iman_davenport` that of the F
-    statistic `f`, its less conservative correction; all None below 3 algorithms or `ENOUGH` families. Average
-    ranks further apart than `critical_difference` differ by Nemenyi's test.
+    statistic `f`, its less conservative correction; all None below 3 algorithms or `ENOUGH` families.
     """
 
     algorithms: tuple[str, ...]
@@ -75,14 +73,13 @@ class Across:
     f: float | None
     iman_davenport: float | None
     friedman_verdict: str
-    critical_difference: float | None
     pairs: tuple[PairTest, ...]
     rank_low: tuple[float, ...] = ()
     rank_high: tuple[float, ...] = ()
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | None, float | None]:
-    """Student-t interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n); None below 2 values."""
+    """Return the Student-t interval of the mean: m -+ t_{n-1, (1+level)/2} s / sqrt(n); None below 2 values."""
     if len(values) < 2:
         return None, None
     n, mean = len(values), fmean(values)
@@ -92,17 +89,17 @@ def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float | Non
 
 
 def half_width(spread: float, n: int) -> float:
-    """t_{n-1, (1+LEVEL)/2} s / sqrt(n)."""
+    """Return t_{n-1, (1+LEVEL)/2} s / sqrt(n)."""
     return quantile((1 + LEVEL) / 2, n - 1) * spread / n**0.5
 
 
 def quantile(probability: float, freedom: float) -> float:
-    """Student's t."""
+    """Return a quantile of Student's t."""
     return float(special.stdtrit(freedom, probability))
 
 
 def corrected(pairs: int) -> float:
-    """The level of each of several intervals that all hold together with `LEVEL` (Bonferroni)."""
+    """Return the level of each of several intervals that all hold together with `LEVEL` (Bonferroni)."""
     return 1 - (1 - LEVEL) / max(1, pairs)
 
 
@@ -122,18 +119,14 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     rows, names = _complete(everywhere)
     if len(names) < 2 or not rows:
         return None
-    means = [
-        np.array([[fmean(of[name]) for name in names] for of in families[row].values()])
-        for row in rows
-    ]
-    table = -np.array([_ranks(scores).mean(0) for scores in means]).round(DIGITS)
+    means = []
+    for row in rows:
+        scores = [[fmean(of[name]) for name in names] for of in families[row].values()]
+        means.append(_ranks(np.array(scores)).mean(0))
+    table = -np.array(means).round(DIGITS)
     ranks = _ranks(table).mean(0)
     order = sorted(range(len(names)), key=lambda i: (ranks[i], names[i]))
     names, table, ranks = [names[i] for i in order], table[:, order], ranks[order]
-    n, k = table.shape
-    scale = float(np.sqrt(k * (k + 1) / (6 * n)))
-    width = float(stats.studentized_range.isf(1 - LEVEL, k, np.inf)) * scale / 2**0.5
-    pairs = _pairs(names, table, ranks, scale)
     low, high = _bootstrap([list(families[row].values()) for row in rows], names)
     everybody = {a for of in families.values() for c in of.values() for a in c}
     return Across(
@@ -144,23 +137,22 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
         tuple(sorted(everybody - set(names))),
         tuple(row for row in families if row not in rows),
         *friedman_test(table),
-        critical_difference=width if n >= ENOUGH else None,
-        pairs=pairs,
+        pairs=_pairs(names, table, ranks),
         rank_low=low,
         rank_high=high,
     )
 
 
 def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """(rows, algorithms): ranks within rows, 1 is the best; equal ones share their average."""
-    found: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), axis=-1)
-    return found
+    """Return ranks within rows of (rows, algorithms), 1 is the best; equal ones share their average."""
+    ranks: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), axis=-1)
+    return ranks
 
 
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Percentile intervals of the average ranks: families are drawn anew, and of each method in each of
+    """Return percentile intervals of the average ranks: families are drawn anew, and of each method in each of
     their scenarios the tunings. The draws are always the same.
     """
     if len(rows) < 2:
@@ -169,10 +161,10 @@ def _bootstrap(
     drawn = []  # ranks (BOOTSTRAP, algorithms) of each family
     for scenarios in rows:
         rank = np.zeros((BOOTSTRAP, len(names)))
-        for of in scenarios:
+        for scores in scenarios:
             score = np.empty((BOOTSTRAP, len(names)))
             for i, name in enumerate(names):
-                values = np.asarray(of[name])
+                values = np.asarray(scores[name])
                 chosen = rng.integers(len(values), size=(BOOTSTRAP, len(values)))
                 score[:, i] = values[chosen].mean(1)
             rank += _ranks(score) / len(scenarios)
@@ -184,16 +176,16 @@ def _bootstrap(
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p-values corrected for their number by Holm's step-down rule, in the order given."""
-    found, highest = [0.0] * len(p), 0.0
+    """Return p-values corrected for their number by Holm's step-down rule, in the same order."""
+    adjusted, highest = [0.0] * len(p), 0.0
     for step, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
         highest = max(highest, min(1.0, (len(p) - step) * p[i]))
-        found[i] = highest
-    return found
+        adjusted[i] = highest
+    return adjusted
 
 
 def wilcoxon(gaps: npt.NDArray[Any]) -> float:
-    """Two-sided p-value of the signed-rank test. Equal pairs are left out; all equal gives 1.
+    """Return the two-sided p-value of the signed-rank test. Equal pairs are left out; all equal gives 1.
 
     Exact, also where sizes tie, which SciPy does by trying all signs: a second for 12 rows. Each
     (mid)rank r is in the positive sum with probability 1/2, so the coefficients of the product of
@@ -208,16 +200,16 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     return min(1.0, 2 * float(chance[: smaller + 1].sum()))
 
 
-def _complete(found: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Rows and algorithms without holes, of the algorithms that each row has."""
-    rows, names = list(found), sorted(set().union(*found.values()))
+def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
+    """Return rows and algorithms without holes, of the algorithms that each row has."""
+    rows, names = list(present), sorted(set().union(*present.values()))
 
     def share(holes: Sequence[bool]) -> float:
         return sum(holes) / len(holes)
 
     while rows and names:
-        of_rows = {row: share([a not in found[row] for a in names]) for row in rows}
-        of_names = {a: share([a not in found[row] for row in rows]) for a in names}
+        of_rows = {row: share([a not in present[row] for a in names]) for row in rows}
+        of_names = {a: share([a not in present[row] for row in rows]) for a in names}
         worst = max(*of_rows.values(), *of_names.values())
         if worst == 0:
             break
@@ -246,7 +238,7 @@ def friedman_test(
 
 
 def _pairs(
-    names: Sequence[str], table: npt.NDArray[Any], ranks: npt.NDArray[Any], scale: float
+    names: Sequence[str], table: npt.NDArray[Any], ranks: npt.NDArray[Any]
 ) -> tuple[PairTest, ...]:
     at = list(combinations(range(len(names)), 2))
     gaps = [(table[:, i] - table[:, j]).round(DIGITS) for i, j in at]
@@ -254,14 +246,13 @@ def _pairs(
     smallest = [wilcoxon(abs(gap)) for gap in gaps]
     adjusted, alpha = holm(p), 1 - LEVEL
     left = len(at) - sum(value <= alpha for value in adjusted)
-    found = []
+    tests = []
     for pair, (i, j) in enumerate(at):
         apart = float(ranks[j] - ranks[i])
-        nemenyi = float(stats.studentized_range.sf(apart / scale * 2**0.5, len(names), np.inf))
         differs = adjusted[pair] <= alpha and len(table) >= ENOUGH
         threshold = alpha / max(1, left)  # where Holm's rule stopped
         cannot = len(table) < ENOUGH or smallest[pair] > threshold
         verdict = DIFFERS if differs else CANNOT if cannot else SAME
-        numbers = (apart, p[pair], adjusted[pair], nemenyi, smallest[pair], threshold)
-        found.append(PairTest(names[i], names[j], *numbers, verdict))
-    return tuple(found)
+        numbers = (apart, p[pair], adjusted[pair], smallest[pair], threshold)
+        tests.append(PairTest(names[i], names[j], *numbers, verdict))
+    return tuple(tests)

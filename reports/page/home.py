@@ -6,13 +6,13 @@ from typing import Any
 from reports.charts.data import ReportData
 from reports.durations import spell
 from reports.leaderboard import interim
-from reports.leaderboard.names import as_shown, without_paths
+from reports.leaderboard.names import as_shown
 from reports.page.board_table import tables
 from reports.page.gallery import look_of
-from reports.page.page import legend_blocks, render
+from reports.page.page import page_legend, render
 from reports.table import Column, ColumnKind, Table, table
 from reports.wording.tables import interim_tables
-from reports.wording.words import params_text
+from reports.wording.words import HEADS, params_text, scored
 
 NOW = (
     Column("trial", ColumnKind.NAME),
@@ -35,19 +35,20 @@ def home_page(
     mlflow: str,
     nonce: str,
 ) -> str:
-    """Return the page of all sweeps, or of the one with a name: `faults` say what is wrong with others, `links` where more of each
-    sweep is to be seen, `mlflow` where MLflow's pages are, and scripts with the `nonce` are the page's own.
+    """Return the page of all sweeps, or of the one with a name: `faults` say what is wrong with others, `links` where more
+    of each sweep is to be seen, `mlflow` where MLflow's pages are, and scripts with the `nonce` are the page's own.
     """
     if data:
-        data = without_paths(as_shown(data, data.board))
+        data = as_shown(data, data.board)
     return render(
         "home.html",
         title=name or "Sweeps and leaderboards",
         name=name,
-        sweeps=[{**summary(of), "links": links[of["name"]]} for of in statuses],
+        sweeps=[{**summary(status), "links": links[status["name"]]} for status in statuses],
         faults=faults,
         tables=tables(data, look_of(data)) if data else [],
-        legend=legend_blocks(data.board) if data and data.board.rows else [],
+        legend=page_legend(data.board) if data and data.board.rows else "",
+        heads=[*HEADS.items()],
         standings=interim_tables(data.board) if data else [],
         about=interim.ABOUT,
         mlflow=mlflow,
@@ -55,27 +56,26 @@ def home_page(
     )
 
 
-def summary(of: Status) -> dict[str, Any]:
+def summary(status: Status) -> dict[str, Any]:
     """Return what the page says of a sweep."""
-    done = of["ended"] - of["superseded"]
-    over = done >= of["expected"] and of["recorded"] >= of["ended"]
-    state = "running" if of["running"] else "finished" if over else "not running"
-    if of["running"] and of["asked_to"]:
-        state += f", asked to {of['asked_to']}"
-    counts = [f"{of[key]} {key}" for key in ("pruned", "diverged", "failed", "died") if of[key]]
+    done = status["ended"] - status["superseded"]
+    over = done >= status["expected"] and status["recorded"] >= status["ended"]
+    state = "running" if status["running"] else "finished" if over else "not running"
+    if status["running"] and status["asked_to"]:
+        state += f", asked to {status['asked_to']}"
+    ends = ("pruned", "diverged", "failed", "died")
+    counts = [f"{status[key]} {key}" for key in ends if status[key]]
     pace = ""
-    if of["running"] and of["per_minute"] and of["seconds_left"] is not None:
-        pace = f"about {spell(of['seconds_left'])} left, {of['per_minute']:.0f} trials/min"
+    if status["running"] and status["per_minute"] and status["seconds_left"] is not None:
+        pace = f"about {spell(status['seconds_left'])} left, {status['per_minute']:.0f} runs/min"
     return {
-        **{key: of[key] for key in ("name", "study", "running", "expected")},
+        **{key: status[key] for key in ("name", "study", "running", "expected")},
         "done": done,
-        "trials": ", ".join([f"{done} of {of['expected']}", *counts]),
+        "trials": ", ".join([f"{done} of {status['expected']}", *counts]),
         "state": state,
         "pace": pace,
-        "now": running(of["now"], of["best"]),
-        "entries": [
-            (entry["entry_id"], f"{entry['name']} · {scenario(entry)}") for entry in of["best"]
-        ],
+        "now": running(status["now"], status["best"]),
+        "entries": [(e["entry_id"], f"{e['name']} · {scenario(e)}") for e in status["best"]],
     }
 
 
@@ -92,7 +92,7 @@ def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:
             trial["trial_id"].removeprefix(f"{trial['entry_id']}-"),
             trial["name"],
             f"{trial['round']} of {trial['rounds']}",
-            "" if trial["score"] is None else f"{trial['score']:.4f}",
+            scored(trial["score"], trial["metric"]),
             params_text(trial["params"]),
             scenarios.get(trial["entry_id"], ""),
         )

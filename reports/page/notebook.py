@@ -5,22 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.charts import drawing
+from reports.charts.charts import unit
 from reports.charts.data import ReportData
-from reports.charts.line_charts import Trace, lines, spans
+from reports.charts.line_charts import Trace, lines
 from reports.charts.style import Chart, styles
 from reports.document import Block, Text
 from reports.leaderboard.board import Leaderboard
-from reports.leaderboard.names import told_apart
+from reports.leaderboard.names import as_shown
 from reports.page.board_table import tables
-from reports.page.gallery import gallery, look_of
-from reports.page.page import PICTURE, render
+from reports.page.gallery import SECTIONS, gallery, look_of
+from reports.page.page import page_legend, render
 from reports.wording.tables import interim_tables
-from reports.wording.words import legend, title_of
+from reports.wording.words import head_of, title_of
 from trials.common.errors import unknown
 from trials.scoring.metrics import direction, sign
-
-SECTIONS = ("dots", "rounds", "bytes", "cd", "heat", "budget")
-"""The kinds of charts that a leaderboard or a sweep has."""
 
 
 @dataclass(frozen=True)
@@ -34,52 +32,68 @@ class Plot:
 
     def _repr_html_(self) -> str:
         drawn = [(chart.title, chart.alt, drawing.svg(chart.spec)) for chart in self.charts]
-        return render("notebook.html", found=[], drawings=drawn)
+        return render("notebook.html", content=[], drawings=drawn)
 
     def save(self, folder: str | Path, form: str = "svg") -> list[Path]:
         """Write the charts into a folder as `svg`, `png` or `pdf`; where they are."""
         if form not in drawing.FORMS:
             raise unknown("form of figures", form, drawing.FORMS)
         Path(folder).mkdir(parents=True, exist_ok=True)
-        made = drawing.files(self.charts, [form])
-        for name, content in made.items():
+        files = drawing.files(self.charts, [form])
+        for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
-        return [Path(folder) / name for name in made]
+        return [Path(folder) / name for name in files]
+
+
+@dataclass(frozen=True, repr=False)
+class ShownBoard(Leaderboard):
+    """A leaderboard that a notebook shows as the tables of a report."""
+
+    @classmethod
+    def of(cls, board: Leaderboard) -> "ShownBoard":
+        """Return the same leaderboard."""
+        return cls(**vars(board))
+
+    def _repr_html_(self) -> str:
+        return board_html(self)
+
+    def plot(self, *kinds: str) -> Plot:
+        """Return its charts, which a notebook shows: intervals (`dots`), average `ranks`; all,
+        or those kinds. A sweep's `plot` has curves besides.
+        """
+        return board_plot(ReportData(self), kinds)
 
 
 def html(blocks: Sequence[Block]) -> str:
-    """Blocks of a page for a notebook."""
-    return render("notebook.html", found=blocks, drawings=[])
+    """Return texts and tables for a notebook."""
+    return render("notebook.html", content=blocks, drawings=[])
 
 
 def board_html(board: Leaderboard) -> str:
-    """The tables of a leaderboard, as a report has them."""
-    data = ReportData(told_apart(board, (row.algorithm for row in board.rows)))
+    """Return the tables of a leaderboard, as a report has them."""
+    data = ReportData(as_shown(board, board))
     # Without links, since MLflow's pages may not be served.
-    found: list[Block] = [*tables(data, look_of(data), linked=False), *interim_tables(data.board)]
-    found.append(Text(f"{legend(board)} {PICTURE}" if board.rows else "", "legend"))
-    return html(found)
+    blocks: list[Block] = [*tables(data, look_of(data), linked=False), *interim_tables(data.board)]
+    return html([*blocks, Text(page_legend(board) if board.rows else "", "legend")])
 
 
-def board_plot(shown: ReportData | Leaderboard, kinds: Sequence[str] = ()) -> Plot:
-    """The charts of a leaderboard, or of a report, all or those of some sections: `dots`, `rounds`, `bytes`, `cd`, `heat`,
-    `budget`. Raises `UserError` for others.
-    """
-    data = ReportData(shown) if isinstance(shown, Leaderboard) else shown
-    data = told_apart(data, (row.algorithm for row in data.board.rows))
-    found = gallery(data, look_of(data))
+def board_plot(data: ReportData, kinds: Sequence[str] = ()) -> Plot:
+    """Return the charts of a report, all or those of some `SECTIONS`. Raises `UserError` for others."""
+    data = as_shown(data, data.board)
+    charts = gallery(data, look_of(data))
     for kind in kinds:
         if kind not in SECTIONS:
             raise unknown("chart", kind, SECTIONS)
-    wanted = kinds or list(found)
-    return Plot([chart for kind in wanted for chart in found.get(kind, [])])
+    return Plot([chart for kind in kinds or [*charts] for chart in charts.get(kind, [])])
 
 
 def run_plot(name: str, history: Sequence[dict[str, float]], metric: str) -> Plot:
-    """The curves of a run: its score on validation and on test data against rounds."""
-    parts = [part for part in ("val", "test") if f"{part}_{metric}" in history[-1]]
-    look = styles(parts)
-    x = [entry["round"] for entry in history]
-    drawn = [Trace(part, x, [e[f"{part}_{metric}"] for e in history]) for part in parts]
-    spec = lines(drawn, look, ("rounds", title_of(metric)), spans(drawn, sign(direction(metric))))
+    """Return the curves of a run: its score on validation and on test data against rounds."""
+    traces = []
+    for part in ("val", "test"):
+        if f"{part}_{metric}" in history[-1]:
+            scores = [unit(metric) * entry[f"{part}_{metric}"] for entry in history]
+            traces.append(Trace(part, [entry["round"] for entry in history], scores))
+    look, better = styles(trace.algorithm for trace in traces), sign(direction(metric))
+    spec = lines(traces, look, ("rounds", head_of(metric)), better)
     return Plot([Chart("run", name, f"{name}: {title_of(metric)} against rounds", spec)])

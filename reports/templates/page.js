@@ -56,37 +56,25 @@ document.documentElement.classList.toggle("drawn", Boolean(window.vegaEmbed));
 const WIDEST = 860;
 const views = new Map();
 const hidden = new Set();
-let scope = "leaders";
-const visible = (spec) => spec.params.find((p) => p.name === "shown")?.value.filter((name) => !hidden.has(name));
-const inScope = (spec) => {
-  const spans = spec.params.find((p) => p.name === "spans")?.value;
-  return spans && (spans[scope] ? scope : Object.keys(spans)[0]);
-};
+const visible = (spec) => spec.params.find((p) => p.name === "shown").value.filter((name) => !hidden.has(name));
 function fitted(figure, spec) {
-  if (typeof spec.width === "number" && !figure.classList.contains("natural")) {
+  if (typeof spec.width === "number") {
     spec.autosize = { type: "fit", contains: "padding" };
     spec.width = Math.min(figure.clientWidth, WIDEST);
-    spec.height += 56; // what axis and title take of it
+    const legend = spec.config.legend, names = spec.params?.find((p) => p.name === "shown")?.value ?? [];
+    legend.columns = Math.max(1, Math.floor(spec.width / 120));
+    // What axis, title and legend take of it.
+    spec.height += 56 + (names.length ? 12 + 18 * Math.ceil(names.length / legend.columns) : 0);
   }
-  return spec;
-}
-// Lines may come as rows of numbers by algorithm, a quarter of the size.
-function unpacked(spec) {
-  const lines = spec.datasets?.points;
-  if (!lines || Array.isArray(lines)) return spec;
-  const said = (y, low, high) => y.toFixed(4) + (high > low ? ` ± ${((high - low) / 2).toFixed(4)}` : "");
-  spec.datasets.points = Object.entries(lines).flatMap(([algorithm, rows]) => rows.map(
-    ([x, y, low = y, high = y]) => ({ algorithm, x, y, low, high, said: said(y, low, high) })));
   return spec;
 }
 async function draw(figure) {
   const text = figure.querySelector("script").textContent, known = views.get(figure.dataset.chart);
   if (known?.figure === figure && known.text === text && known.width === figure.clientWidth) return;
-  const spec = fitted(figure, unpacked(JSON.parse(text))), params = Object.fromEntries((spec.params ?? []).map((p) => [p.name, p]));
-  if (params.shown) params.shown.value = visible(spec);
-  if (params.spans) params.scope.value = inScope(spec);
+  const spec = fitted(figure, JSON.parse(text)), chosen = spec.params?.find((p) => p.name === "shown");
+  if (chosen) chosen.value = visible(spec);
   known?.finalize();
-  const entry = { figure, text, width: figure.clientWidth, spec: unpacked(JSON.parse(text)), finalize() {} };
+  const entry = { figure, text, width: figure.clientWidth, spec: JSON.parse(text), finalize() {} };
   views.set(figure.dataset.chart, entry);
   const options = {
     renderer: "svg", actions: { export: { svg: true, png: false }, source: false, compiled: false, editor: false },
@@ -106,24 +94,13 @@ async function drawAll() {
 addEventListener("toggle", () => { focusable(); drawAll(); }, true);
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { focusable(); drawAll(); }, 200); });
-function signals() {
-  for (const { view, spec } of views.values()) {
-    if (!view || !spec.params) continue;
-    if (visible(spec)) view.signal("shown", visible(spec));
-    if (inScope(spec)) view.signal("scope", inScope(spec));
-    view.runAsync();
-  }
-}
 addEventListener("click", (event) => {
-  const chip = event.target.closest?.(".chip"), button = event.target.closest?.("[data-scope]");
-  if (chip) {
-    const name = chip.dataset.name;
-    hidden.has(name) ? hidden.delete(name) : hidden.add(name);
-    chip.setAttribute("aria-pressed", !hidden.has(name));
-  } else if (button) {
-    scope = button.dataset.scope;
-    for (const other of button.parentNode.children) other.setAttribute("aria-pressed", other === button);
-  } else return;
-  signals();
+  const chip = event.target.closest?.(".chip");
+  if (!chip) return;
+  const name = chip.dataset.name;
+  hidden.has(name) ? hidden.delete(name) : hidden.add(name);
+  chip.setAttribute("aria-pressed", !hidden.has(name));
+  for (const { view, spec } of views.values())
+    if (view && spec.params) view.signal("shown", visible(spec)).runAsync();
 });
 drawAll();

@@ -2,82 +2,48 @@
 
 from collections.abc import Sequence
 
-from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit, Finding
-from reports.leaderboard.board import Row
-from reports.table import Column, ColumnKind
+from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit
+from reports.leaderboard.board import Leaderboard, Row
+from reports.table import Column, ColumnKind, Table, table
 from reports.wording.words import label, listed, number
 
-FOUND = {
+KINDS = {
     "edge": "Winner at an edge of its range",
     "rising": "Best still rising in the last tenth of the trials",
     "diverged": "Many trials diverged",
     "few": f"Fewer than {PER_HYPERPARAMETER} trials per hyperparameter",
 }
 """The kinds of findings as the begin of a line."""
-
 ABOUT = (
     "Searched 2 in 16: 2 hyperparameters, 16 trials. Lead: how far the best configuration is ahead of the second "
     "on validation data. Noise: how much its score varies with the seed (standard deviation). As good: other "
     "configurations that are closer to it than that. Last tenth: how much the last tenth of the trials "
     "improved the best. All three are in the unit of the score."
 )
-"""What the columns of `facts` mean."""
+"""What the columns mean."""
 TITLE = "Audit of the searches"
 NAMED = 3
 """How many rows of one finding are named."""
-
-HEAD = (
-    Column("algorithm", ColumnKind.NAME),
-    Column("scenario", ColumnKind.NAME),
-    Column("searched"),
-    Column("diverged"),
-    Column("lead"),
-    Column("noise"),
-    Column("as good"),
-    Column("last tenth"),
-    Column("at an edge", ColumnKind.WORDS),
-)
+HEADS = ("searched", "diverged", "lead", "noise", "as good", "last tenth")
 
 
-def facts(rows: Sequence[Row]) -> list[list[str]]:
-    """A line for each audited row, under `HEAD`."""
-    scenarios = _scenarios(rows)
-    return [
+def audit_table(board: Leaderboard) -> Table | None:
+    """Return how fair the searches were, a line for each audited row, without columns in which nothing stands; None where
+    no row is audited.
+    """
+    scenarios = _scenarios(board.rows)
+    columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
+    columns += [*map(Column, HEADS), Column("at an edge", ColumnKind.WORDS)]
+    rows = [
         [label(row), scenarios[row.group], *_facts(row.audit, row.metric)]
-        for row in rows
+        for row in board.rows
         if row.audit is not None
     ]
-
-
-def found(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
-    """What was found of all rows: (the command that mends it, what that is), the wider ranges first.
-
-    Of each kind the first `NAMED` rows are named; `facts` has all.
-    """
-    scenarios, commands = _scenarios(rows), dict[str, dict[str, list[str]]]()
-    for kind in FOUND:
-        for row in rows:
-            for finding in row.audit.findings if row.audit else ():
-                if finding.kind == kind:
-                    who = f"{label(row)} {scenarios[row.group]}".strip()
-                    named = commands.setdefault(finding.command, {}).setdefault(kind, [])
-                    named.append(_named(who, label(row), finding))
-    return [
-        (
-            command,
-            [
-                f"{FOUND[kind]}: {listed(list(dict.fromkeys(who)), NAMED)}."
-                for kind, who in by.items()
-            ],
-        )
-        for command, by in commands.items()
-    ]
-
-
-def _named(who: str, short: str, finding: Finding) -> str:
-    if finding.kind == "few":  # the same in all scenarios
-        return short
-    return f"{who} ({finding.text})" if finding.kind == "edge" else who
+    if not rows:
+        return None
+    kept = [i for i in range(len(columns)) if not i or any(row[i] for row in rows)]
+    shown = ([row[i] for i in kept] for row in rows)
+    return table([columns[i] for i in kept], shown, essential=2)
 
 
 def _facts(audit: Audit, metric: str) -> list[str]:
@@ -93,11 +59,32 @@ def _facts(audit: Audit, metric: str) -> list[str]:
     ]
 
 
+def findings(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
+    """Return what was found of all rows: (the command that mends it, what that is). Of each kind the first `NAMED` rows
+    are named.
+    """
+    scenarios, commands = _scenarios(rows), dict[str, dict[str, list[str]]]()
+    for kind in KINDS:
+        for row in rows:
+            for finding in row.audit.findings if row.audit else ():
+                if finding.kind == kind:
+                    who = label(row)
+                    if kind != "few":  # which is the same in all scenarios
+                        who = f"{who} {scenarios[row.group]}".strip()
+                    who += f" ({finding.text})" if kind == "edge" else ""
+                    commands.setdefault(finding.command, {}).setdefault(kind, []).append(who)
+    lines = []
+    for command, kinds in commands.items():
+        texts = [
+            f"{KINDS[kind]}: {listed([*dict.fromkeys(names)], NAMED)}."
+            for kind, names in kinds.items()
+        ]
+        lines.append((command, texts))
+    return lines
+
+
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """The groups' names, of what is not the same in all of them."""
-    groups = list(dict.fromkeys(row.group for row in rows))
-    parts = [[*group.scenario, group.sweeps] for group in groups]
-    differ = [i for i in range(4) if len({part[i] for part in parts}) > 1]
-    return {
-        group: " ".join(part[i] for i in differ) for group, part in zip(groups, parts, strict=True)
-    }
+    """Return the groups' names, of what is not the same in all of them."""
+    parts = {row.group: [*row.scenario, row.sweeps] for row in rows}
+    differ = [i for i in range(4) if len({part[i] for part in parts.values()}) > 1]
+    return {group: " ".join(part[i] for i in differ) for group, part in parts.items()}

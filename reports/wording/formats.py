@@ -1,46 +1,55 @@
-"""A leaderboard as text: tables for the terminal, CSV, Markdown, LaTeX, and a picture."""
+"""A leaderboard as text: tables for the terminal, CSV, Markdown, LaTeX."""
 
-import csv
-import io
 import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
 from reports.leaderboard import interim
-from reports.leaderboard.board import Leaderboard, Row
+from reports.leaderboard.board import Contest, Leaderboard, Row
 from reports.leaderboard.names import as_shown
-from reports.rich_internals import SVG
 from reports.table import Table, markdown, plain, visible
 from reports.terminal import drawn, left_out
 from reports.wording import audits, tables
-from reports.wording.latex import latex
-from reports.wording.words import HEADS, legend, params_text, setting_notes
+from reports.wording.words import (
+    HEADS,
+    head_of,
+    legend,
+    mean_text,
+    params_text,
+    setting_notes,
+    short,
+)
+from trials.run.spec import Scenario
 
+if TYPE_CHECKING:
+    pass
 
-def render(board: Leaderboard, form: str) -> str:
-    """`csv`, `md`, `latex` or `svg` (a picture of the wide table)."""
-    if form == "csv":
-        return _csv(board)
-    return {"md": _markdown, "latex": latex, "svg": _svg}[form](as_shown(board, board))
-
-
-PICTURE = 150
-"""Characters of a line of a picture."""
 NO_AUDIT = "No search trial of these rows is recorded: nothing to audit."
 
 
-def _parts(board: Leaderboard, columns: Collection[str] = ()) -> list[Table | str]:
-    """The tables of a leaderboard, and what stands below those of scenarios that are not over."""
+def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
+    """Return a leaderboard as `csv`, `md` or `latex`. The former two have these `columns` beside the usual ones, all without
+    any.
+    """
+    if form == "csv":
+        return _csv(board, columns)
+    board = as_shown(board, board)
+    return latex(board) if form == "latex" else _markdown(board, columns or ["all"])
+
+
+def _parts(board: Leaderboard, columns: Collection[str]) -> list[Table | str]:
+    """Return the tables of a leaderboard, and what stands below those of scenarios that are not over."""
     standing = tables.interim_tables(board)
     return [
         *tables.board_tables(board, columns),
         *standing,
         *([interim.ABOUT] if standing else []),
-        *(tables.across_table(*found) for found in tables.several(board).items()),
+        *(tables.across_table(*compared) for compared in tables.several(board).items()),
     ]
 
 
@@ -73,87 +82,81 @@ def table(
         parts += [Text(f"{head}: {meaning}", style="dim") for head, meaning in HEADS.items()]
         parts += [Text(f"Note: {note}") for note in setting_notes(board.rows)]
     elif board.rows:
-        parts.append(_more(board, program))
+        notes = len(setting_notes(board.rows))
+        costly = sum(len(texts) for _, texts in audits.findings(board.rows))
+        options = [f"--explain{_count(notes, 'note')}", f"--audit{_count(costly, 'finding')}"]
+        more = f"More: {shlex.quote(program)} leaderboard {', '.join(options)}, --columns all"
+        parts.append(Text(more, style="dim"))
     return Group(*parts)
 
 
-def _more(board: Leaderboard, program: str) -> Text:
-    """Return the line with the options that say more, and how much."""
-    findings = sum(len(texts) for _, texts in audits.found(board.rows))
-    options = []
-    for option, what, count in (
-        ("--explain", "note", len(setting_notes(board.rows))),
-        ("--audit", "finding", findings),
-        ("--columns all", "", 0),
-    ):
-        options.append(option + f" ({count} {what}{'s' * (count > 1)})" * bool(count))
-    return Text(f"More: {shlex.quote(program)} leaderboard {', '.join(options)}", style="dim")
+def _count(number: int, what: str) -> str:
+    return f" ({number} {what}{'s' * (number > 1)})" if number else ""
 
 
 def audit_table(board: Leaderboard, width: int, program: str = "suite") -> Group:
     """Return how fair the searches were, row by row, what was found amiss, and the commands that mend it."""
-    audited = tables.audit_table(as_shown(board, board))
+    audited = audits.audit_table(as_shown(board, board))
     if audited is None:
         return Group(Text(NO_AUDIT))
     shown, dropped = drawn(audited, width)
     parts: list[Any] = [Text(audits.TITLE, style="bold"), shown, *left_out(dropped, "--json")]
-    for command, texts in audits.found(board.rows):
-        parts += [Text(text) for text in texts]
+    for command, texts in audits.findings(board.rows):
         called = f"{shlex.quote(program)}{command.removeprefix('suite')}"
+        parts += map(Text, texts)
         parts.append(Text(f"  {called}", style="cyan", no_wrap=True, overflow="ignore"))
     return Group(*parts, Text(audits.ABOUT, style="dim"), Text())
 
 
-def _csv(board: Leaderboard) -> str:
-    rows = [
-        {key: _text(value) for key, value in asdict(row).items()}
-        | {"params": params_text(row.params), "audit": _findings(row)}
+def _csv(board: Leaderboard, columns: Collection[str]) -> str:
+    """Return plain numbers, to the last bit: every field of the rows, or those of tables with these columns."""
+    import pandas as pd
+
+    names = [item.name for item in fields(Row)]
+    if columns and board.rows:
+        shown = tables.measures(board, board.rows, columns)
+        names = [*Scenario._fields, *(measure.field for measure in shown)]
+    own = {"params": lambda row: params_text(row.params), "audit": _found}
+    cells = [
+        [_cell(own[name](row) if name in own else getattr(row, name)) for name in names]
         for row in board.rows
     ]
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]) if rows else ["algorithm"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: no_formula(value) for key, value in row.items()} for row in rows)
-    return out.getvalue()
+    content = pd.DataFrame(cells, columns=names, dtype=object)
+    return str(content.to_csv(index=False, lineterminator="\n"))
 
 
-def _findings(row: Row) -> str:
-    found = row.audit.findings if row.audit else ()
-    return "; ".join(f"{finding.kind}: {finding.text}" for finding in found)
-
-
-def _text(value: Any) -> Any:
-    """A value as a spreadsheet takes it: of several the texts, with a space between."""
-    if isinstance(value, Mapping):
-        return " ".join(f"{key}={inner}" for key, inner in value.items())
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
-
-
-def no_formula(value: Any) -> Any:
-    """A value of a table; of text, one that no spreadsheet computes, without what cannot be seen before it."""
-    if not isinstance(value, str):
-        return value
-    shown = visible(value)
-    return f"'{shown}" if shown.lstrip().startswith(FORMULA) or shown[:1] in BLANK else shown
+def _found(row: Row) -> str:
+    findings = row.audit.findings if row.audit else ()
+    return "; ".join(f"{finding.kind}: {finding.text}" for finding in findings)
 
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the begin of a formula, or makes one of on a keyboard of wide letters."""
-BLANK = ("\t", "\r", "\n")
-"""What some of them drop before it."""
 
 
-def _markdown(board: Leaderboard) -> str:
+def _cell(value: Any) -> Any:
+    """Return a value as a spreadsheet takes it: of several the texts, with a space between, and no text that it computes."""
+    if isinstance(value, Mapping):
+        value = " ".join(f"{key}={inner}" for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        value = " ".join(map(str, value))
+    if isinstance(value, str):
+        value = visible(value)
+        return f"'{value}" if value.lstrip().startswith(FORMULA) else value
+    return value
+
+
+def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
     parts = []
-    for part in _parts(board, ["all"]):
+    for part in _parts(board, columns):
         if isinstance(part, str):
             parts.append(part)
             continue
         parts += [f"**{plain(part.headline)}**", markdown(part)]
         parts += [plain(" ".join(part.said))] if part.said else []
-    if (audited := tables.audit_table(board)) is not None:
+    if (audited := audits.audit_table(board)) is not None:
         parts += [f"**{audits.TITLE}**", markdown(audited)]
-        for command, texts in audits.found(board.rows):
+        for command, texts in audits.findings(board.rows):
             parts += ["\n".join(f"- {plain(text)}" for text in texts), f"      {command}"]
         parts.append(audits.ABOUT)
     parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
@@ -161,15 +164,60 @@ def _markdown(board: Leaderboard) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _svg(board: Leaderboard) -> str:
-    console = Console(record=True, width=PICTURE, file=io.StringIO(), force_terminal=True)
-    console.print(table(board, PICTURE))
-    return console.export_svg(title=_command(board), code_format=SVG)
+def latex(board: Leaderboard) -> str:
+    """Return a paper's table, with the rules of the package booktabs: methods in rows, scenarios in columns, below comments
+    with what a caption has to say.
+
+    Of a scenario the best is bold, with all that may be the best; where it stands alone, the second is underlined. Methods
+    stand by their average rank, those later that are not ranked in all scenarios, references last.
+    """
+    import pandas as pd
+
+    notes = [
+        "needs \\usepackage{booktabs}",
+        legend(board),
+        *board.notes,
+        *setting_notes(board.rows),
+    ]
+    if board.rows:
+        notes.insert(
+            1,
+            "Bold: the best and what may be the best; a line: under the second, where the best stands alone",
+        )
+    comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
+    columns = {_heads(board, group): rows for group, rows in tables.groups(board).items()}
+    if not columns:
+        return comments
+    cells = pd.DataFrame(
+        "--", index=tables.names_of(board), columns=pd.MultiIndex.from_tuples(columns)
+    )
+    for head, rows in columns.items():
+        for row in rows:
+            cells.loc[row.algorithm, head] = _score(row, rows)
+    cells.index = cells.index.map(short)
+    style = cells.style.format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
+    form = "l" + "r" * len(columns)
+    return comments + str(style.to_latex(hrules=True, multicol_align="c", column_format=form))
 
 
-def _command(board: Leaderboard) -> str:
-    """The command that shows these rows: of one sweep, or of all sweeps of their studies."""
-    sweeps = {row.sweep for row in board.rows} | {one.sweep for one in board.interim}
-    names = {"--name": sweeps} if len(sweeps) == 1 else {"--study": set(board.study.split(", "))}
-    options = [word for key, of in names.items() for name in sorted(of) for word in (key, name)]
-    return shlex.join(["suite", "leaderboard", *options])
+def _heads(board: Leaderboard, group: Contest) -> tuple[str, str]:
+    """Return what stands above a column: the data set, the model where several are shown and the metric, and the level, with
+    the sweeps where several answer one question.
+    """
+    contests = tables.groups(board)
+    asked = Counter((other.scenario, other.warm) for other in contests)
+    dataset, model, level = group.scenario
+    models = len({other.scenario.model for other in contests}) > 1
+    above = [dataset, *([model] if models else []), head_of(contests[group][0].metric)]
+    sweeps = f" ({group.sweeps})" if asked[group.scenario, group.warm] > 1 else ""
+    return ", ".join(above), level + ", warm-started" * group.warm + sweeps
+
+
+def _score(row: Row, rows: list[Row]) -> str:
+    """Return a score with half its interval, marked by what is shown of it."""
+    text = mean_text(row).replace("±", "$\\pm$")
+    if tables.leads(row):
+        return f"\\textbf{{{text}}}"
+    if row.rank == 2 and sum(map(tables.leads, rows)) == 1:
+        return f"\\underline{{{text}}}"
+    return text

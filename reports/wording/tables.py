@@ -1,14 +1,15 @@
-"""A leaderboard as tables: its groups, how open scenarios stand, the audit, tests over data sets."""
+"""A leaderboard as tables: its groups, how open scenarios stand, tests over data sets."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import groupby
+from statistics import fmean
+from typing import NamedTuple
 
 from reports.leaderboard import interim
 from reports.leaderboard.board import Contest, Leaderboard, Row
-from reports.leaderboard.statistics import Across
-from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, without_empty
-from reports.wording import audits
+from reports.leaderboard.statistics import DIFFERS, Across
+from reports.table import Cell, Column, ColumnKind, Line, Table, table
 from reports.wording.words import (
     answer,
     behind_text,
@@ -19,96 +20,88 @@ from reports.wording.words import (
     overall,
     overall_title,
     params_text,
-    percent,
     rank_text,
     score_text,
     short,
     spread_text,
-    standings,
     to_target_text,
-    total_bytes,
 )
 from trials.common.errors import unknown
 from trials.scoring.metrics import direction, sign
 
-
-@dataclass(frozen=True)
-class Measure:
-    """A column of a leaderboard: what it says of a row, and the number that a page sorts it by."""
-
-    column: Column
-    text: Callable[[Row], str]
-    value: Callable[[Row], float | None] = lambda row: None
-
-    def cell(self, row: Row) -> Cell:
-        """The row's cell."""
-        value = self.value(row)
-        return Cell(self.text(row), "" if value is None else value)
-
-
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
 """The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
+WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
+"""Columns about whole runs and final models, which mislead where scores are of a part, at equal bytes or steps."""
+
+
+class Measure(NamedTuple):
+    """A column of a leaderboard: the row's field that it is about, by which it is sorted, and what it says of a row."""
+
+    field: str
+    column: Column
+    text: Callable[[Row], str]
+
+    def cell(self, row: Row) -> Cell:
+        """Return the row's cell."""
+        value = getattr(row, self.field)
+        return Cell(self.text(row), value if isinstance(value, int | float) else None)
 
 
 def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -> list[Measure]:
     """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are
-    among them where rows have unequal many.
+    among them where rows have unequal many. Raises `UserError` for a head that there is none of.
     """
-    better = sign(direction(rows[0].metric))
-    seeds = {(row.seeds, row.failed_seeds) for row in board.rows}
-    always = ["seeds"] if len(seeds) > 1 or any(failed for _, failed in seeds) else []
+    score, better = head_of(rows[0].metric), sign(direction(rows[0].metric))
     target = "" if board.target is None else f"rounds to {board.target:g}"
-    score = head_of(rows[0].metric)
+    words, name = ColumnKind.WORDS, ColumnKind.NAME
     every = [
-        Measure(Column("#", better=-1, look="rank"), rank_text, lambda r: r.rank or 999),
-        Measure(Column("algorithm", ColumnKind.NAME, look="name"), label),
-        Measure(Column(score, better=better), mean_text, lambda r: r.mean),
-        Measure(Column("behind the best", ColumnKind.WORDS, -1), behind_text, lambda r: r.behind),
-        Measure(Column(target, better=-1), to_target_text, lambda r: r.rounds_to_target),
+        Measure("rank", Column("#", better=-1, look="rank"), rank_text),
+        Measure("algorithm", Column("algorithm", name, look="name"), label),
+        Measure("mean", Column(score, better=better), mean_text),
+        Measure("behind", Column("behind the best", words, -1), behind_text),
+        Measure("rounds_to_target", Column(target, better=-1), to_target_text),
+        Measure("seeds", Column("seeds", better=1), lambda r: str(r.seeds)),
+        Measure("spread", Column("spread by"), spread_text),
         Measure(
-            Column("seeds", better=1), lambda r: str(r.seeds), lambda r: r.seeds - r.failed_seeds
-        ),
-        Measure(Column("spread by"), spread_text),
-        Measure(
+            "worst_clients",
             Column("worst 10 %", better=better),
             lambda r: score_text(r.worst_clients, r),
-            lambda r: r.worst_clients,
         ),
         Measure(
-            Column("spread", better=-1),
-            lambda r: score_text(r.client_spread, r),
-            lambda r: r.client_spread,
+            "client_spread", Column("spread", better=-1), lambda r: score_text(r.client_spread, r)
         ),
         Measure(
+            "sample_gradients",
             Column("k samples", better=-1),
             lambda r: f"{r.sample_gradients / 1e3:,.0f}",
-            lambda r: r.sample_gradients,
         ),
-        Measure(Column("MB", better=-1), lambda r: f"{total_bytes(r) / 1e6:,.2f}", total_bytes),
-        Measure(Column("trials", better=1), lambda r: str(r.trials), lambda r: r.trials),
-        Measure(Column("tuned", ColumnKind.WORDS, look="params"), lambda r: params_text(r.params)),
+        Measure("sent_bytes", Column("MB", better=-1), lambda r: f"{r.sent_bytes / 1e6:,.2f}"),
+        Measure("trials", Column("trials", better=1), lambda r: str(r.trials)),
+        Measure("params", Column("tuned", words, look="params"), lambda r: params_text(r.params)),
     ]
     heads = [measure.column.head for measure in every if measure.column.head]
-    for name in wanted:
-        if name not in ("all", *heads):
-            raise unknown("column", name, heads)
-    shown = set(heads if "all" in wanted else [*USUAL, score, target, *always, *wanted])
-    shown -= {""}  # the rounds to no target
-    if board.at != "rounds":  # what a run spends in all misleads at equal bytes or steps
-        shown -= {"k samples", "MB"}
-    if not any(len(row.spread) > 1 for row in board.rows):
-        shown -= {"spread by"}
-    return [measure for measure in every if measure.column.head in shown]
+    for head in wanted:
+        if head not in ("all", *heads):
+            raise unknown("column", head, heads)
+    shown = set(heads if "all" in wanted else [*USUAL, score, target, *wanted])
+    if len({(row.seeds, row.failed_seeds) for row in board.rows}) > 1 or rows[0].failed_seeds:
+        shown.add("seeds")
+    if board.at != "rounds":
+        shown -= WHOLE
+    if all(len(row.spread) < 2 for row in board.rows):
+        shown.discard("spread by")
+    return [measure for measure in every if measure.column.head in shown - {""}]
 
 
 def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
-    """The rows that are ranked together."""
+    """Return the rows that are ranked together."""
     return {key: list(rows) for key, rows in groupby(board.rows, key=lambda row: row.group)}
 
 
 def scenario_text(group: Contest) -> str:
-    """The question that a group answers, in a line."""
-    return f"{group.scenario}" + (", warm-started" if group.warm else "")
+    """Return the question that a group answers, in a line."""
+    return f"{group.scenario}" + ", warm-started" * group.warm
 
 
 def leads(row: Row) -> bool:
@@ -118,15 +111,15 @@ def leads(row: Row) -> bool:
 
 def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Table]:
     """Return a table for each group of rows that are ranked together, with these `columns` beside the usual ones."""
-    found = []
+    tables = []
     for group, rows in groups(board).items():
         shown = measures(board, rows, columns)
         lines = [Line([measure.cell(row) for measure in shown], leads(row)) for row in rows]
         title = scenario_text(group) + _budget(board, rows[0])
         said = [answer(rows), *_by_model(board, group)]
         heads = [measure.column for measure in shown]
-        found.append(Table(heads, lines, title, group.sweeps, said, essential=4))
-    return found
+        tables.append(Table(heads, lines, title, group.sweeps, said, essential=4))
+    return tables
 
 
 def _by_model(board: Leaderboard, group: Contest) -> list[str]:
@@ -143,12 +136,12 @@ def _by_model(board: Leaderboard, group: Contest) -> list[str]:
         return []
     better = sign(direction(next(iter(best.values())).metric))
     order = sorted(best.values(), key=lambda row: better * row.mean, reverse=True)
-    told = ", ".join(f"{row.model} {mean_text(row)} ({short(row.algorithm)})" for row in order)
-    return [f"By model, its best method: {told}."]
+    models = ", ".join(f"{row.model} {mean_text(row)} ({label(row)})" for row in order)
+    return [f"By model, its best method: {models}."]
 
 
 def _budget(board: Leaderboard, row: Row) -> str:
-    """The amount that a group is compared at, in words; "" where whole runs are."""
+    """Return the amount that a group is compared at, in words; "" where whole runs are."""
     if row.budget is None:
         return ""
     amount = {
@@ -161,77 +154,89 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 def interim_tables(board: Leaderboard) -> list[Table]:
     """Return how the scenarios stand that are not over, a table each."""
-    made = []
-    for (sweep, place), group in groupby(board.interim, key=lambda one: one.group):
-        ongoing = list(group)
+    tables = []
+    for (sweep, place), members in groupby(board.interim, key=lambda standing: standing.group):
+        standings = list(members)
         heads = (
             Column("#"),
             Column("algorithm", ColumnKind.NAME),
-            Column("best val" + " %" * percent(ongoing[0].metric)),
+            Column(f"best {head_of(standings[0].metric)}".strip()),
             Column("trials"),
             Column("final runs"),
             Column("best so far", ColumnKind.WORDS),
         )
         title = f"{place} ({sweep}): {interim.MARK}"
-        made.append(table(heads, map(_interim, ongoing), title=title, essential=3))
-    return made
+        tables.append(table(heads, map(_interim, standings), title=title, essential=3))
+    return tables
 
 
-def _interim(one: interim.Standing) -> list[str]:
-    """The line of an algorithm in a scenario that is not over."""
-    rank, counts = one.rank, ((one.trials, one.planned), (one.finals, one.seeds))
-    done = [f"{count}/{of}" for count, of in counts]
-    name, best = short(one.algorithm), number(one.best, one.metric)
-    return ["-" if rank is None else str(rank), name, best, *done, params_text(one.params)]
+def _interim(standing: interim.Standing) -> list[str]:
+    return [
+        "-" if standing.rank is None else str(standing.rank),
+        short(standing.algorithm),
+        number(standing.best, standing.metric),
+        f"{standing.trials}/{standing.planned}",
+        f"{standing.finals}/{standing.seeds}",
+        params_text(standing.params),
+    ]
 
 
-def audit_table(board: Leaderboard) -> Table | None:
-    """How fair the searches were, a line for each audited row; None where no row is."""
-    rows = [row for row in board.rows if row.audit is not None]
-    if not rows:
-        return None
-    made = table(audits.HEAD, audits.facts(rows), essential=2)
-    return without_empty(made)
+def names_of(board: Leaderboard) -> list[str]:
+    """Return the methods, those first that are ranked in the most scenarios, of these the least average rank."""
+    ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
+    for row in board.rows:
+        ranks[row.algorithm] += [row.rank] if row.rank else []
+    return sorted(ranks, key=lambda n: (-len(ranks[n]), fmean(ranks[n] or [0]), short(n)))
+
+
+def overview(board: Leaderboard) -> Table:
+    """Return the scores of methods, a row each, in scenarios, a column each."""
+    contests = groups(board)
+    columns = [Column("algorithm", ColumnKind.NAME), *map(Column, told_apart([*contests]))]
+    cells = {name: [Cell(short(name)), *(Cell("") for _ in contests)] for name in names_of(board)}
+    for place, rows in enumerate(contests.values(), 1):
+        for row in rows:
+            look = "best" if leads(row) else ""
+            cells[row.algorithm][place] = Cell(mean_text(row), row.mean, look=look)
+    return table(columns, cells.values())
+
+
+def told_apart(contests: Sequence[Contest]) -> list[str]:
+    """Return each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
+    apart = [i for i in range(3) if len({group.scenario[i] for group in contests}) > 1] or [2]
+    warm = len({group.warm for group in contests}) > 1
+    names = [
+        " · ".join(group.scenario[i] for i in apart) + ", warm-started" * (warm and group.warm)
+        for group in contests
+    ]
+    return [
+        f"{name} ({group.sweeps})" if names.count(name) > 1 else name
+        for name, group in zip(names, contests, strict=True)
+    ]
 
 
 def several(board: Leaderboard) -> dict[str, Across]:
-    """Comparisons over more than one data set, by what is compared."""
-    return {metric: found for metric, found in board.overall.items() if len(found.families) > 1}
+    """Return comparisons over more than one family of data sets, by what is compared."""
+    return {metric: across for metric, across in board.overall.items() if len(across.families) > 1}
 
 
-def across_table(metric: str, found: Across) -> Table:
-    """Each algorithm's average rank over data sets, and what the tests say."""
+def across_table(metric: str, across: Across) -> Table:
+    """Return each algorithm's average rank over data sets with its interval, and what it is shown to differ from."""
     columns = (
         Column("algorithm", ColumnKind.NAME),
         Column("average rank", better=-1),
         Column("differs from (Wilcoxon-Holm)", ColumnKind.WORDS),
     )
-    title = overall_title(metric, found)
-    return table(columns, standings(found), title=title, said=[" ".join(overall(found))])
-
-
-def pairs_table(found: Across) -> Table:
-    """Every pair of algorithms with its tests."""
-    heads = {
-        "ranks apart": (1, "rank_difference"),
-        "Wilcoxon p": (-1, "wilcoxon"),
-        "Holm p": (-1, "holm"),
-        "least p possible": (-1, "smallest"),
-        "Nemenyi p": (-1, "nemenyi"),
-    }
-    columns = [
-        Column("better", ColumnKind.NAME),
-        Column("worse", ColumnKind.WORDS),
-        *(Column(head, better=better) for head, (better, _) in heads.items()),
-        Column("verdict", ColumnKind.WORDS),
-    ]
-    rows: list[Cells] = []
-    for pair in found.pairs:
-        values = [getattr(pair, key) for _, key in heads.values()]
-        texts = [f"{values[0]:.2f}", *(f"{value:.2g}" for value in values[1:])]
-        numbers = map(Cell, texts, values)
-        rows.append([short(pair.first), short(pair.second), *numbers, pair.verdict])
-    return table(columns, rows)
+    rows = []
+    for i, (name, rank) in enumerate(zip(across.algorithms, across.ranks, strict=True)):
+        low, high = across.rank_low[i], across.rank_high[i]
+        others = [
+            short(pair.second if pair.first == name else pair.first)
+            for pair in across.pairs
+            if name in (pair.first, pair.second) and pair.verdict == DIFFERS
+        ]
+        rows.append([short(name), f"{rank:.2f} [{low:.1f}, {high:.1f}]", ", ".join(others)])
+    return table(columns, rows, title=overall_title(metric, across), said=[overall(across)])
 
 
 UNORDERED = {"params", "runs", "page", "audit", "chosen", "spread", "by_replicate", "beaten_by"}
@@ -240,11 +245,10 @@ SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED]
 
 
 def ordered(board: Leaderboard, field: str, down: bool) -> Leaderboard:
-    """The same rows, those of each group in the order of a field; without a value last."""
+    """Return the same rows, those of each group in the order of a field; without a value last."""
     rows: list[Row] = []
-    for _, members in groupby(board.rows, key=lambda row: row.group):
-        found = list(members)
-        known = [row for row in found if getattr(row, field) is not None]
-        known.sort(key=lambda row: getattr(row, field), reverse=down)
-        rows += [*known, *(row for row in found if getattr(row, field) is None)]
+    for members in groups(board).values():
+        with_value = [row for row in members if getattr(row, field) is not None]
+        with_value.sort(key=lambda row: getattr(row, field), reverse=down)
+        rows += [*with_value, *(row for row in members if getattr(row, field) is None)]
     return replace(board, rows=tuple(rows))

@@ -6,24 +6,16 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 
 import gc
 import importlib.metadata
+import platform
 import sys
-from itertools import groupby
-from typing import Annotated, Any
+from difflib import get_close_matches
+from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-from suite.cli import (
-    authoring,
-    control,
-    listing,
-    reproduce,
-    results,
-    run,
-    sweep,
-    tuned,
-)
-from suite.cli.options import refuse_odd_numbers, settable
+from suite.cli import control, extend, listing, reproduce, results, run, sweep, tuned
+from suite.cli.options import keys_of
 from suite.console import sanitise, say
 from suite.execution.stop_signal import HaltedError
 from trials.common.errors import UserError
@@ -34,102 +26,58 @@ GARBAGE = 50_000
 MLflow's reading of a thousand runs as slow again.
 """
 
-COMMANDS: dict[str, dict[str, tuple[Any, str]]] = {
-    "Start": {
-        "sweep": (
-            sweep.sweep,
-            "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small",
-        ),
-        "run": (
-            run.run,
-            "suite run --algorithm fedprox --set mu=0.1 --heterogeneity 'dirichlet(0.3)'",
-        ),
-        "list": (listing.list_things, "suite list algorithms --json"),
-        "data": (listing.data, ""),
-    },
-    "Results": {
-        "leaderboard": (
-            results.leaderboard,
-            "suite leaderboard --name quickstart --format latex > table.tex",
-        ),
-        "report": (
-            results.report,
-            "suite report quickstart --figures svg,pdf --output reports/quickstart",
-        ),
-        "ui": (control.ui, "suite ui quickstart --open"),
-        "export": (results.export, ""),
-    },
-    "Reuse": {
-        "tuned": (tuned.app, ""),
-        "replay": (run.replay, "suite replay 0f3c12"),
-        "score": (run.score, "suite score model/"),
-    },
-    "Papers": {
-        "reproduce": (reproduce.reproduce, "suite reproduce folb/table1 --output results"),
-    },
-    "Extend": {
-        "new": (authoring.new, ""),
-        "check": (
-            authoring.check,
-            "suite check slowmo.py --reduces-to fedavg --set beta=0",
-        ),
-    },
-    "Look after": {
-        "status": (control.status, "suite status quickstart"),
-        "stop": (control.stop, "suite stop quickstart --now"),
-        "doctor": (authoring.doctor, "suite doctor"),
-    },
-}
-"""Every command with an example, by what one wants to do."""
-
-
-class Grouped(TyperGroup):
-    """The whole command, whose help is one screen."""
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        named = dict(self.commands)  # typer has groups of commands last
-        self.commands = {name: named[name] for group in COMMANDS.values() for name in group}
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The commands by what one wants to do, a line each."""
-        width = max(map(len, self.commands)) + 2
-        lines = [f"Usage: {ctx.command_path} COMMAND [ARGS]...", "", self.help or ""]
-        known: dict[str, Any] = dict(self.commands)
-        for title, commands in groupby(known.items(), lambda item: item[1].rich_help_panel):
-            lines += ["", typer.style(title, bold=True)]
-            for name, command in commands:
-                lines.append(f"  {name:{width}}{command.get_short_help_str(99)}")
-        lines += ["suite COMMAND --help has its options and an example; suite --version."]
-        lines += [f"Start here: {typer.style('suite sweep quickstart', bold=True)}"]
-        formatter.write("\n".join(lines) + "\n")
+COMMANDS: list[tuple[str, str, Any, str]] = [
+    ("Start", "sweep", sweep.sweep, "quickstart --algorithms fedavg,folb --trials 8 --name small"),
+    ("Start", "run", run.run, "--algorithm fedprox --mu 0.1 --heterogeneity 'dirichlet(0.3)'"),
+    ("Start", "list", listing.list_things, "algorithms --json"),
+    ("Start", "data", listing.data, ""),
+    ("Results", "leaderboard", results.leaderboard, "quickstart --format latex > table.tex"),
+    ("Results", "report", results.report, "quickstart --figures svg,pdf --output quickstart"),
+    ("Results", "ui", control.ui, "quickstart"),
+    ("Results", "export", results.export, ""),
+    ("Reuse", "tuned", tuned.app, ""),
+    ("Reuse", "replay", run.replay, "0f3c12"),
+    ("Reuse", "reproduce", reproduce.reproduce, "folb/table1 --output results"),
+    ("Extend", "new", extend.new, ""),
+    ("Extend", "check", extend.check, "slowmo.py --reduces-to fedavg --set beta=0"),
+    ("Look after", "status", control.status, "quickstart"),
+    ("Look after", "stop", control.stop, "quickstart --now"),
+]
+"""Every command by what one wants to do, with an example of its use."""
 
 
 class Command(TyperCommand):
-    """A command that takes a setting as an option, too: `--rounds 5` is `--set rounds=5`."""
+    """A command each of whose keys of --set or --where is an option, too: `--rounds 5` is `--set rounds=5`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words that are left; raises `UserError` for a setting without a value."""
+        """Return the words that are left; raise `UserError` for an option that there is not, or that lacks its value."""
         try:
             return super().parse_args(ctx, list(args))
         except Exception as error:
             option = str(getattr(error, "option_name", ""))
-            key = option.lstrip("-").replace("-", "_")
-            takes_settings = any("--set" in param.opts for param in self.params)
-            if not key or not takes_settings or not settable(key):
+            own = {name for param in self.params for name in param.opts}
+            if not option.startswith("--") or option in own:
                 raise
-            at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
-            _, given, value = args[at].partition("=")
-            rest = args[at + 1 :]
-            if not given:
-                if not rest or rest[0].startswith("--"):
-                    raise UserError(f"{option} needs a value: {option} VALUE") from None
-                value, *rest = rest
-            return self.parse_args(ctx, [*args[:at], "--set", f"{key}={value}", *rest])
+            key, takers = option.lstrip("-").replace("-", "_"), own & {"--set", "--where"}
+            keys = {key: taker for taker in takers for key in keys_of(taker)}
+        if key not in keys:
+            near = get_close_matches(
+                option, [*own, *(f"--{k.replace('_', '-')}" for k in keys)], 1, 0.7
+            )
+            hint = f"Did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them."
+            raise UserError(f"unknown option {option}. {hint}")
+        at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
+        _, equals, value = args[at].partition("=")
+        rest = args[at + 1 :]
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise UserError(f"{option} needs a value: {option} VALUE")
+            value, *rest = rest
+        return self.parse_args(ctx, [*args[:at], keys[key], f"{key}={value}", *rest])
 
 
 app = typer.Typer(
-    cls=Grouped,
+    epilog="suite COMMAND --help has options and an example. Start here: suite sweep quickstart",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -138,36 +86,37 @@ app = typer.Typer(
 
 def _say_version(asked: bool) -> None:
     if asked:
+        libraries = ("torch", "ray", "optuna", "mlflow")
+        versions = [f"{name} {importlib.metadata.version(name)}" for name in libraries]
         typer.echo(f"suite {importlib.metadata.version('suite-fl')}")
+        typer.echo(f"Python {platform.python_version()}, {', '.join(versions)}")
         raise typer.Exit
 
 
 @app.callback()
 def _whole(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True)
-    ] = False,
+    version: bool = typer.Option(
+        False, "--version", callback=_say_version, is_eager=True, help="Show versions and exit."
+    ),
 ) -> None:
     """Federated-learning algorithms, tuned fairly, compared across papers, reused."""
 
 
-for _group, _commands in COMMANDS.items():
-    for _name, (_command, _example) in _commands.items():
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name, rich_help_panel=_group)
-        else:
-            add = app.command(
-                _name, cls=Command, epilog=f"Example: {_example}", rich_help_panel=_group
-            )
-            add(_command)
+for _group, _name, _command, _example in COMMANDS:
+    if isinstance(_command, typer.Typer):
+        for _inner in _command.registered_commands:
+            _inner.cls = Command
+        app.add_typer(_command, name=_name, rich_help_panel=_group)
+    else:
+        _epilog = f"Example: suite {_name} {_example}"
+        app.command(_name, cls=Command, epilog=_epilog, rich_help_panel=_group)(_command)
 
 
 def main() -> None:
-    """Entry point of the `suite` command."""
+    """Run the `suite` command, and exit as it ended."""
     gc.set_threshold(GARBAGE)
     sanitise()
     try:
-        refuse_odd_numbers(app, sys.argv[1:])
         with one_command():
             app()
     except UserError as error:

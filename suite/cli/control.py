@@ -1,40 +1,23 @@
 """Sweeps that another process runs: `suite status` and `stop`; and their pages, `suite ui`."""
 
-import os
 import secrets
-import socket
-import sys
-import time
-import webbrowser
-from collections.abc import Iterator
-from pathlib import Path
-from tempfile import NamedTemporaryFile
-from threading import Thread
-from typing import Annotated, Any
+from collections import defaultdict
+from typing import Any
 
 import typer
 
+from suite import api
 from suite.cli.options import PLAIN, RUNS, Json, Storage, Tracking
 from suite.console import emit, out, say
-from suite.formats import FormatError
-from trials.common.errors import UserError, unknown
+from trials.common.errors import unknown
 
 LEADERS = 3
 """Methods of a scenario that are named."""
 PORT = 5000
-BROWSER_SECONDS = 60.0
-"""How long a browser has to start."""
-Port = Annotated[
-    int | None,
-    typer.Option(min=1, max=65535, help=f"Default: {PORT}, or one that is free."),
-]
-Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 
 
 def status(
-    name: Annotated[
-        str | None, typer.Argument(help="Name of a sweep or a study. Default: all.")
-    ] = None,
+    name: str | None = typer.Argument(None, help="A sweep or a study. Default: all."),
     storage: Storage = RUNS,
     as_json: Json = False,
 ) -> None:
@@ -42,91 +25,69 @@ def status(
 
     It works for sweeps of other processes too.
     """
-    from suite.sweeps.status import of_study, sweeps
-    from suite.sweeps.status import status as read
-
-    own = [] if name is None else of_study(storage, name)
-    if own:
-        say(f"{name} is a study; its sweeps: {', '.join(own)}")
-        found = [read(storage, each) for each in own]
-    elif name is not None:
-        found = [read(storage, name)]
-    else:
-        found = []
-        for each in sweeps(storage):
-            try:
-                found.append(read(storage, each))
-            except UserError as error:
-                say(str(error) if isinstance(error, FormatError) else f"sweep {each}: {error}")
+    standings = api.status(name, storage=storage)
     if as_json:
-        emit(found if name is None or own else found[0])
+        emit(standings)
         return
-    if not found:
+    if not standings:
         say(
             f"no sweep in {storage}: start one with `suite sweep`, or name another place with --storage"
         )
-    for one in found:
-        for line in [_standing(one), *_best(one)]:
+    for standing in standings if isinstance(standings, list) else [standings]:
+        for line in (_progress(standing), *_leaders(standing)):
             out().print(line, **PLAIN)
 
 
-def _standing(one: dict[str, Any]) -> str:
-    """How far a sweep is, in one line."""
+def _progress(standing: dict[str, Any]) -> str:
+    """Return how far a sweep is, in one line: runs are those of its search and the final ones."""
     from reports.durations import spell
 
-    counts = [f"{one[key]} {key}" for key in ("finished", "pruned", "diverged", "failed", "died")]
-    shown = ", ".join(count for count in counts if not count.startswith("0 "))
-    done = one["ended"] - one["superseded"]
-    over = done >= one["expected"] and one["recorded"] >= one["ended"]
-    state = "running" if one["running"] else "finished" if over else "not running here"
-    state += f", asked to {one['asked_to']}" if one["asked_to"] else ""
-    state += f", {one['superseded']} superseded" if one["superseded"] else ""
-    if one["running"] and one["seconds_left"] is not None:
-        state += f", {one['per_minute']:.0f} trials/min, about {spell(one['seconds_left'])} left"
+    kinds = ("finished", "pruned", "diverged", "failed", "died")
+    counts = ", ".join(f"{standing[kind]} {kind}" for kind in kinds if standing[kind])
+    done = standing["ended"] - standing["superseded"]
+    over = done >= standing["expected"] and standing["recorded"] >= standing["ended"]
+    state = "running" if standing["running"] else "finished" if over else "not running here"
+    if standing["asked_to"]:
+        state += f", asked to {standing['asked_to']}"
+    if standing["superseded"]:
+        state += f", {standing['superseded']} superseded"
+    if standing["running"] and standing["seconds_left"] is not None:
+        left = spell(standing["seconds_left"])
+        state += f", {standing['per_minute']:.0f} runs/min, about {left} left"
     return (
-        f"{one['name']}: {done}/{one['expected']} trials ({shown or 'none yet'}), "
-        f"{one['recorded']} recorded; {state}, last event {one['idle_seconds']:.0f} s ago"
+        f"{standing['name']}: {done}/{standing['expected']} runs ({counts or 'none yet'}), "
+        f"{standing['recorded']} recorded; {state}, last event {standing['idle_seconds']:.0f} s ago"
     )
 
 
-def _best(one: dict[str, Any]) -> Iterator[str]:
-    """The methods that validate best in each scenario of a sweep, in a line a scenario."""
-    from trials.run.scenario import Scenario
+def _leaders(standing: dict[str, Any]) -> list[str]:
+    """Return the methods that validate best in each scenario of a sweep, in a line a scenario."""
+    from trials.run.spec import Scenario
     from trials.scoring.metrics import TASKS
 
-    scenarios: dict[Scenario, list[dict[str, Any]]] = {}
-    for entry in one["best"]:
+    scenarios: dict[Scenario, list[dict[str, Any]]] = defaultdict(list)
+    for entry in standing["best"]:
         if entry["best"] is not None:
-            scenario = Scenario(*(entry[part] for part in Scenario._fields))
-            scenarios.setdefault(scenario, []).append(entry)
+            scenarios[Scenario(*(entry[part] for part in Scenario._fields))].append(entry)
+    lines = []
     for scenario, entries in scenarios.items():
         entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
-        names = (f"{e['name']} {e['best']:.4f}" for e in entries[:LEADERS])
-        yield f"  {scenario}: best on validation {', '.join(names)}"
+        names = ", ".join(f"{entry['name']} {entry['best']:.4f}" for entry in entries[:LEADERS])
+        lines.append(f"  {scenario}: best on validation {names}")
+    return lines
 
 
 def stop(
-    name: Annotated[str, typer.Argument(help="The sweep's name.")],
-    now: Annotated[
-        bool,
-        typer.Option(
-            "--now", help="End at once, as Ctrl-C does; running trials are resumed later."
-        ),
-    ] = False,
+    name: str = typer.Argument(help="The sweep's name."),
+    now: bool = typer.Option(False, "--now", help="End at once, as Ctrl-C does."),
     storage: Storage = RUNS,
-    as_json: Json = False,
 ) -> None:
     """End a sweep that another process runs; `--resume` continues it.
 
     Running trials finish, and no more start; with --now it ends within seconds.
     """
-    from suite.sweeps.status import ask
-
     word = "cancel" if now else "stop"
-    here = ask(storage, name, word)
-    if as_json:
-        emit({"name": name, "asked": word, "running": here})
-    elif here:
+    if api.stop(name, now=now, storage=storage):
         say(f"Asked sweep {name} to {word}; it answers within seconds.")
     else:
         say(
@@ -136,61 +97,25 @@ def stop(
 
 
 def ui(
-    name: Annotated[
-        str | None, typer.Argument(help="A sweep, at whose page to begin. Default: all sweeps.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Port = None,
-    open_page: Open = False,
+    name: str | None = typer.Argument(None, help="A sweep, at whose page to begin."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on."),
+    port: int | None = typer.Option(
+        None, min=1, max=65535, help=f"Default: {PORT}, or a free one."
+    ),
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
 ) -> None:
-    """All pages at one address: sweeps, reports, Optuna's, MLflow's.
+    """Serve all pages at one address: sweeps, Optuna's, MLflow's.
 
     It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
     """
     from suite.sweeps.status import sweeps
-    from suite.ui import address
+    from suite.ui import address, bind, site
     from suite.ui import ui as serve
 
     if name is not None and name not in (known := sweeps(storage)):
         raise unknown(f"sweep in {storage}", name, known)
-    there = bind(host, port, PORT)
-    token = secrets.token_urlsafe(24)
+    there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
     say(f"Pages: {page}\nCtrl-C ends it.")
-    screen = sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)
-    if open_page and screen:
-        Thread(target=_browse, args=(page, storage), daemon=True).start()
     serve(storage, tracking_uri, there, token)
-
-
-def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
-    `UserError` where the port that was asked for cannot be used, or none of the host.
-    """
-    for wanted in (usual, 0) if port is None else (port,):
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server((host, wanted), family=family)
-        except OSError as error:
-            reason = error.strerror or error
-    where = f"--port {port}" if port is not None else f"--host {host}"
-    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
-
-
-def site(there: socket.socket) -> str:
-    """Return the address that a browser finds a socket at."""
-    host, port, *_ = there.getsockname()
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
-
-
-def _browse(page: str, storage: Path) -> None:
-    # Every account of the machine sees a command's arguments: the token goes in a file that only its owner reads,
-    # in the storage where there is one, since browsers in a sandbox see no /tmp.
-    folder = storage if os.access(storage, os.W_OK) else None
-    with NamedTemporaryFile("w", dir=folder, prefix="ui-", suffix=".html") as file:
-        print(f'<meta http-equiv="refresh" content="0; url={page}">', file=file, flush=True)
-        webbrowser.open(Path(file.name).resolve().as_uri())
-        time.sleep(BROWSER_SECONDS)

@@ -1,260 +1,119 @@
-"""`suite list`: what there is, and the pages made of it; `suite data`: what a data set looks like on the clients."""
+"""`suite list`: what there is; `suite data`: what a data set looks like on the clients."""
 
-import sys
-from enum import StrEnum
-from inspect import cleandoc
 from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
 from reports.table import Column, ColumnKind
-from suite.cli.options import DataRoot, Json
+from suite import api
+from suite.cli.options import PLAIN, Assign, DataRoot, Json
 from suite.console import emit, out, say, show_table
-from trials.common.errors import UserError
-
-if TYPE_CHECKING:
-    from suite.partition_statistics import Description
-
-
-Partitioned = Annotated[int | None, typer.Option(help="Default: 20, or as many as the data have.")]
-
-
-class Listing(StrEnum):
-    """What can be listed."""
-
-    algorithms = "algorithms"
-    datasets = "datasets"
-    models = "models"
-    heterogeneity = "heterogeneity"
-    samplers = "samplers"
-    studies = "studies"
-    papers = "papers"
-    commands = "commands"
-
-
-def list_things(
-    context: typer.Context,
-    kind: Annotated[Listing, typer.Argument()],
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Algorithms or commands as a page of docs/.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """List what there is: algorithms, data sets, models, studies, ...
-
-    KIND is algorithms, datasets, models, heterogeneity, samplers, studies, papers or commands.
-
-    Names come with their ranges, defaults and sources.
-    """
-    from suite.catalog import algorithms_page, broken, listing
-
-    for fault in broken(kind.value):
-        say(f"left out: {fault}")
-    root = context.find_root().command
-    if markdown:
-        if kind not in (Listing.algorithms, Listing.commands):
-            raise UserError(f"--markdown is for algorithms and commands, not for {kind.value}")
-        own = kind is Listing.commands
-        sys.stdout.write(commands_page(root) if own else algorithms_page())
-        return
-    found = commands(root) if kind is Listing.commands else listing(kind.value)
-    if as_json:
-        emit(found)
-        return
-    rows = _algorithms(found) if kind is Listing.algorithms else found
-    if kind is Listing.commands:
-        rows = [{key: item[key] for key in ("command", "what")} for item in found]
-    columns = [
-        Column(head, ColumnKind.NAME if i == 0 else ColumnKind.WORDS)
-        for i, head in enumerate(rows[0])
-    ]
-    lines = [[_cell(value) for value in item.values()] for item in rows]
-    show_table(columns, lines)
-    if kind is Listing.models:
-        out().print(OWN_MODEL, highlight=False, markup=False)
-    if kind is Listing.heterogeneity:
-        from trials.heterogeneity import grammar
-
-        out().print(f"A level is written {grammar()}", highlight=False, markup=False)
-
 
 OWN_MODEL = (
     "What is not given has its default: mlp(32) is mlp(32,200). A model of your own: my.py:make, "
     "docs/own-model.md."
 )
-NAME_WIDTH, RANGES = 18, 33
-"""Characters of columns that leave the summaries a quarter of a terminal of 80."""
 
 
-def _algorithms(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Algorithms in three columns: their papers below their names."""
-    rows = []
-    for item in found:
-        unranked = ", unranked" if item["reference"] and item["paper"] != "reference" else ""
-        paper = fill(f"{item['paper']}{unranked}", NAME_WIDTH)
-        ranges = _cell(item["hyperparameters"]).splitlines()
-        rows.append(
-            {
-                "name": f"{item['name']}\n{paper}",
-                "summary": item["summary"],
-                "hyperparameters": "\n".join(
-                    fill(line, RANGES, subsequent_indent="  ") for line in ranges
-                ),
-            }
-        )
-    return rows
+def list_things(
+    kind: str = typer.Argument(help="What to list, as above."),
+    as_json: Json = False,
+) -> None:
+    """List what there is: algorithms, data sets, models, studies, ...
+
+    KIND is algorithms, datasets, models, heterogeneity, samplers, studies or papers.
+
+    Names come with their ranges, defaults and sources.
+    """
+    from suite.catalog import broken, listing
+
+    items = listing(kind)
+    for fault in broken(kind):
+        say(f"left out: {fault}")
+    if as_json:
+        emit(items)
+        return
+    rows = [_row(item) for item in items]
+    heads = [
+        Column(head, ColumnKind.WORDS if i else ColumnKind.NAME) for i, head in enumerate(rows[0])
+    ]
+    show_table(heads, [[*row.values()] for row in rows])
+    if kind == "models":
+        out().print(OWN_MODEL, highlight=False, markup=False)
+    if kind == "heterogeneity":
+        from trials.heterogeneity import grammar
+
+        out().print(f"A level is written {grammar()}", highlight=False, markup=False)
 
 
-def _cell(value: Any) -> str:
+def _row(item: dict[str, Any]) -> dict[str, str]:
+    """Return what a table shows of a listed thing, by the head of its column."""
     from suite.catalog import hyperparameter
 
-    if isinstance(value, dict):
-        return "\n".join(hyperparameter(name, given) for name, given in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    return ", ".join(value) if isinstance(value, list) else str(value)
-
-
-COMMANDS_HEAD = """# Commands
-
-Generated by `suite list commands --markdown`. `suite COMMAND --help` shows the same; what `--set` takes is
-in [reference.md](reference.md#keys-of---set).
-"""
-
-
-def commands(root: Any) -> list[dict[str, Any]]:
-    """Every command that does something: those of a group one by one."""
-    return [
-        {
-            "command": " ".join(filter(None, ("suite", name, inner))),
-            "what": each.get_short_help_str(200),
-            "help": cleandoc(each.help),
-            "example": (each.epilog or "").removeprefix("Example: "),
-            "group": outer.rich_help_panel,
-            "options": [_option(param) for param in each.params if param.name != "help"],
-        }
-        for name, outer in root.commands.items()
-        for inner, each in getattr(outer, "commands", {"": outer}).items()
-    ]
-
-
-def _option(param: Any) -> dict[str, str]:
-    unset = param.default in (None, "") or param.default is False or callable(param.default)
-    name = param.opts[0] if param.opts[0].startswith("-") else param.name.upper()
+    if "hyperparameters" in item:
+        unranked = ", unranked" if item["reference"] and item["paper"] != "reference" else ""
+        ranges = [hyperparameter(*pair) for pair in item["hyperparameters"].items()]
+        summary = f"{item['summary']} ({item['paper']}{unranked})"
+        return {"name": item["name"], "summary": summary, "hyperparameters": "\n".join(ranges)}
     return {
-        "name": f"{name} {param.metavar}" if name == "--set" else name,
-        "what": param.help or "",
-        "default": "" if unset else str(param.default),
+        key: ", ".join(value) if isinstance(value, list) else str(value)
+        for key, value in item.items()
     }
-
-
-def commands_page(root: Any) -> str:
-    """docs/commands.md: every command with its options."""
-    lines, group = [COMMANDS_HEAD], ""
-    for command in commands(root):
-        if command["group"] != group:
-            group = command["group"]
-            lines.append(f"## {group}\n")
-        lines.append(f"### {command['command']}\n\n{command['help']}\n")
-        if command["example"]:
-            lines.append(f"```\n{command['example']}\n```\n")
-        lines.append("| option | what | default |\n|---|---|---|")
-        for option in command["options"]:
-            cells = (text.replace("|", "\\|") for text in option.values())
-            lines.append("| `{}` | {} | {} |".format(*cells))
-        lines.append("")
-    return "\n".join(lines)
 
 
 data = typer.Typer(
     no_args_is_help=True, help="Data sets: see how they are partitioned, and prepare them."
 )
+NAMES = {
+    "samples": "training samples",
+    "labels": "labels held",
+    "wasserstein": "Wasserstein distance to all",
+}
 
 
 @data.command(
-    epilog="Example: suite data describe digits 'dirichlet(0.3)' --clients 10 --html digits.html"
+    epilog="Example: suite data describe digits 'dirichlet(0.3)' --clients 10 --output digits.png"
 )
 def describe(
-    dataset: Annotated[str, typer.Argument(help="As in `suite list datasets`.")],
-    heterogeneity: Annotated[str, typer.Argument(help="As in `suite list heterogeneity`.")] = "iid",
-    clients: Partitioned = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Partition seed.")] = 0,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with the clients x labels heat map.")
-    ] = None,
-    png: Annotated[Path | None, typer.Option(help="Write the heat map as a picture.")] = None,
+    dataset: str = typer.Argument(help="As in `suite list datasets`."),
+    heterogeneity: str = typer.Argument("iid", help="As in `suite list heterogeneity`."),
+    assign: Assign = None,
+    output: Path | None = typer.Option(None, help=".png: a heat map; .npz: each client's indices."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Partition a data set as a run would, and show each client's samples."""
-    from reports.charts.drawing import SIGN
-    from suite import partition_statistics as statistics
-    from suite.yaml_files import refuse_foreign, writing
+    """Partition a data set as a run would, and show each client's samples.
 
-    refuse_foreign(filter(None, (html, png)), SIGN)
-    found = statistics.describe(dataset, heterogeneity, clients, seed, data_root)
-    for path, draw in ((html, _html), (png, _png)):
-        if path is not None:
-            picture = draw(found)
-            with writing(path):
-                path.write_bytes(picture)
-            say(f"wrote {path}")
+    --set takes the settings of a run: clients, partition_seed, data_seed, val_fraction. Each is an option, too:
+    --clients 10. The .npz file holds which samples each client has, for other programs.
+    """
+    from suite.partition_statistics import Description
+    from suite.yaml_files import assignments
+
+    values = assignments(assign or ())
+    spec = api.run_request(None, dataset, None, heterogeneity, values=values).spec()
+    description = Description.of(spec, data_root)
+    if output is not None:
+        description.write(output)
+        say(f"wrote {output}")
     if as_json:
-        emit(found.document())
+        emit(description.document())
         return
-    columns = [
-        Column("per client", ColumnKind.WORDS),
-        *map(Column, ("min", "median", "mean", "max")),
-    ]
+    heads = ("min", "median", "mean", "max")
+    columns = [Column("per client", ColumnKind.WORDS), *map(Column, heads)]
     rows = [
         [NAMES[name], *(f"{value:.4g}" for value in summary.values())]
-        for name, summary in found.summaries.items()
+        for name, summary in description.summaries.items()
     ]
-    show_table(columns, rows, title=found.title)
-    facts = [f"{key} {value}" for key, value in _facts(found).items()]
-    out().print(", ".join(facts), highlight=False, soft_wrap=True)
-
-
-@data.command(
-    epilog="Example: suite data partition digits 'dirichlet(0.3)' --clients 10 --output digits.npz"
-)
-def partition(
-    dataset: Annotated[str, typer.Argument(help="As in `suite list datasets`.")],
-    output: Annotated[Path, typer.Option(help="The .npz file to write.")],
-    heterogeneity: Annotated[str, typer.Argument(help="As in `suite list heterogeneity`.")] = "iid",
-    clients: Partitioned = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Partition seed.")] = 0,
-    data_seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="As the setting.")] = 0,
-    val_fraction: Annotated[float, typer.Option(min=0, max=0.5, help="As the setting.")] = 0.1,
-    data_root: DataRoot = None,
-) -> None:
-    """Write which samples each client holds: indices, for other programs."""
-    import numpy as np
-
-    from suite import partition_statistics as statistics
-    from suite.yaml_files import writing
-
-    if output.suffix != ".npz":
-        raise UserError(f"--output: must be a file that ends with .npz, but is {output}")
-    if output.exists():
-        raise UserError(f"--output {output}: exists already; name another file, or remove it")
-    more = {"data_seed": data_seed, "val_fraction": val_fraction}
-    found = statistics.describe(dataset, heterogeneity, clients, seed, data_root, **more)
-    with writing(output):
-        np.savez_compressed(output, **found.exported())
-    say(f"wrote {output}: {found.data.clients} clients, fingerprint {found.data.fingerprint}")
+    show_table(columns, rows, title=description.title)
+    facts = [f"{key} {value}" for key, value in description.facts.items()]
+    out().print(", ".join(facts), **PLAIN)
 
 
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
 def prepare(
-    wanted: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[DATASET]...", help="Download these. Default: check all, download none."
-        ),
-    ] = None,
+    wanted: list[str] = typer.Argument([], metavar="[DATASET]...", help="Download these."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
@@ -263,69 +122,9 @@ def prepare(
 
     if wanted:
         statistics.fetch(wanted, data_root)
-    found = statistics.check(wanted or statistics.known(), data_root)
+    items = statistics.check(wanted or statistics.known(), data_root)
     if as_json:
-        emit(found)
+        emit(items)
         return
-    columns = [
-        Column("dataset", ColumnKind.NAME),
-        Column("state", ColumnKind.WORDS),
-        Column("what", ColumnKind.NAME),
-    ]
-    names = dict.fromkeys(item["dataset"] for item in found)
-    rows = [[name, *_state([i for i in found if i["dataset"] == name])] for name in names]
-    show_table(columns, rows)
-
-
-NAMES = {
-    "samples": "training samples",
-    "labels": "labels held",
-    "wasserstein": "Wasserstein distance to all",
-}
-
-
-def _state(files: list[dict[str, Any]]) -> tuple[str, str]:
-    """One word on a data set's files, and the sentence behind it."""
-    if files[0]["name"] is None:
-        return "ready", "needs no files"
-    wrong = [f for f in files if not f["sound"] and f["found"] is not None]
-    if wrong:
-        first = wrong[0]
-        what = f"{first['path']}: expected {first['expected']}, found {first['found']}"
-        return "wrong", what
-    absent = [f for f in files if f["found"] is None]
-    if absent:
-        more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-        return "absent", f"{absent[0]['path']}{more}"
-    return "ready", f"{len(files)} files, checked"
-
-
-def _facts(found: "Description") -> dict[str, Any]:
-    totals = {key: value for key, value in found.totals.items() if value or key in SPLITS}
-    if unseen := len(found.data.unseen_offsets) - 1:
-        totals["clients not trained on"] = unseen
-    return {**totals, "partition seed": found.seed, "fingerprint": found.data.fingerprint}
-
-
-SPLITS = ("train", "val", "test")
-
-
-def _png(found: "Description") -> bytes:
-    from reports import partition
-
-    return partition.png(partition.figure(found.counts, found.labels, found.title))
-
-
-def _html(found: "Description") -> bytes:
-    from reports import partition
-
-    page = partition.html(
-        partition.figure(found.counts, found.labels),
-        found.title,
-        _facts(found),
-        {NAMES[name]: summary for name, summary in found.summaries.items()},
-        {NAMES[name]: values for name, values in found.per_client.items()},
-        found.counts,
-        found.labels,
-    )
-    return page.encode()
+    heads = [Column("dataset", ColumnKind.NAME), Column("state", ColumnKind.WORDS)]
+    show_table(heads, [[*pair] for pair in statistics.states(items).items()])

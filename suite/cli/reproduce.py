@@ -3,31 +3,30 @@
 import json
 import re
 import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import Markdown, TableElement
 
 from reports.table import Column, ColumnKind
-from reports.terminal import fitted, left_out
 from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
-from suite.console import UNBOUNDED, emit, finite, out, say, show_table
+from suite.console import emit, finite, out, say, show_table, write
 from suite.yaml_files import assignments, refuse_foreign, write_files
 
 if TYPE_CHECKING:
-    from suite.reproduction.reproduce import ReproductionReport
+    from reports.claims.judged import Reproduction
 
 
 def reproduce(
     path: Annotated[
-        str | None, typer.Argument(help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list.")
+        str | None,
+        typer.Argument(
+            help="PAPER, PAPER/TABLE or PAPER/TABLE/ROW, as in --list; PAPER may be a YAML file."
+        ),
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List tables, and their cost on this machine.")
+        bool, typer.Option("--list", help="List tables, and what of them can run here.")
     ] = False,
     summary: Annotated[
         Path | None,
@@ -36,17 +35,7 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each method; default 5.")
     ] = None,
-    until_said: Annotated[
-        int | None,
-        typer.Option(min=2, help="Up to so many runs where fewer are too noisy for a verdict."),
-    ] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="At most so many rounds.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="2 seeds, a fifth of the rounds, one searched value.")
-    ] = False,
-    max_minutes: Annotated[
-        float | None, typer.Option(min=0, help="Leave out rows that would take longer here.")
-    ] = None,
     assign: Assign = None,
     output: Annotated[Path | None, typer.Option(help="Folder for NAME.md and NAME.json.")] = None,
     storage: Storage = RUNS,
@@ -59,13 +48,14 @@ def reproduce(
     The same command continues an interrupted one; more --seeds extends it. --set takes what a paper
     leaves open (--set lr=0.1), and resources of trials: cpus_per_trial, gpus_per_trial, max_concurrent, ...
     """
-    from suite.reproduction.plan import QUICK_SEEDS, SEEDS, Effort
-
     if summary is not None:
-        _summary(summary, storage, data_root, output, as_json)
+        _summary(summary, path, output, as_json)
         return
+    from suite.reproduction.reproduce import SEEDS
+    from suite.reproduction.reproduce import reproduce as run
+
     if list_ or path is None:
-        _list(path, storage, data_root, seeds or SEEDS, as_json)
+        _list(path, data_root, seeds or SEEDS, as_json)
         return
     from suite.execution.resources import Resources
 
@@ -75,36 +65,40 @@ def reproduce(
     name = _name(path, kept)
     for file in _files(output, name) if output is not None else ():
         refuse_foreign([file], SIGNS[file.suffix])
-    few = seeds or (QUICK_SEEDS if quick else SEEDS)
-    effort = Effort(few, rounds, quick, max_minutes, other, until_said)
-    given = {"seeds": seeds, "until-said": until_said, "rounds": rounds}
-    command = _command(path, {**given, "max-minutes": max_minutes}, quick, kept)
-    from suite.reproduction.reproduce import reproduce as run
-
-    report = run(path, effort, tracking_uri, storage, data_root, resources, command)
+    report = run(
+        path,
+        seeds=seeds or SEEDS,
+        rounds=rounds,
+        other=other,
+        tracking_uri=tracking_uri,
+        storage=storage,
+        data_root=data_root,
+        resources=resources,
+        command=_command(path, {"seeds": seeds, "rounds": rounds}, kept),
+    )
     _show(report, output, name, as_json)
 
 
 def _name(path: str, kept: list[str]) -> str:
     """What a result's files are called: by its path, and by what `--set` changes, so that both stand side by side."""
+    path = re.sub(r"^(?:.*/)?([^/]+)\.yaml", r"\1", path)
     changes = re.sub(r"[^\w.=-]+", "-", "-".join(kept)).strip("-")
     return f"{path}-set-{changes}" if changes else path
 
 
-def _command(path: str, given: Mapping[str, float | None], quick: bool, kept: list[str]) -> str:
+def _command(path: str, given: Mapping[str, int | None], kept: list[str]) -> str:
     """The command that does the same again."""
-    options = [f"--{option} {value:g}" for option, value in given.items() if value is not None]
-    options += ["--quick"] * quick
+    options = [f"--{option} {value}" for option, value in given.items() if value is not None]
     options += [f"--set {shlex.quote(text)}" for text in kept]
     return " ".join(["suite reproduce", shlex.quote(path), *options])
 
 
-def _show(report: "ReproductionReport", output: Path | None, name: str, as_json: bool) -> None:
+def _show(report: "Reproduction", output: Path | None, name: str, as_json: bool) -> None:
     """Write and print what came out, and end as it did."""
     from reports.claims.page import page
 
-    document = report.document()
-    text = page(document)
+    document = report.model_dump()
+    text = page(report)
     if output is not None:
         _write(output, name, document, text)
     if as_json:
@@ -114,7 +108,7 @@ def _show(report: "ReproductionReport", output: Path | None, name: str, as_json:
     if report.interrupted:
         say("Interrupted: this is what is done. The same command continues.")
         raise typer.Exit(130)
-    raise typer.Exit(1 if report.failed else 0)
+    raise typer.Exit(1 if report.runs_failed else 0)
 
 
 def _write(output: Path, path: str, document: dict[str, Any], page: str) -> None:
@@ -136,100 +130,59 @@ SIGNS = {
 """How the page and the document are known again."""
 
 
-def _summary(
-    folder: Path, storage: Path, data_root: str | None, output: Path | None, as_json: bool
-) -> None:
+def _summary(folder: Path, path: str | None, output: Path | None, as_json: bool) -> None:
     from reports.claims.summary_page import FIGURE, drawn, summary_page
-    from suite.reproduction.documents import documents
-    from suite.reproduction.summary import document, summary
+    from suite.reproduction.summary import read_documents, summary
 
-    found = document(summary(folder, storage, data_root))
+    found = summary(folder, path)
+    text = summary_page(found)
     if output is not None:
         from reports.charts.drawing import SIGN, svg
         from reports.charts.published_chart import published
         from reports.claims.page import page
 
         figure = svg(published(drawn(found))).encode()
-        write_files({output / "summary.md": summary_page(found).encode()}, SUMMARY_SIGN)
+        write_files({output / "summary.md": text.encode()}, SUMMARY_SIGN)
         write_files({output / FIGURE: figure}, SIGN)
         pages = {
             (output / file).with_suffix(".md"): page(content).encode()
-            for file, content in documents(folder).items()
+            for file, content in read_documents(folder).items()
         }
         write_files(pages, SIGNS[".md"])
         say(f"wrote {output / 'summary.md'}, {FIGURE} and {len(pages)} pages")
     if as_json:
-        emit(found)
+        emit([paper.model_dump() for paper in found])
     else:
-        _show_page(summary_page(found))
+        _show_page(text)
 
 
 SUMMARY_SIGN = "# Published and measured, over all papers"
 """How a summary is known again."""
 
 
-def _list(
-    path: str | None, storage: Path, data_root: str | None, seeds: int, as_json: bool
-) -> None:
-    from reports.claims.summary_page import duration
-    from suite.reproduction.plan import NO_DATA
-    from suite.reproduction.reproduce import listing
+def _list(path: str | None, data_root: str | None, seeds: int, as_json: bool) -> None:
+    from suite.reproduction.reproduce import NO_DATA, listing
 
-    found = list(listing(storage, data_root, seeds, path))
+    found = list(listing(path, seeds, data_root))
     if as_json:
         emit(found)
         return
-    columns = [
-        Column("table", ColumnKind.NAME),
-        *map(Column, ("rows here", "runs", "cost")),
-        Column("what", ColumnKind.WORDS),
-    ]
+    heads = map(Column, ("rows here", "runs"))
+    columns = [Column("table", ColumnKind.NAME), *heads, Column("what", ColumnKind.WORDS)]
     lines = []
     for item in found:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
-        cost = duration(item["minutes"]) if item["runs"] else ""
         absent = [why.removeprefix(NO_DATA) for why in item["not_run"] if why.startswith(NO_DATA)]
         why = [why for why in item["not_run"] if not why.startswith(NO_DATA)]
         why += [NO_DATA + ", ".join(absent)] if absent else []
         what = [f"{item['source']}: {item['about']}", *(f"not run: {reason}" for reason in why)]
-        lines.append([item["table"], rows, str(item["runs"] or ""), cost, "\n".join(what)])
+        lines.append([item["table"], rows, str(item["runs"] or ""), "\n".join(what)])
     show_table(columns, lines)
     out().print(
-        f"{seeds} seeds. Costs are orders of magnitude, from a short measurement of each model; run "
-        "one with `suite reproduce TABLE`.",
+        f"Runs are for {seeds} seeds. Run a table with `suite reproduce TABLE`; it tells how long it will take.",
         highlight=False,
     )
 
 
-class _Whole(TableElement):
-    """A table that is cut nowhere."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The columns there is room for, and which ones there is none for."""
-        if self.header is None or self.header.row is None:
-            return
-        heads = [cell.content.plain for cell in self.header.row.cells]
-        rows = (
-            [[cell.content.plain for cell in row.cells] for row in self.body.rows]
-            if self.body
-            else []
-        )
-        columns = [
-            Column(head, ColumnKind.WORDS if i else ColumnKind.NAME) for i, head in enumerate(heads)
-        ]
-        shown, dropped = fitted(columns, rows, options.max_width, 1)
-        yield shown
-        yield from left_out(dropped, "--json")
-
-
-class _Page(Markdown):
-    elements = {**Markdown.elements, "table_open": _Whole}
-
-
 def _show_page(page: str) -> None:
-    """Print a page in Markdown."""
-    to = out()
-    if to.width == UNBOUNDED:
-        sys.stdout.write(f"{page}\n")
-    else:
-        to.print(_Page(page))
+    write(f"{page}\n")

@@ -1,52 +1,36 @@
-"""`suite run`, `replay` and `score`: one configuration, a recorded run again, a saved model again."""
+"""`suite run` and `replay`: one configuration, and a recorded run again."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from suite.cli.options import (
-    PLAIN,
-    RUNS,
-    Assign,
-    DataRoot,
-    Json,
-    Storage,
-    Text,
-    Tracking,
-    ask_where_bare,
-)
+from suite import api
+from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Tracking
 from suite.console import READING, emit, out, say
 from suite.yaml_files import assignments
 from trials.common.errors import UserError
-from trials.scoring.metrics import LAST, TASKS
+from trials.scoring.metrics import TASKS
 
 if TYPE_CHECKING:
-    from suite.execution.stop_signal import HaltedError
-    from suite.runs.single import Finished, OnEvaluation, Recording
-    from trials.run.spec import TrialSpec
+    from suite.configurations.configuration import Tuned
+    from suite.runs.single import Finished
 
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+SCORES = {f"{part}_{task}" for part in ("val", "test") for task in TASKS}
 
 
 def run(
-    config: Annotated[
-        Path | None, typer.Argument(help="A tuned or hand-written YAML file to start from.")
-    ] = None,
-    algorithm: Text = None,
-    dataset: Text = None,
-    model: Text = None,
-    heterogeneity: Text = None,
+    config: Path | None = typer.Argument(None, help="A tuned or hand-written YAML file."),
+    algorithm: str | None = typer.Option(None, help="As in `suite list algorithms`."),
+    dataset: str | None = typer.Option(None, help="As in `suite list datasets`."),
+    model: str | None = typer.Option(None, help="As in `suite list models`."),
+    heterogeneity: str | None = typer.Option(None, help="As in `suite list heterogeneity`."),
     assign: Assign = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Run seed.")] = 0,
-    tuned: Annotated[
-        bool, typer.Option("--tuned", help="Start from the best known configuration.")
-    ] = False,
-    device: Device = "cpu",
-    record: Annotated[bool, typer.Option(help="Record the run in MLflow.")] = True,
-    save: Annotated[
-        Path | None, typer.Option(help="Folder for the final model: `suite.load_model` reads it.")
-    ] = None,
+    seed: int = typer.Option(0, min=0, max=2**63 - 1, help="Run seed."),
+    tuned: bool = typer.Option(False, "--tuned", help="Start from the best known configuration."),
+    device: str = typer.Option("cpu", help="cpu or cuda."),
+    record: bool = typer.Option(True, help="Record the run in MLflow."),
+    save: Path | None = typer.Option(None, help="Folder for the model: `suite.load_model`."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -56,49 +40,104 @@ def run(
 
     The defaults are fedavg, digits, logreg and iid. --set takes a hyperparameter of the
     algorithm (--set mu=0.1), a shared setting (--set rounds=100, --set clients=50), and memory_budget, the
-    GB for the clients that are computed at once. docs/reference.md lists the settings.
+    GB for the clients that are computed at once. Each key is an option, too: --mu 0.1 --rounds 100.
+    docs/reference.md lists the settings.
     """
-    from suite.execution.resources import Resources
     from suite.runs import single
     from suite.runs.saving import check_folder
+    from suite.tracking.faults import StoreError
+    from trials import algorithms
+    from trials.run.spec import outside
 
-    ask_where_bare("run", "This runs fedavg on digits with logreg, iid, for 50 rounds: seconds.")
     if save is not None:
         check_folder(save)
-    given = assignments(assign or ())
-    budget = Resources(memory_budget=given.pop("memory_budget", None)).budget_bytes
-    entry = (algorithm, dataset, model, heterogeneity)
-    base = _base(config, entry, storage, tracking_uri) if config or tuned else {}
-    spec = _spec(config, base, entry, given, seed)
+    names = (algorithm, dataset, model, heterogeneity)
+    base = _base(config, names, storage, tracking_uri) if config or tuned else None
+    values = assignments(assign or ())
+    memory = api.taken_memory(values)
+    spec = api.run_request(base or algorithm, *names[1:], None, seed, values).spec()
+    if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
+        say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
     recording = single.Recording(tracking_uri, storage) if record else None
+
+    def evaluated(entry: dict[str, float]) -> None:
+        if recording is not None:  # what is refused for its data leaves no store
+            recording.begin()
+        show_evaluation(entry)
+
     say(f"loading {spec.dataset}")
-    done = single.execute(spec, data_root, device, _shown(recording), budget)
+    done = single.execute(spec, data_root, device, evaluated, memory)
     if note := done.result.model_note:
         say(f"{spec.model} computes {note}")
     if save is not None:
         done.save(save)
-    run_id, fault = _recorded(recording, done, save)
-    if as_json:
-        emit(done.document() | ({"run_id": run_id} if run_id else {}))
-    else:
-        out().print(_summary(done, run_id), highlight=False, markup=False)
-        if line := _beside(base.get("scores", {}), seed, done):
-            out().print(line, highlight=False, markup=False)
-    if fault:
-        raise fault
+    run_id = None
+    try:
+        run_id = recording.record(done, save) if recording else None
+    except StoreError as error:
+        say(f"the run is not recorded: {error}")
+    finally:  # what was computed is shown, whatever the store says
+        if as_json:
+            emit(done.document() | ({"run_id": run_id} if run_id else {}))
+        else:
+            for line in _summary(done, run_id, base):
+                out().print(line, **PLAIN)
+
+
+def _base(
+    path: Path | None, names: tuple[str | None, ...], storage: Path, tracking_uri: str | None
+) -> "Tuned":
+    """Return the configuration that a run starts from: a file's, or the best known one of the scenario."""
+    from suite.configurations.configuration import read
+    from suite.configurations.library import best_of
+    from trials import algorithms
+
+    algorithm = names[0]
+    if path is None:
+        say(READING)
+        if not (matching := api.tuned(*names, storage=storage, tracking_uri=tracking_uri)):
+            raise UserError(
+                f"no tuned configuration matches {' '.join(filter(None, names)) or 'anything'}: "
+                "see `suite tuned list`, or make one with `suite sweep`"
+            )
+        return best_of(matching)
+    if str(path) in algorithms.known() and not path.exists():
+        raise UserError(f"{path} is no configuration but an algorithm: --algorithm {path}")
+    base = read(path)
+    if algorithm and not algorithms.is_named(base.algorithm, algorithms.canonical(algorithm)):
+        raise UserError(f"--algorithm {algorithm}: {path} configures {base.algorithm}")
+    return base
+
+
+def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
+    """Return what came out in words, and what the configuration's file says of the same statistic."""
+    data, document = done.data, done.document()
+    score = f"test_{done.simulation.task.metric}"
+    lines = [
+        f"{done!r}, {done.history[-1][score]:.4f} at the end",
+        f"{data.clients} clients with {len(data.train)} training samples, {len(data.val)} for validation, "
+        f"{len(data.test)} for testing; {document['seconds']} s ({document['evaluation_share']:.0%} of it evaluating)"
+        + (f"; run {run_id}" if run_id else ""),
+    ]
+    if base is not None and isinstance(mean := base.scores.get(score), float):
+        by_seed: Any = base.scores.get("test_by_seed") or {}
+        own = (
+            f"; with this seed: {by_seed[done.spec.seed]:.4f}" if done.spec.seed in by_seed else ""
+        )
+        lines.append(f"The configuration's mean of {len(by_seed)} seeds: {mean:.4f}{own}")
+    return lines
+
+
+def show_evaluation(entry: dict[str, float]) -> None:
+    """Say what an evaluation found, in a line."""
+    shown = SCORES | {"train_loss"}
+    scores = [f"{name} {value:.4f}" for name, value in entry.items() if name in shown]
+    say(f"round {entry['round']:4d}  " + "  ".join(scores))
 
 
 def replay(
-    run_id: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN_ID|FILE",
-            help="A run's id in MLflow, whose beginning is enough; or a table (.parquet).",
-        ),
-    ],
-    sample: Annotated[
-        int, typer.Option(min=1, help="Of a table: so many trials, drawn at random.")
-    ] = 1,
+    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="The begin of its id; or a table."),
+    sample: int = typer.Option(1, min=1, help="Of a table: so many trials, drawn at random."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
     tracking_uri: Tracking = None,
@@ -111,193 +150,21 @@ def replay(
     say(READING)
     from suite.runs import single
 
-    if run_id.endswith(".parquet"):
-        from suite.sweeps.tables import open_tables
-
-        chosen = single.sample(open_tables(storage, None, [Path(run_id)]), sample)
-    else:
-        from suite.tracking.store import open_existing
-
-        chosen = [single.RecordedRun.run(open_existing(tracking_uri, storage), run_id)]
-    differing, documents = 0, []
-    for recorded in chosen:
-        done, differences, near, _ = single.replay(recorded, data_root, show_evaluation)
-        differing += bool(differences)
+    documents: list[dict[str, Any]] = []
+    for recorded in api.recorded_runs(run_id, sample, storage, tracking_uri):
+        again = single.replay(recorded, data_root, show_evaluation)
+        differing, near = again.differences, again.near
+        answer = "equal up to rounding" if near else "identical to the last bit"
+        if differing:
+            answer = f"different: {len(differing)} values"
+        if not as_json:
+            lines = [f"{answer}: {recorded.name}, every recorded metric", *differing[:20]]
+            out().print("\n".join(lines), **PLAIN)
         if near:
             say(near)
-        found = {"identical": not (differences or near), "differences": differences}
-        how = {"compared_to": "rounding" if near else "bit"}
-        documents.append({**done.document(), **found, **how})
-        if as_json:
-            continue
-        if differences:
-            say("\n".join([f"{len(differences)} values differ:", *differences[:20]]))
-            continue
-        agree = "agrees up to rounding" if near else "is identical to the last bit"
-        out().print(f"{recorded.name} repeated: every recorded metric {agree}", **PLAIN)
+        compared = {"differences": differing, "compared_to": "rounding" if near else "bit"}
+        same = {"identical": not (differing or near)}
+        documents.append({**same, **compared, **again.run.document()})
     if as_json:
-        emit(documents if run_id.endswith(".parquet") else documents[0])
-    raise typer.Exit(1 if differing else 0)
-
-
-def score(
-    folder: Annotated[Path, typer.Argument(help="A saved model's folder.")],
-    device: Device = "cpu",
-    data_root: DataRoot = None,
-    as_json: Json = False,
-) -> None:
-    """Score a saved model on its run's data again.
-
-    The folder is from `suite run --save` or a study's `save: best`. Exit code 1 if a score differs from
-    the run's in any bit.
-    """
-    say(f"reading {folder}")
-    from trials.run.saved_model import read
-
-    saved = read(folder)
-    spec, was, now = saved.card.spec, saved.card.scores, saved.score(data_root, device)
-    differing = sorted(key for key in was.keys() | now if was.get(key) != now.get(key))
-    if as_json:
-        facts = {"algorithm": spec.algorithm, **spec.scenario.names(), "seed": spec.seed}
-        emit({**facts, "scores": now, "identical": not differing, "differences": differing})
-    else:
-        shown = ", ".join(f"{key} {value:.4f}" for key, value in now.items())
-        to = out()
-        to.print(f"{spec.algorithm} on {spec.scenario}, seed {spec.seed}: {shown}", **PLAIN)
-        same = (
-            f"{', '.join(differing)} differ from the run's"
-            if differing
-            else "as in its run, to the last bit"
-        )
-        to.print(same, **PLAIN)
-    raise typer.Exit(1 if differing else 0)
-
-
-def _base(
-    path: Path | None, entry: tuple[str | None, ...], storage: Path, tracking_uri: str | None
-) -> dict[str, Any]:
-    """The configuration that a run starts from: a file's, or the best known one of the scenario."""
-    from suite.configurations import configuration
-    from trials.algorithms import known as known_algorithms
-
-    if path is not None:
-        if (name := str(path)) in known_algorithms() and not path.exists():
-            raise UserError(f"{name} is no configuration but an algorithm: --algorithm {name}")
-        found = configuration.read(path)
-        found.refuse_changed(str(path))
-        return found.model_dump()
-    say(READING)
-    from suite.configurations.library import best_of, known, select_tuned
-
-    matching = select_tuned(known(storage, tracking_uri), *entry)
-    if not matching:
-        raise UserError(
-            f"no tuned configuration matches {' '.join(filter(None, entry)) or 'anything'}: "
-            "see `suite tuned list`, or make one with `suite sweep`"
-        )
-    best = best_of(matching)
-    best.refuse_changed(f"the tuned configuration of {best.algorithm}")
-    return best.model_dump()
-
-
-def _spec(
-    path: Path | None,
-    base: dict[str, Any],
-    entry: tuple[str | None, ...],
-    values: dict[str, Any],
-    seed: int,
-) -> "TrialSpec":
-    """The trial that is asked for: over the configuration `base`, which is a file's at `path` or the best
-    known one.
-    """
-    from suite.runs.request import Request
-    from trials import algorithms
-    from trials.run.spec import outside
-
-    asked = dict(zip(("algorithm", "dataset", "model", "heterogeneity"), entry, strict=True))
-    algorithm = asked["algorithm"]
-    if algorithm and base and not _same(base["algorithm"], algorithm):
-        raise UserError(f"--algorithm {algorithm}: {path} configures {base['algorithm']}")
-    asked["algorithm"] = base.get("algorithm", algorithm)
-    request = Request.over(base, asked, {}, values=values, seed=seed)
-    spec = request.spec()
-    if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
-        say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
-    return spec
-
-
-def _recorded(
-    recording: "Recording | None", done: "Finished", save: Path | None
-) -> tuple[str | None, "HaltedError | None"]:
-    """The id of the run that is recorded now, or the fault that kept it from being so: what was computed
-    is shown first.
-    """
-    from suite.execution.stop_signal import HaltedError
-    from suite.tracking.faults import StoreError
-
-    if recording is None:
-        return None, None
-    try:
-        return recording.record(done, save), None
-    except HaltedError as error:
-        return None, error
-    except StoreError as error:
-        say(f"the run is not recorded: {error}")
-        return None, None
-
-
-def _same(name: str, asked: str) -> bool:
-    """Whether a configuration is of the algorithm that is asked for."""
-    from trials import algorithms
-
-    return asked == name or algorithms.is_named(name, algorithms.canonical(asked))
-
-
-def _shown(recording: "Recording | None") -> "OnEvaluation":
-    """Show each evaluation; what is refused for its data leaves no store, so that is begun at the first."""
-
-    def evaluated(entry: dict[str, float]) -> None:
-        if recording is not None:
-            recording.begin()
-        show_evaluation(entry)
-
-    return evaluated
-
-
-def _summary(done: "Finished", run_id: str | None) -> str:
-    spec, document = done.spec, done.document()
-    metric = done.simulation.task.metric
-    last = done.history[-1]
-    params = " ".join(f"{key}={value}" for key, value in spec.params.items())
-    return (
-        f"{spec.algorithm} {params} on {spec.scenario}, seed "
-        f"{spec.seed}: {done.ended}, test "
-        f"{metric.replace('_', ' ')} "
-        f"{done.test_score:.4f} (mean of the last {LAST} evaluations), {last['test_' + metric]:.4f} at the "
-        f"end, {document['seconds']} s "
-        f"({document['evaluation_share']:.0%} of it evaluating)"
-    ) + (f", run {run_id}" if run_id else "")
-
-
-def _beside(scores: dict[str, Any], seed: int, done: "Finished") -> str:
-    """What the configuration's file says of the same statistic; "" where it does not."""
-    name = f"test_{done.simulation.task.metric}"
-    by_seed = scores.get("test_by_seed") or {}
-    value = scores.get(name)
-    if not isinstance(value, int | float):
-        return ""
-    own = by_seed.get(seed, by_seed.get(str(seed)))
-    what = name.replace("_", " ")
-    mine = f"; with seed {seed}: {own:.4f}" if isinstance(own, int | float) else ""
-    return f"The configuration's {what}, mean of {len(by_seed)} seeds: {value:.4f}{mine}"
-
-
-def show_evaluation(entry: dict[str, float]) -> None:
-    """One line on standard error."""
-    scores = [
-        f"{k} {v:.4f}"
-        for k, v in entry.items()
-        if k == "train_loss"
-        or k in {f"{part}_{task}" for part in ("val", "test") for task in TASKS}
-    ]
-    say(f"round {entry['round']:4d}  " + "  ".join(scores))
+        emit(documents if run_id.endswith(api.TABLE) else documents[0])
+    raise typer.Exit(1 if any(document["differences"] for document in documents) else 0)

@@ -1,17 +1,26 @@
-"""`suite tuned`: list, show, compare, recommend, export and import tuned configurations."""
+"""`suite tuned`: list, show, recommend, export and import tuned configurations."""
 
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from reports.table import Column, ColumnKind
-from suite.cli.options import RUNS, DataRoot, Json, Only, Storage, Tracking
+from suite import api
+from suite.cli.options import (
+    RUNS,
+    SCENARIO,
+    DataRoot,
+    Json,
+    Storage,
+    Tracking,
+    Where,
+    pairs,
+)
 from suite.console import READING, emit, out, say, show_table, write
-from trials.common.errors import UserError
+from trials.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from suite.configurations.configuration import Tuned
     from suite.configurations.library import TunedList
 
 app = typer.Typer(
@@ -19,133 +28,81 @@ app = typer.Typer(
 )
 
 
-NONE = "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` makes more"
-
-
 @app.command("list", epilog="Example: suite tuned list --dataset digits")
 def tuned_list(
-    algorithm: Only = None,
-    dataset: Only = None,
-    model: Only = None,
-    heterogeneity: Only = None,
+    where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
-    """List tuned configurations, of each data set and level the best first."""
-    tuned = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
+    """List tuned configurations, of each data set and level the best first.
+
+    --where takes algorithm, dataset, model and heterogeneity. Each is an option, too: --dataset digits.
+    """
+    tuned = _matching(where, storage, tracking_uri)
     if as_json:
         emit([item.model_dump(mode="json") for item in tuned])
-    elif not tuned:
-        say(NONE)
     else:
-        table, levels = tuned.table, [item.data_level for item in tuned]
-        ends = [i for i, (here, after) in enumerate(pairwise(levels)) if here != after]
-        rows = [line.texts for line in table.lines]
-        show_table(table.columns, rows, table.essential, ends=ends)
+        table = tuned.table
+        show_table(table.columns, [line.texts for line in table.lines], table.essential)
 
 
 @app.command("show", epilog="Example: suite tuned show --algorithm fedprox --heterogeneity iid")
 def tuned_show(
-    algorithm: Only = None,
-    dataset: Only = None,
-    model: Only = None,
-    heterogeneity: Only = None,
+    where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Print the best matching configuration as YAML.
 
-    The best has the best validation score. The options must select one data set and level.
+    The best has the best validation score. --where, or --algorithm, --dataset, --model and --heterogeneity, must
+    select one data set and level.
     """
+    tuned = _matching(where, storage, tracking_uri)
     from suite.configurations.library import best_of
 
-    tuned = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    if not tuned:
-        raise UserError(NONE)
     best = best_of(tuned)
     emit(best.model_dump(mode="json")) if as_json else write(best.text())
 
 
 @app.command("export", epilog="Example: suite tuned export programs --algorithm fedprox")
 def tuned_export(
-    folder: Annotated[
-        Path, typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.py.")
-    ],
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Also write the run of this seed, for the program to repeat."),
-    ] = None,
-    algorithm: Only = None,
-    dataset: Only = None,
-    model: Only = None,
-    heterogeneity: Only = None,
+    folder: Path = typer.Argument(help="Where to write dataset/heterogeneity/model/algorithm.py."),
+    seed: int | None = typer.Option(None, min=0, help="Write a run, too, which it repeats."),
+    where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     data_root: DataRoot = None,
-    as_json: Json = False,
 ) -> None:
     """Write tuned configurations as programs that need only PyTorch.
 
-    Of several for an entry, the one with the best validation score is written. What no program is written of is left out.
+    Of several for an entry, the one with the best validation score is written. What no program is written of is
+    left out. --where takes algorithm, dataset, model and heterogeneity; each is an option, too.
     """
+    tuned = _matching(where, storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    tuned = _tuned(storage, tracking_uri, algorithm, dataset, model, heterogeneity)
-    if not tuned:
-        raise UserError(NONE)
-    best = {item.path: item for item in reversed(tuned)}
+    best: dict[Path, Tuned] = {}
+    for item in tuned:
+        best.setdefault(item.path, item)
     files: dict[Path, bytes] = {}
-    faults: list[UserError] = []
-    for item in reversed(best.values()):
+    for item in best.values():
         try:
             files |= exported(item, folder, seed, data_root)
         except UserError as fault:
-            faults.append(fault)
+            say(f"left out: {fault}")
     if not files:
-        raise faults[0]
+        raise UserError("no program is written of any of them")
     write_files(files, SIGN)
-    for left_out in faults:
-        say(f"left out: {left_out}")
-    if as_json:
-        emit([str(path) for path in files])
-    else:
-        write("".join(f"{path}\n" for path in files))
-
-
-@app.command("diff", epilog="Example: suite tuned diff mine.yaml theirs.yaml")
-def tuned_diff(
-    first: Annotated[Path, typer.Argument(help="A tuned file.")],
-    second: Annotated[Path, typer.Argument(help="Another one.")],
-    as_json: Json = False,
-) -> None:
-    """Show in what two tuned files differ.
-
-    Hyperparameters, settings, scenario, scores and budget are compared; where the files are from is not.
-    """
-    from suite.configurations.configuration import differences, read
-
-    pairs = differences(read(first), read(second))
-    if as_json:
-        emit({key: list(pair) for key, pair in pairs.items()})
-    elif pairs:
-        columns = [Column("key", ColumnKind.NAME), *map(Column, (str(first), str(second)))]
-        show_table(columns, [[key, *map(_shown, pair)] for key, pair in pairs.items()])
-    else:
-        out().print("no difference")
-
-
-def _shown(value: object) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    write("".join(f"{path}\n" for path in files))
 
 
 @app.command("import", epilog="Example: suite tuned import theirs")
 def tuned_import(
-    source: Annotated[Path, typer.Argument(help="A YAML file, or a folder of them.")],
+    source: Path = typer.Argument(help="A YAML file, or a folder of them."),
     storage: Storage = RUNS,
-    as_json: Json = False,
 ) -> None:
     """Import configurations for `suite run --tuned`.
 
@@ -157,10 +114,7 @@ def tuned_import(
     kept, passed_over = keep(read_all(source), storage / "imported")
     for reason in passed_over:
         say(reason)
-    if as_json:
-        emit([str(path) for path in kept])
-    else:
-        out().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
+    out().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
 
 
 @app.command(
@@ -168,38 +122,47 @@ def tuned_import(
     epilog="Example: suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'",
 )
 def tuned_recommend(
-    dataset: Annotated[str, typer.Option(help="The data set to train on.")],
-    heterogeneity: Annotated[str, typer.Option(help="Its heterogeneity level.")],
-    algorithm: Only = None,
-    model: Only = None,
-    clients: Annotated[
-        int | None, typer.Option(min=1, help="Default: as many as it was tuned for.")
-    ] = None,
+    where: Where = None,
     storage: Storage = RUNS,
     tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Show the best known configuration for a scenario.
 
-    If there is none, the configuration of the nearest scenario is adapted. The command shows the distance,
-    the changes and the evidence.
+    --dataset and --heterogeneity name it; --algorithm and --model are up to you. If there is none, it is the
+    configuration of the nearest scenario; the command says how far that is. `suite run FILE` with
+    --dataset, --model or --heterogeneity runs it on another.
     """
+    asked = _asked(where)
+    if missing := {"dataset", "heterogeneity"} - asked.keys():
+        raise UserError(f"--{missing.pop()} is missing: it names the scenario")
     say(READING)
     from suite.configurations.library import known
     from suite.configurations.nearest import recommend
 
-    tuned = known(storage, tracking_uri)
-    recommendation = recommend(tuned, dataset, heterogeneity, algorithm, model, clients)
+    dataset, level = asked.pop("dataset"), asked.pop("heterogeneity")
+    away, best = recommend(known(storage, tracking_uri), dataset, level, **asked)
     if as_json:
-        emit(recommendation.document())
+        emit({"distance": away, "configuration": best.model_dump(mode="json")})
         return
-    write(recommendation.adapted.text())
-    for line in recommendation.lines():
-        say(line)
+    write(best.text())
+    near = f"the nearest scenario, {away:.2f} away" if away else "this very scenario"
+    say(f"{best.algorithm} validates best on {best.scenario}, {near}")
 
 
-def _tuned(storage: Path, tracking_uri: str | None, *scenario: str | None) -> "TunedList":
+def _matching(where: list[str] | None, storage: Path, tracking_uri: str | None) -> "TunedList":
+    asked = _asked(where)
     say(READING)
-    from suite.configurations.library import known, select_tuned
+    if tuned := api.tuned(**asked, storage=storage, tracking_uri=tracking_uri):
+        return tuned
+    raise UserError(
+        "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` makes more"
+    )
 
-    return select_tuned(known(storage, tracking_uri), *scenario)
+
+def _asked(where: list[str] | None) -> dict[str, str]:
+    asked = pairs(where)
+    for key in asked:
+        if key not in SCENARIO:
+            raise unknown("key of --where", key, SCENARIO)
+    return asked

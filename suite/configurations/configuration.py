@@ -1,41 +1,26 @@
 """Tuned configurations: the YAML files that are a sweep's harvest."""
 
 import math
-import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import ValidationError, WrapValidator
+from typing import Any
 
 from suite.formats import FORMAT, check_format
 from suite.studies.validation import Faults, Written, check_run
-from suite.yaml_files import dump, parse_mapping, read_text, write_whole, writing
+from suite.yaml_files import dump, parse_mapping, read_text, writing
 from trials import datasets
 from trials.common import plugins
 from trials.common.errors import UserError
 from trials.common.files import look, plain
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.scoring.metrics import Task
-from trials.settings import Number, Settings
+from trials.settings import Settings
 
 SIGN = "# suite run THIS_FILE"
 """How the suite knows a file again that it wrote."""
-Score = Annotated[float, Number] | None
-
-
-def _score(value: Any, validate: Callable[[Any], Any]) -> Any:
-    try:
-        return validate(value)
-    except ValidationError:
-        raise ValueError("is no score that the suite writes") from None
-
-
-Scores = Annotated[Score | list[Score] | dict[int, Score], WrapValidator(_score)]
 
 
 class Tuned(Written):
@@ -48,7 +33,7 @@ class Tuned(Written):
     heterogeneity: str
     params: dict[str, Any]
     settings: Settings
-    scores: dict[str, Scores] = {}
+    scores: dict[str, Any] = {}
     budget: dict[str, Any] = {}
     provenance: dict[str, Any] = {}
 
@@ -65,7 +50,8 @@ class Tuned(Written):
     @property
     def path(self) -> Path:
         """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        return file_path(self.algorithm, self.scenario)
+        path = relative_path(self.algorithm, self.scenario)
+        return path.with_name(f"{path.name}.yaml")
 
     @property
     def task(self) -> Task:
@@ -75,7 +61,7 @@ class Tuned(Written):
     def score(self, part: str) -> float | None:
         """Return its score on the part "val" or "test"; None where it has none."""
         value = self.scores.get(f"{part}_{self.task.metric}")
-        return value if isinstance(value, float) else None
+        return float(value) if isinstance(value, int | float) else None
 
     @property
     def loss(self) -> float:
@@ -103,12 +89,6 @@ class Tuned(Written):
 def relative_path(algorithm: str, scenario: Scenario) -> Path:
     """Return dataset/heterogeneity/model/algorithm, each as one part of a path."""
     return Path(*map(_safe, (scenario.dataset, scenario.heterogeneity, scenario.model, algorithm)))
-
-
-def file_path(algorithm: str, scenario: Scenario) -> Path:
-    """Return the same of a tuned file."""
-    path = relative_path(algorithm, scenario)
-    return path.with_name(f"{path.name}.yaml")
 
 
 def _safe(name: str) -> str:
@@ -153,31 +133,18 @@ def files_at(source: Path) -> list[Path]:
 
 def read_all(source: Path) -> list[Tuned]:
     """Read a tuned file or all below a folder, which can be run here. Raises one `UserError` that names every bad file."""
-    paths = files_at(source)
-    configurations, faults = [], []
-    for path in paths:
+    configurations, faults = [], Faults(str(source))
+    for path in files_at(source):
         try:
-            configurations.append(read(path))
-            _refuse_unrunnable(configurations[-1], str(path))
+            tuned = read(path)
+            tuned.refuse_changed(str(path))
+            if not any(map(plugins.named, (tuned.algorithm, *tuned.scenario.code))):
+                tuned.spec(0).configured()  # code of others does not run to be imported
+            configurations.append(tuned)
         except UserError as error:
-            faults.append(str(error))
-    if faults:
-        count = f"{len(faults)} of {len(paths)} files cannot be imported; nothing was"
-        raise UserError("\n".join([count, *faults]))
+            faults.add(str(path), None, str(error))
+    faults.check()
     return configurations
-
-
-def _refuse_unrunnable(tuned: Tuned, source: str) -> None:
-    """Raise `UserError` for a configuration that cannot be run here, which names its file."""
-    tuned.refuse_changed(source)
-    code = list(filter(plugins.named, (tuned.algorithm, *tuned.scenario.code)))
-    try:
-        if code:
-            plugins.hashes(*code)  # it is there; to know more it would have to run
-        else:
-            tuned.spec(0).configured()
-    except UserError as error:
-        raise UserError(f"{source}: {error}") from None
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
@@ -188,48 +155,24 @@ def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], lis
     skipped = []
     for item in configurations:
         path = folder / item.path
-        there = best.get(path) or (read(path) if os.path.exists(path) else None)
-        if there is not None and there.loss < item.loss:
+        before = best.get(path) or (read(path) if path.exists() else None)
+        if before is not None and before.loss < item.loss:
             better = "the one that is there scores better on validation and stays"
             skipped.append(f"{item.path}: {better}")
         else:
             best[path] = item
-    with writing(folder):
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with ExitStack() as undo:
-        for path, item in best.items():
-            former = path.read_bytes() if path.exists() else None
-            undo.callback(_put_back, path, former, folder)
+    parts = {path: path.with_name(f"{path.name}.part") for path in best}
+    try:
+        # A full disk shows while the parts are written; to rename them takes no room.
+        for path, part in parts.items():
             with writing(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, item.text())
-        undo.pop_all()
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                part.write_text(best[path].text(), encoding="utf-8")
+        for path, part in parts.items():
+            with writing(path):
+                part.replace(path)
+    finally:
+        for part in parts.values():
+            with suppress(OSError):
+                part.unlink()
     return list(best), skipped
-
-
-def _put_back(path: Path, former: bytes | None, folder: Path) -> None:
-    if former is None:
-        path.unlink(missing_ok=True)
-        with suppress(OSError):  # a folder that is not empty
-            for parent in path.relative_to(folder).parents:
-                (folder / parent).rmdir()
-    elif path.read_bytes() != former:
-        path.write_bytes(former)
-
-
-def differences(a: Tuned, b: Tuned) -> dict[str, tuple[Any, Any]]:
-    """Return by key, such as `params.lr`, the values that two configurations do not share; None where one has none. Where
-    they come from (`provenance`) is left out.
-    """
-    plain = (item.model_dump(mode="json", exclude={"provenance", "format"}) for item in (a, b))
-    first, second = (dict(_flat(content)) for content in plain)
-    keys = [key for key in first | second if first.get(key) != second.get(key)]
-    return {key: (first.get(key), second.get(key)) for key in keys}
-
-
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

@@ -5,23 +5,21 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from reports.frames import frame
 from reports.leaderboard.board import Row
 from reports.leaderboard.statistics import interval
-from reports.table import Column, ColumnKind, Table, table
-from reports.wording.words import params_text, short
-from suite.configurations.configuration import Tuned, parse
-from suite.configurations.configuration import read as read_file
+from reports.table import Column, ColumnKind, Table, frame, table
+from reports.wording.words import params_text, scored, short
+from suite.configurations import configuration
+from suite.configurations.configuration import Tuned
 from suite.console import say
 from suite.results.table import FILE, TrialTable, read
-from suite.results.tables import Tables, nothing_in, records, run_id, spec_of
-from suite.results.tables import number as number_of
+from suite.results.tables import Tables, nothing_in, number, records, run_id, spec_of
 from suite.tracking.tables import recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import SPELLING
+from trials.run.spec import SPELLING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +27,8 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Choices that a message names at most."""
 COLUMNS = (
-    Column("algorithm", ColumnKind.NAME),
-    Column("scenario", ColumnKind.NAME),
-    Column("val"),
-    Column("test"),
+    *(Column(head, ColumnKind.NAME) for head in ("algorithm", "scenario")),
+    *(Column(head) for head in ("val", "test")),
     Column("params", ColumnKind.WORDS),
     Column("from", ColumnKind.NAME),
 )
@@ -56,10 +52,10 @@ class TunedList(list[Tuned]):
         rows = []
         for item in self:
             scores = [item.score(part) for part in ("val", "test")]
-            texts = ["" if score is None else f"{score:z.4f}" for score in scores]
+            texts = [scored(score, item.task.metric) for score in scores]
             source = str(item.provenance.get("sweep", "a file"))
-            name, params = short(item.algorithm), params_text(item.params)
-            rows.append([name, str(item.scenario), *texts, params, source])
+            names = [short(item.algorithm), str(item.scenario)]
+            rows.append([*names, *texts, params_text(item.params), source])
         return table(COLUMNS, rows, essential=5)
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -72,35 +68,31 @@ def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
     ordered = records(tables.finals.sort_values("seed"))
     finals = [final for final in ordered if run_id(final) in row.chosen]
-    first = finals[0]
-    spec = spec_of(first)
-    confirming = int((searches["kind"] == "confirm").sum())
+    first, spec = finals[0], spec_of(finals[0])
     scores = [final["test_score"] for final in finals]
     mean, between = row.mean, [row.ci_low, row.ci_high]
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
         mean, between = fmean(scores), [*interval(scores)]
-        confirming //= len(row.by_replicate)
     source = searches.loc[searches["trial_id"] == first["source"], "val_score"]
-    budget = {
-        "trials": row.trials,
-        "confirming": confirming or None,
-        "tunings": row.tunings if row.tunings > 1 else None,
-        "partitions": row.partitions if row.partitions > 1 else None,
-        "rounds": spec.settings.rounds,
-        "sampler": facts.study["sampler"],
-        "scheduler": facts.study["scheduler"],
+    declared = ("confirm", "tunings", "partitions", "sampler", "scheduler")
+    findings = row.audit.findings if row.audit else ()
+    board = {
+        "rank": row.rank,
+        "of": sum(other.group == row.group and other.rank is not None for other in rows),
+        "may_be_best": row.within_noise,
+        "audit": [finding.text for finding in findings],
     }
     provenance = {
         "study": row.study,
         "sweep": row.sweep,
         "origin": first["origin"],
-        "warm_start": first["warm_start"] or None,
-        "code": {name: facts.code[name] for name in spec.code if name in facts.code} or None,
+        "warm_start": first["warm_start"],
+        "code": {name: facts.code[name] for name in spec.code if name in facts.code},
         "search_trial": first["source"],
         "suite_version": first["version"],
         "partition_fingerprint": first["partition_fingerprint"],
         "date": datetime.now(UTC).date().isoformat(),
-        "board": None if row.rank is None else _standing(row, rows),
+        "board": board if row.rank is not None else None,
         "runs": [run_id(final) for final in finals],
     }
     return Tuned(
@@ -109,30 +101,24 @@ def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first['metric']}": number_of(source.iloc[0]) if len(source) else None,
+            f"val_{first['metric']}": number(source.iloc[0]) if len(source) else None,
             f"test_{first['metric']}": mean,
             "test_interval_95": between,
             "test_by_seed": {final["seed"]: final["test_score"] for final in finals},
         },
-        budget={key: value for key, value in budget.items() if value is not None},
-        provenance={key: value for key, value in provenance.items() if value is not None},
+        budget={
+            "trials": row.trials,
+            "rounds": spec.settings.rounds,
+            **{key: facts.study[key] for key in declared if facts.study.get(key) not in (None, 1)},
+        },
+        provenance={key: value for key, value in provenance.items() if value},
     )
-
-
-def _standing(row: Row, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the rank of a row among those that are ranked with it, whether it may be the best, and what its audit found."""
-    return {
-        "rank": row.rank,
-        "of": sum(other.group == row.group and other.rank is not None for other in rows),
-        "may_be_best": row.within_noise,
-        "audit": [finding.text for finding in row.audit.findings] if row.audit else None,
-    }
 
 
 def tuned_in(tables: Iterable[TrialTable]) -> list[Tuned]:
     """Return the tuned configurations of sweeps that have ended."""
     return [
-        parse(entry.tuned, f"sweep {table.facts.name}, {entry.name}")
+        configuration.parse(entry.tuned, f"sweep {table.facts.name}, {entry.name}")
         for table in tables
         for entry in table.facts.entries
         if entry.tuned
@@ -141,18 +127,16 @@ def tuned_in(tables: Iterable[TrialTable]) -> list[Tuned]:
 
 def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
     """Return every tuned configuration: the sweeps' of a storage, or of a tracking server, then imported files. No trial is read."""
-    tables: list[Any] = sorted(storage.glob(f"*/{FILE}"))
-    if tracking_uri is not None:
-        tables = list(recorded_tables(tracking_uri))
     configurations: list[Tuned] = []
-    for place in tables:
+    local = sorted(storage.glob(f"*/{FILE}"))
+    for place in local if tracking_uri is None else recorded_tables(tracking_uri):
         try:
             path = place if isinstance(place, Path) else place.download()
             configurations += tuned_in([read(path)])
         except UserError as error:
             say(str(error))
     imported = sorted((storage / "imported").rglob("*.yaml"))
-    return [*configurations, *map(read_file, imported)]
+    return [*configurations, *map(configuration.read, imported)]
 
 
 def known(storage: Path, tracking_uri: str | None) -> list[Tuned]:
@@ -178,17 +162,17 @@ def select_tuned(
     matching = [t for t in configurations if wanted.items() <= t.scenario.names().items()]
     if algorithm is not None:
         asked = algorithms.canonical(algorithm)
-        there = {item.algorithm for item in configurations} | set(algorithms.known())
-        if not any(algorithms.is_named(name, asked) for name in there):
-            raise unknown("algorithm", asked, map(algorithms.label, there))
+        names_there = {item.algorithm for item in configurations} | set(algorithms.known())
+        if not any(algorithms.is_named(name, asked) for name in names_there):
+            raise unknown("algorithm", asked, map(algorithms.label, names_there))
         matching = [item for item in matching if algorithms.is_named(item.algorithm, asked)]
     levels = list(dict.fromkeys(item.data_level for item in matching))
-
-    def order(item: Tuned) -> tuple[int, bool, float]:
-        personal = item.settings.metric != "pooled"
-        return levels.index(item.data_level), personal, item.loss
-
-    return TunedList(sorted(matching, key=order))
+    return TunedList(
+        sorted(
+            matching,
+            key=lambda t: (levels.index(t.data_level), t.settings.metric != "pooled", t.loss),
+        )
+    )
 
 
 def best_of(configurations: TunedList) -> Tuned:
@@ -198,11 +182,8 @@ def best_of(configurations: TunedList) -> Tuned:
     levels = list(dict.fromkeys(item.data_level for item in configurations))
     if len(levels) == 1:
         return configurations[0]
-    lines = [
-        "what matches was tuned on several data sets or levels, whose scores cannot be compared: name one of"
-    ]
-    for dataset, level in levels[:SHOWN]:
-        lines.append(shlex.join(["--dataset", dataset, "--heterogeneity", level]))
-    if len(levels) > SHOWN:
-        lines.append(f"and {len(levels) - SHOWN} more")
-    raise UserError("\n  ".join(lines))
+    options = [f"--dataset {d} --heterogeneity {shlex.quote(h)}" for d, h in levels[:SHOWN]]
+    several = (
+        "what matches was tuned on several data sets or levels, whose scores cannot be compared"
+    )
+    raise UserError("\n  ".join([f"{several}: name one of", *options]))

@@ -29,6 +29,7 @@ SIGN = "Written by `suite tuned export`"
 """How the suite knows a file again that it wrote."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
 """Whose round is written out."""
+LAYERS = ("Linear", "Conv2d", "Flatten", "ReLU", "AvgPool2d", "MaxPool2d", "AdaptiveAvgPool2d")
 
 
 def exported(
@@ -39,9 +40,7 @@ def exported(
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     files = {path.with_suffix(".py"): program(tuned, run).encode()}
-    if seed is not None:
-        files[path.with_suffix(".pt")] = federation(run)
-    return files
+    return files if seed is None else {**files, path.with_suffix(".pt"): federation(run)}
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
@@ -58,7 +57,6 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
         f"loss {s.loss}": s.loss in ("two_sided", "half_squared_error"),
         f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
     }
-    unwritten |= {f"{k} {v}": isinstance(v, str) for k, v in spec.params.items()}  # a schedule
     if any(unwritten.values()):
         listed = ", ".join(what for what, is_so in unwritten.items() if is_so)
         raise UserError(
@@ -77,9 +75,8 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
     data = fed.data.dataset
     regression = data.task.pooled == "mse"
     scored = "mse_loss(model(x)[:, 0], y)" if regression else "cross_entropy(model(x), y)"
-    text = files("suite.configurations").joinpath("program.py.txt")
-    template = jinja2.Template(text.read_text(encoding="utf-8"), keep_trailing_newline=True)
-    rendered: str = template.render(
+    text = files("suite.configurations").joinpath("program.py.txt").read_text(encoding="utf-8")
+    rendered: str = jinja2.Template(text, keep_trailing_newline=True).render(
         title=algorithms.resolve(spec.algorithm).__name__,
         scenario=str(spec.scenario),
         file=f"{spec.algorithm}.py",
@@ -130,16 +127,7 @@ def federation(simulation: Simulation) -> bytes:
 def _module(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> str:
     """Return a network as the program builds it: layers of PyTorch in a row; raises `UserError` for any other."""
     network = kind.network(shape, classes)
-    known = (
-        nn.Linear
-        | nn.Conv2d
-        | nn.Flatten
-        | nn.ReLU
-        | nn.AvgPool2d
-        | nn.MaxPool2d
-        | nn.AdaptiveAvgPool2d
-    )
-    if type(network) is not nn.Sequential or not all(isinstance(part, known) for part in network):
+    if type(network) is not nn.Sequential or any(type(p).__name__ not in LAYERS for p in network):
         raise UserError(
             f"no program is written of model {name}; programs are of linear models, perceptrons and "
             "convolutional networks without normalisation"

@@ -17,15 +17,13 @@ from suite.console import say
 from suite.execution.cluster import Cluster
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control, HaltedError
-from suite.search.schedulers import SCHEDULERS, EntrySchedulers
-from suite.search.trial import TrialRequest
+from suite.search.schedulers import EntrySchedulers
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from trials.datasets.base import Dataset
 from trials.run.checkpoint import Checkpoint
-from trials.run.outcome import Status, TrialKind, shortened
-from trials.run.result import TrialResult
-from trials.run.spec import TrialSpec
-from trials.run.trial_config import TrialConfig
+from trials.run.outcome import Status, TrialResult, shortened
+from trials.run.spec import TrialConfig, TrialSpec
 
 DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
@@ -93,7 +91,7 @@ class ExecutionPlan:
     checkpoints: str
     entries: Sequence[Entry] = ()
     scheduler: str = "none"
-    ended: Mapping[str, TrialResult] = field(default_factory=dict)
+    ended: Mapping[str, ValidationResult] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
     model: Callable[[TrialRequest], str | None] = lambda request: None
@@ -183,7 +181,7 @@ class Dispatch:
     def _size(self, request: TrialRequest) -> int:
         """Return how many trials may be in its pack: one that starts again may be what ended those beside it."""
         # To stop a trial early ends its process.
-        alone = request.trial_id in self._trials or self._stops(request)
+        alone = request.trial_id in self._trials or self.schedulers.stops(request)
         return 1 if alone else self.plan.packs.get(request.entry_id, 1)
 
     def _kind(self, request: TrialRequest) -> Hashable:
@@ -192,19 +190,13 @@ class Dispatch:
         s = spec.settings
         return size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution, s.rounds
 
-    def _stops(self, request: TrialRequest) -> tuple[int, ...]:
-        """Return the rounds after which the trial may be stopped."""
-        if request.kind != TrialKind.SEARCH or SCHEDULERS[self.plan.scheduler] is None:
-            return ()
-        return self.entries[request.entry_id].stops
-
     def config(self, request: TrialRequest) -> TrialConfig:
         """Return how a process runs the trial."""
         plan, resources = self.plan, self.cluster.resources
         memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
         return TrialConfig(
             self.source.spec(request),
-            stops=self._stops(request),
+            stops=self.schedulers.stops(request),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
             memory_budget=resources.budget_bytes,

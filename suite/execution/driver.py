@@ -23,11 +23,9 @@ from suite.execution.resources import local_slots
 from suite.execution.stop_signal import interruptible
 from trials.common import plugins
 from trials.federated_data import FederatedData
-from trials.run.running import RunningPack
-from trials.run.spec import TrialSpec
-from trials.run.trainable import REPORTS, FederatedTrial
+from trials.run.spec import TrialSpec, packed
+from trials.run.trainable import REPORTS, FederatedTrial, RunningPack
 from trials.run.trial import partition_data
-from trials.run.trial_config import packed
 
 HERE = "here"
 """The name of this process."""
@@ -138,8 +136,10 @@ class PackCallback(Asking, tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        """Take the reports out of the result, which Tune would keep."""
+        """Take the reports. Tune would keep the result, and extremes, means and last values of its numbers, for good."""
         self.dispatch.reported(trial.trial_id, result.pop(REPORTS))
+        for name in result.keys() - {"done"}:
+            del result[name]
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
         """Note that a pack is over."""

@@ -14,9 +14,7 @@ from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, partition_data
-from trials.sizing.calibration import pace
-from trials.sizing.footprint import Footprint, footprint
-from trials.sizing.packing import own_bytes, pack_size
+from trials.sizing import Footprint, footprint, own_bytes, pace, pack_size
 
 
 class Estimates:
@@ -70,7 +68,7 @@ class Estimates:
         Seconds and hours are None unless `calibrate` runs a few rounds of the default configuration here and now.
         """
         (takes, pack), s = self.size(entry), entry.settings
-        runs = SweepSearch([entry], self.study).planned
+        runs = sum(SweepSearch([entry], self.study).planned_by_entry.values())
         evaluations = -(-s.rounds // s.evaluation_gap) + 1
         steps, seconds = takes.steps, None
         if calibrate:

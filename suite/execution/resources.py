@@ -14,7 +14,7 @@ class Resources(BaseModel):
     """What a trial gets, how many run at once (default: what fits), and where.
 
     `memory_per_trial` in GB replaces the estimate; `memory_budget` in GB is what a trial's clients
-    that are computed at once may take of it (`trials.common.memory.memory_budget`). `address` is a running
+    that are computed at once may take of it (`trials.common.device.memory_budget`). `address` is a running
     cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does `local`.
     `checkpoint_seconds` is how often a trial writes its checkpoint.
 

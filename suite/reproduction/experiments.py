@@ -1,4 +1,4 @@
-"""The papers' experiments: `search_spaces/papers/*.yaml` read, checked, and made into trials.
+"""Papers' rows made into experiments that can run: papers are read, checked, and perhaps set otherwise.
 
 A paper has tables, a table methods and rows, a row published numbers. What a run needs is said in
 layers: paper, table, method, row, and the row's own word on a method; the innermost wins. `settings`
@@ -8,51 +8,36 @@ a default in silence. docs/reproduce.md explains the form.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from reports.claims.metrics import LAST, RANKED
-from suite.reproduction.paper import Layer, Paper, paper_names
+from suite.reproduction.paper import Layer, Paper, PaperTable, TableRow
 from suite.studies.validation import Faults, rule
-from suite.yaml_files import parse_mapping
+from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, heterogeneity
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import SPELLING, Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import SPELLING, Scenario, TrialSpec, canonical
 from trials.settings import Settings
 
 DECIDED = (
-    "rounds",
-    "clients",
-    "participation",
-    "selection",
-    "batch_size",
-    "lr_decay",
-    "momentum",
-    "weight_decay",
-    "clip_norm",
-    "loss",
-    "init",
-    "aggregation",
+    *("rounds", "clients", "participation", "selection", "batch_size", "lr_decay", "momentum"),
+    *("weight_decay", "clip_norm", "loss", "init", "aggregation"),
 )
 """Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
 
+SEEDED = ("partition_seed", "data_seed")
 PER_SEED = "per seed"
-"""The value of `data_seed` or `partition_seed` under which each run's seed draws or partitions the data anew."""
+"""The value of a `SEEDED` setting under which each run's seed partitions or draws the data anew."""
 
 PLACE = tuple(Scenario._fields)
 """The parts of a scenario, which `--set` may change where they are open."""
-
-SCORED, SCORED_MODEL = "scored", "scored_model"
-SCORING = {SCORED: LAST, SCORED_MODEL: RANKED}
-"""What of a run counts, which `--set` may change too: one of `EVALUATIONS` and one of `MODELS` of
-`reports.claims.metrics`; and what counts else.
-"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +50,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Configured:
-    """A method in a row: what runs, what is stated and what is ours."""
+    """A method in a row: what runs, what is stated and what is ours; `search` has the values of hyperparameters that all run."""
 
     algorithm: str
     scenario: Scenario
@@ -77,68 +62,91 @@ class Configured:
     @property
     def variants(self) -> list[dict[str, Any]]:
         """The searched values, one dict a combination; one empty dict where nothing is searched."""
-        return [
-            dict(zip(self.search, values, strict=True))
-            for values in itertools.product(*self.search.values())
-        ]
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds that the paper states, or that was chosen."""
-        return int(self.decisions["rounds"].value)
+        combinations = itertools.product(*self.search.values())
+        return [dict(zip(self.search, values, strict=True)) for values in combinations]
 
     @property
     def known(self) -> set[str]:
-        """The settings and hyperparameters that the method has, and what is scored."""
-        return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges(), *SCORING}
+        """The settings and hyperparameters that the method has."""
+        return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges()}
+
+    @property
+    def undecided(self) -> list[str]:
+        """The hyperparameters that are neither stated nor chosen nor searched."""
+        cls = algorithms.resolve(self.algorithm)
+        decided = {k: d.value for k, d in self.decisions.items() if k in cls.ranges()}
+        decided |= self.variants[0]
+        return [key for key in cls.configured(decided).params() if key not in decided]
 
     def value(self, key: str) -> Any:
-        """What is decided on a setting or hyperparameter, a list where its values are searched; None where
-        nothing is.
+        """Return what is decided on a setting, a hyperparameter or a part of the scenario, a list where its values are
+        searched; None where nothing is.
         """
         usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
-        return (usual | SCORING | decided | dict(self.search)).get(key)
+        every = usual | self.scenario.names() | decided | dict(self.search)
+        return every.get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """The trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
+        """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
         draws them where they are random, unless it is decided otherwise.
         """
-        keys = {**self.decisions, "partition_seed": None, "data_seed": None}
-        given = {key: self.value(key) for key in keys if key not in SCORING}
-        settings = {k: v for k, v in given.items() if k in Settings.model_fields}
-        params = {k: v for k, v in given.items() if k not in settings}
+        values = {key: self.value(key) for key in (*self.decisions, *SEEDED)}
+        settings = {k: v for k, v in values.items() if k in Settings.model_fields}
+        params = {k: v for k, v in values.items() if k not in settings}
         settings |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0}
-        drawn = {k: seed for k in ("partition_seed", "data_seed") if settings[k] == PER_SEED}
-        return canonical(
-            self.algorithm,
-            {**params, **variant},
-            self.scenario,
-            Settings(**settings | drawn),
-            seed,
-        )
+        settings |= {key: seed for key in SEEDED if settings[key] == PER_SEED}
+        params |= variant
+        return canonical(self.algorithm, params, self.scenario, Settings(**settings), seed)
+
+    def refuse_unrunnable(self) -> None:
+        """Raise `UserError` for the first searched value, or the setting, with which it cannot be run."""
+        for variant in self.variants:
+            try:
+                spec = self.spec(variant, 0, self.value("rounds"), 1)
+            except ValidationError as error:
+                fault = error.errors()[0]
+                key = ".".join(map(str, fault["loc"]))
+                raise UserError(f"{key} = {fault['input']!r}: {rule(fault)}") from None
+            spec.configured()
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A row of a table with all its methods, ready to run."""
+    """A row of a table with all its methods, ready to run. `open` are settings, hyperparameters and parts of the scenario that
+    are ours to set, though they are not chosen.
+    """
 
     paper: str
     table: str
     row: str
     methods: Mapping[str, Configured]
     open: frozenset[str] = frozenset()
-    """Settings, hyperparameters and parts of the scenario that are ours to set, though they are not chosen."""
 
     @property
     def path(self) -> str:
         """The row's address, such as `folb/table1/mnist`."""
         return f"{self.paper}/{self.table}/{self.row}"
 
+    def is_ours(self, method: str, key: str) -> bool:
+        """Return whether a value is ours to set: chosen, declared open, or what no paper states."""
+        decision = self.methods[method].decisions.get(key)
+        if decision is not None:
+            return decision.why is not None
+        return key in self.open or key in SEEDED
+
+
+def paper_names() -> list[str]:
+    """Return the names of the papers that are shipped."""
+    folder = files("search_spaces").joinpath("papers").iterdir()
+    return sorted(p.name.removesuffix(".yaml") for p in folder if p.name.endswith(".yaml"))
+
 
 @cache
 def read_paper(name: str) -> Paper:
-    """The paper of this name; raises `UserError` when there is none."""
+    """Return the shipped paper of this name, or that of a file; raises `UserError` when there is none, or with every fault."""
+    if name.endswith(".yaml"):
+        return parse_paper(read_text(Path(name), "paper"), name)
     if name not in paper_names():
         raise unknown("paper", name, paper_names())
     path = files("search_spaces").joinpath("papers", f"{name}.yaml")
@@ -149,144 +157,170 @@ def parse_paper(text: str, source: str) -> Paper:
     """Read a paper from YAML; raises `UserError` with every fault."""
     content = parse_mapping(text, source)
     faults = Faults(source)
-    faults.validate(Paper, content)
+    paper = faults.validate(Paper, content)
     faults.check()
-    paper = Paper.model_validate(content)
+    assert paper is not None
     for name, table in paper.tables.items():
         for row in table.rows:
-            experiment(paper, source.removesuffix(".yaml"), name, row)
+            experiment(paper, source, name, row)
     return paper
 
 
 def selected(path: str | None) -> list[tuple[str, str, str]]:
-    """(paper, table, row) of `PAPER[/TABLE[/ROW]]`; a row may be given by its beginning.
+    """Return (paper, table, row) of each row of `PAPER[/TABLE[/ROW]]`, default all that are shipped. PAPER may be a file's path
+    that ends in .yaml, a row may be given by its beginning.
 
     Raises `UserError` on an unknown part.
     """
     if path is None:
-        return [scenario for name in paper_names() for scenario in selected(name)]
-    name, _, rest = path.partition("/")
-    table_name, _, row_name = rest.partition("/")
+        return [place for name in paper_names() for place in selected(name)]
+    file, end, rest = path.partition(".yaml")
+    name, _, rest = (file + end, "", rest.strip("/")) if end else path.partition("/")
+    wanted, _, beginning = rest.partition("/")
     paper = read_paper(name)
-    if table_name and table_name not in paper.tables:
-        raise unknown(f"table of {name}", table_name, paper.tables)
-    found = []
-    for t, table in paper.tables.items():
-        if table_name in ("", t):
-            rows = [row_name] if row_name in table.rows else table.rows
-            found += [(name, t, row) for row in rows if row.startswith(row_name)]
-    if not found:
-        raise unknown(f"row of {name}/{table_name}", row_name, paper.tables[table_name].rows)
-    return found
-
-
-def reason_not_run(paper: Paper, table: str, row: str) -> str | None:
-    """Why a row is never run, as its file says; None for one that can be."""
-    return paper.tables[table].rows[row].not_run or paper.tables[table].not_run
+    if wanted and wanted not in paper.tables:
+        raise unknown(f"table of {name}", wanted, paper.tables)
+    places = []
+    for table, content in paper.tables.items():
+        if wanted in ("", table):
+            rows = [beginning] if beginning in content.rows else content.rows
+            places += [(name, table, row) for row in rows if row.startswith(beginning)]
+    if not places:
+        raise unknown(f"row of {name}/{wanted}", beginning, paper.tables[wanted].rows)
+    return places
 
 
 def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | None:
-    """A row made ready; None for one that is never run. Raises `UserError` with every fault."""
-    if reason_not_run(paper, table, row):
+    """Make a row ready; None for one that is never run. Raises `UserError` with every fault."""
+    if paper.reason_not_run(table, row):
         return None
+    content, at, name = paper.tables[table], paper.tables[table].rows[row], Path(name).stem
     faults = Faults(f"{name}/{table}/{row}")
-    found = {
-        method: made
-        for method in paper.tables[table].methods
-        if (made := _configured(faults, paper, table, row, method)) is not None
-    }
-    columns = paper.tables[table].rows[row]
-    for key in [*columns.methods, *(m for of in columns.numbers.values() for m in of)]:
-        if key not in paper.tables[table].methods:
-            faults.add(key, None, str(unknown("method", key, paper.tables[table].methods)))
-    if not found and not faults.found:
+    if not content.methods:
         faults.add("methods", None, "a row that is run needs at least one")
+    named = [*at.methods, *itertools.chain.from_iterable(at.numbers.values())]
+    for method in dict.fromkeys(named):
+        if method not in content.methods:
+            faults.add(method, None, str(unknown("method", method, content.methods)))
+    parts = {
+        part: faults.attempt(part, text, partial(SPELLING[part], text or ""))
+        for part, text in at.model_dump(include=set(PLACE)).items()
+    }
+    spelled = {part: text for part, text in parts.items() if text is not None}
+    methods = {}
+    if len(spelled) == len(PLACE):
+        for method in content.methods:
+            configured = _configured(faults, (paper, content, at), method, Scenario(**spelled))
+            if configured is not None:
+                methods[method] = configured
     faults.check()
-    declared = frozenset([*paper.open, *paper.tables[table].open, *columns.open])
-    return Experiment(name, table, row, found, declared)
-
-
-def undecided(configured: Configured) -> list[str]:
-    """The hyperparameters that are neither stated nor chosen nor searched."""
-    cls = algorithms.resolve(configured.algorithm)
-    decided = {k: d.value for k, d in configured.decisions.items() if k in cls.ranges()}
-    decided |= configured.variants[0]
-    return [key for key in cls.configured(decided).params() if key not in decided]
-
-
-def _layers(paper: Paper, table: str, row: str, method: str) -> Iterator[tuple[bool, Layer]]:
-    """Outermost first, and whether the layer speaks of this method alone."""
-    t = paper.tables[table]
-    yield False, paper
-    yield False, t
-    yield True, t.methods[method]
-    yield False, t.rows[row]
-    if method in t.rows[row].methods:
-        yield True, t.rows[row].methods[method]
+    return Experiment(name, table, row, methods, frozenset([*paper.open, *content.open, *at.open]))
 
 
 def _configured(
-    faults: Faults, paper: Paper, table: str, row: str, method: str
+    faults: Faults, place: tuple[Paper, PaperTable, TableRow], method: str, scenario: Scenario
 ) -> Configured | None:
-    """A method in a row; its faults are noted and None is returned."""
-    before = len(faults.found)
-    at, column = paper.tables[table].rows[row], paper.tables[table].methods[method]
-    name = column.algorithm or method
-    cls = faults.attempt(f"{method}", name, lambda: algorithms.resolve(name))
-    parts = {
-        part: faults.attempt(part, text, partial(SPELLING[part], text or ""))
-        for part, text in at.model_dump(include=set(SPELLING)).items()
-    }
-    spelled = {part: text for part, text in parts.items() if text is not None}
-    if cls is None or len(spelled) < len(parts):
+    """Return a method in a row; where it is of an unknown algorithm, None. Its faults are noted."""
+    paper, content, at = place
+    column = content.methods[method]
+    algorithm = column.algorithm or method
+    cls = faults.attempt(method, algorithm, partial(algorithms.resolve, algorithm))
+    if cls is None:
         return None
-    scenario = Scenario(**spelled)
+    # Outermost first, and whether the layer speaks of this method alone, which has to know each key then.
+    layers: list[tuple[Layer, bool]] = [(paper, False), (content, False), (column, True)]
+    layers += [(at, False), (at.methods.get(method, Layer()), True)]
+    before, known = len(faults.found), [*cls.ranges(), *Settings.model_fields]
     decisions: dict[str, Decision] = {}
-    for own, layer in _layers(paper, table, row, method):
-        said = {k: Decision(v, None) for k, v in (layer.settings | layer.params).items()}
-        said |= {k: Decision(v, why) for k, (v, why) in layer.chosen.items()}
-        for key, decision in said.items():
-            if key in Settings.model_fields or key in cls.ranges():
+    readings: dict[str, None] = {}
+    for layer, own in layers:
+        stated = {k: Decision(v, None) for k, v in (layer.settings | layer.params).items()}
+        chosen = {k: Decision(value, why) for k, (value, why) in layer.chosen.items()}
+        for key, decision in (stated | chosen).items():
+            if key in known:
                 decisions[key] = decision
             elif own:
-                known = [*cls.ranges(), *Settings.model_fields]
                 faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, known)))
-    family = scenario.dataset.split("(")[0]
-    if family not in paper.data:
-        faults.add(f"data.{family}", None, "is required")
-        return None
-    readings = [text for _, layer in _layers(paper, table, row, method) for text in layer.readings]
-    configured = Configured(
-        name,
-        scenario,
-        decisions,
-        column.search,
-        tuple(dict.fromkeys(readings)),
-        paper.data[family].drawn,
-    )
+        readings |= dict.fromkeys(layer.readings)
+    drawn = scenario.dataset.split("(")[0] in paper.drawn
+    configured = Configured(algorithm, scenario, decisions, column.search, tuple(readings), drawn)
     missing = [key for key in DECIDED if key not in decisions]
-    if not (
-        {"local_epochs", "local_steps"} & decisions.keys()
-        or heterogeneity.parse(scenario.heterogeneity).changes_work
-    ):
+    works = {"local_epochs", "local_steps"} & decisions.keys()
+    if not (works or heterogeneity.parse(scenario.heterogeneity).changes_work):
         missing.append("local_epochs or local_steps")
-    missing += faults.attempt(method, None, partial(undecided, configured)) or []
+    missing += faults.attempt(method, None, lambda: configured.undecided) or []
     for key in missing:
         faults.add(f"{method}.{key}", None, "must be stated or chosen")
-    if len(faults.found) > before:
-        return None
-    for variant in configured.variants:
-        faults.attempt(method, None, partial(checked, configured, variant))
+    if len(faults.found) == before:
+        faults.attempt(method, None, configured.refuse_unrunnable)
     return configured
 
 
-def checked(configured: Configured, variant: Mapping[str, Any]) -> TrialSpec:
-    """The trial of one variant; raises `UserError` when it cannot be run."""
-    try:
-        spec = configured.spec(variant, 0, configured.decisions["rounds"].value, 1)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise UserError(f"{key} = {first['input']!r}: {rule(first)}") from None
-    spec.configured()
-    return spec
+def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
+    """Return the rows with other values of what is ours wherever it is; what a paper states stays. A hyperparameter that only
+    comes with such a value has to be given as well. `METHOD.KEY` concerns one method.
+
+    Raises `UserError` for a key that is ours nowhere, and for values that cannot be.
+    """
+    if not rows or not other:
+        return list(rows)
+    for key in other:
+        _refuse_stated(rows, key)
+    changed, faults = [], Faults("--set")
+    for row in rows:
+        methods = {}
+        for method, configured in row.methods.items():
+            own = {key.removeprefix(f"{method}."): value for key, value in other.items()}
+            ours = {key: value for key, value in own.items() if row.is_ours(method, key)}
+            for key, value in ours.items():
+                configured = _with(configured, key, value)
+            with suppress(UserError):  # said when the values are checked
+                needed = {k: Decision(own[k], "--set") for k in configured.undecided if k in own}
+                configured = replace(configured, decisions={**configured.decisions, **needed})
+            methods[method], where = configured, f"{row.path}, {method}"
+            faults.attempt(where, None, configured.refuse_unrunnable)
+            faults.check()
+            for key in configured.undecided:
+                faults.add(f"{where}: {key}", None, "has to be set too")
+        changed.append(replace(row, methods=methods))
+    faults.check()
+    return changed
+
+
+def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
+    """Raise `UserError` for a key that is nowhere ours, and comes with nothing that is."""
+    method, _, name = key.rpartition(".")
+    columns = [(row, m, c) for row in rows for m, c in row.methods.items() if method in ("", m)]
+    if not columns:
+        raise unknown("method", method, {m for row in rows for m in row.methods})
+    if any(row.is_ours(m, name) for row, m, _ in columns):
+        return
+    possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
+    if name in PLACE or any(name in c.decisions for *_, c in columns):
+        choices = ", ".join(sorted(possible))
+        raise UserError(f"--set {key}: the paper states it; --set takes {choices}")
+    if not any(name in c.known for *_, c in columns):
+        raise unknown("chosen setting", name, possible)
+
+
+def _with(configured: Configured, key: str, value: Any) -> Configured:
+    """Return the method with this value, unless it has no such setting. Raises `UserError` for a name that is none."""
+    if key in PLACE:
+        value = SPELLING[key](str(value))
+    before = configured.value(key)
+    if value == before or key not in (*PLACE, *configured.known):
+        return configured
+    if value == []:
+        raise UserError(f"{key} = []: must name at least one value")
+    why = f"--set; the suite's own choice: {before}"
+    if key in PLACE:
+        readings = (*configured.readings, f"{key} = {value}: {why}")
+        scenario = configured.scenario._replace(**{key: value})
+        return replace(configured, scenario=scenario, readings=readings)
+    decisions = {name: each for name, each in configured.decisions.items() if name != key}
+    search = {name: values for name, values in configured.search.items() if name != key}
+    if isinstance(value, list):
+        search[key] = value
+    else:
+        decisions[key] = Decision(value, why)
+    return replace(configured, decisions=decisions, search=search)

@@ -1,9 +1,10 @@
-"""What is known of a paper's experiments: the files in `search_spaces/papers`, as types."""
+"""A paper's file as types: what is known of its experiments, and the numbers that it prints."""
 
-from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from reports.claims.judged import Statement
 
 Number = int | float | str | None
 """A printed number, `"> 50"` where the text gives a bound, `"~ 99.7"` where it is vague; null: the
@@ -48,26 +49,8 @@ class TableRow(Shared):
     heterogeneity: str | None = None
     methods: dict[str, Layer] = {}
     numbers: dict[str, dict[str, Number]] = {}
-    grids: dict[str, list[Any]] = {}
     not_run: str | None = None
     same_as: str | None = None
-
-
-class PaperClaim(BaseModel):
-    """A statement about two methods: metric(of) - times * metric(to) is <, >, <=, >= `by`, or ~ 0.
-
-    Without a metric it is the row's first. One without `of` is only shown.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-    says: str
-    metric: str | None = None
-    of: str | None = None
-    relation: Literal["<", ">", "<=", ">=", "~"] = Field("~", alias="is")
-    to: str | None = None
-    times: float = 1.0
-    by: float = 0.0
 
 
 class PaperTable(Shared):
@@ -77,41 +60,25 @@ class PaperTable(Shared):
     about: str
     methods: dict[str, PaperMethod] = {}
     rows: dict[str, TableRow]
-    claims: list[PaperClaim] = []
+    claims: list[Statement] = []
     not_run: str | None = None
 
 
-class Data(BaseModel):
-    """What a data set is, for the cost estimate; `drawn`: its samples are random, so that each seed
-    draws them anew.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    samples: int
-    test: int
-    shape: tuple[int, ...]
-    classes: int
-    drawn: bool = False
-
-
 class Paper(Shared):
-    """A paper's file: its data and tables."""
+    """A paper's file. `drawn` are its data sets whose samples are random, so that each seed draws them anew."""
 
     paper: str
     cites: str
-    data: dict[str, Data]
+    drawn: list[str] = []
     tables: dict[str, PaperTable]
 
+    def reason_not_run(self, table: str, row: str) -> str:
+        """Return why a row is never run, as the file says; "" for one that can be."""
+        return self.tables[table].rows[row].not_run or self.tables[table].not_run or ""
+
     def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
-        """The table and row that a row is the same as; None where it is none."""
+        """Return the table and row that a row is the same as; None where it is none."""
         if row.same_as is None:
             return None
         table, _, name = row.same_as.partition("/")
         return self.tables[table], self.tables[table].rows[name]
-
-
-def paper_names() -> list[str]:
-    """The papers there are files of."""
-    found = files("search_spaces").joinpath("papers").iterdir()
-    return sorted(p.name.removesuffix(".yaml") for p in found if p.name.endswith(".yaml"))

@@ -1,367 +1,243 @@
 """`suite reproduce`: a paper's experiments run again, and what came out beside what was printed."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from math import ceil
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from reports.claims.judged import JudgedEntry, Said, Statement, entries, statements
-from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
-from reports.claims.verdicts import RULES, VERDICTS
-from suite.reproduction import costs as calibration
-from suite.reproduction.choices import otherwise
+from reports.claims.judged import Reproduction, Row, judge_numbers, judge_statements
+from reports.claims.metrics import ClaimRun, Metric, measured, metric_or_none
 from suite.reproduction.experiments import (
-    SCORING,
+    PLACE,
     Configured,
+    Experiment,
     experiment,
+    otherwise,
     read_paper,
-    reason_not_run,
     selected,
 )
 from suite.reproduction.paper import Paper
-from suite.reproduction.plan import (
-    SEEDS,
-    Effort,
-    Planned,
-    plan_of,
-    reductions,
-    runs_left,
-    what_is_missing,
-)
 from suite.runs.batch import EXPERIMENT, Batch, Done, Job
 from suite.tracking.store import Store
-from trials.common.errors import UserError
+from trials import datasets
 from trials.run.outcome import Status, lost
 
+SEEDS = 5
+"""Runs of each method by default."""
+NO_DATA = "no data: "
+"""Begins the reason why a row without its data set is not run."""
 VERSIONS = ("version", "torch_version", "git_commit")
 """The tags of a run that say what made it."""
 
 
 @dataclass(frozen=True)
-class RowResult:
-    """A row with its verdicts, `settings` as (method, name, value, why) where `why` is None for what
-    the paper states.
-    """
+class Plan:
+    """A row that is to be run: its jobs by (method, variant, seed), and how many rounds of those that the paper ran."""
 
-    table: str
-    row: str
-    source: str
-    about: str
-    dataset: str | None
-    model: str | None
-    heterogeneity: str | None
-    seeds: int
-    reduced: list[str]
-    settings: list[dict[str, Any]]
-    readings: list[str]
-    numbers: list[JudgedEntry]
-    claims: list[Said]
-    runs: int
-    seconds: float
-    note: str
-
-
-@dataclass(frozen=True)
-class ReproductionReport:
-    """What `suite reproduce` found; `document` is its JSON."""
-
-    paper: str
-    cites: str
-    command: str
-    rows: list[RowResult]
-    made_with: list[dict[str, str]]
-    failed: int
-    interrupted: bool
-
-    @property
-    def verdicts(self) -> dict[str, int]:
-        """How many numbers and statements got each verdict."""
-        given = Counter(e.verdict for row in self.rows for e in row.numbers)
-        given.update(c.verdict for row in self.rows for c in row.claims)
-        return {verdict: given[verdict] for verdict in VERDICTS}
-
-    def document(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "paper": self.paper,
-            "cites": self.cites,
-            "command": self.command,
-            "protocol": "the paper's: its test set, its fixed hyperparameters; one run a seed",
-            "verdicts": self.verdicts,
-            "rules": list(RULES),
-            "made_with": self.made_with,
-            "rows": [asdict(row) for row in self.rows],
-            "runs_failed": self.failed,
-        }
+    experiment: Experiment
+    metrics: Sequence[Metric]
+    jobs: Mapping[tuple[str, int, int], Job]
+    rounds: int
+    planned: int
 
 
 def reproduce(
     path: str,
-    effort: Effort,
+    *,
+    seeds: int = SEEDS,
+    rounds: int | None = None,
+    other: Mapping[str, Any],
     tracking_uri: str | None,
     storage: Path,
     data_root: str | None,
     resources: Any,
     command: str,
-) -> ReproductionReport:
-    """Run what is not done of `PAPER[/TABLE[/ROW]]` and judge all of it.
+) -> Reproduction:
+    """Run what is not done of `PAPER[/TABLE[/ROW]]` and judge all of it, over so many seeds, with at most so many rounds, and
+    with `other` values of what is ours.
 
     Raises `UserError` on an unknown path or another value that cannot be, before anything starts.
     """
-    scenarios = selected(path)
-    name = scenarios[0][0]
-    paper = read_paper(name)
-    found = [experiment(paper, name, table, row) for _, table, row in scenarios]
-    can_run = otherwise([made for made in found if made is not None], effort.other)
-    experiments = {(made.table, made.row): made for made in can_run}
-    store, tune = Store(tracking_uri, storage), storage / EXPERIMENT / "tune"
-    batch = Batch(store, tune)
-    limit = _Limit(effort, storage, batch)
-    plans: dict[tuple[str, str], Planned] = {}
+    places = selected(path)
+    paper = read_paper(places[0][0])
+    made = [experiment(paper, *place) for place in places]
+    can_run = otherwise([each for each in made if each is not None], other)
+    experiments = {(each.table, each.row): each for each in can_run}
+    plans: dict[tuple[str, str], Plan] = {}
     why_not: dict[tuple[str, str], str] = {}
-    for _, table, row in scenarios:
-        made = experiments.get((table, row))
-        reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
-        if made is not None and not reason:
-            plan = plan_of(paper, made, effort)
-            reason = limit.exceeded(paper, plan)
-            if not reason:
-                plans[table, row] = plan
-                continue
-        why_not[table, row] = reason or "nothing to run"
-
-    def judged() -> tuple[list[RowResult], int, bool]:
-        jobs = [job for plan in plans.values() for job in plan.jobs.values()]
-        failed, interrupted = batch.run(jobs, data_root, resources)
-        done = batch.done()
-        places = [(table, row) for _, table, row in scenarios]
-        rows = [_row(paper, *at, plans.get(at), why_not.get(at), done) for at in places]
-        return rows, failed, interrupted
-
-    rows, failed, interrupted = judged()
-    if more := _more_seeds(rows, effort):
-        for at, seeds in more.items():
-            plans[at] = plan_of(paper, plans[at].experiment, replace(effort, seeds=seeds))
-        rows, failed, interrupted = judged()
-    done = batch.done()
+    for _, *place in places:
+        table, row = place
+        here = experiments.get((table, row))
+        reason = missing_data(here, data_root) if here else paper.reason_not_run(table, row)
+        why_not[table, row] = reason
+        if here and not reason:
+            plans[table, row] = plan_of(paper, here, seeds, rounds)
+    batch = Batch(Store(tracking_uri, storage), storage / EXPERIMENT / "tune")
     jobs = [job for plan in plans.values() for job in plan.jobs.values()]
-    records = [done[job.id] for job in jobs if job.id in done]
-    made_with = sorted({tuple((key, r.tags.get(key, "")) for key in VERSIONS) for r in records})
-    versions = [dict(found) for found in made_with]
-    return ReproductionReport(
-        paper.paper, paper.cites, command, rows, versions, failed, interrupted
+    failed, interrupted = batch.run(jobs, data_root, resources)
+    done = batch.done()
+    tags = [done[job.id].tags for job in jobs if job.id in done]
+    made_with = {tuple((key, each.get(key, "")) for key in VERSIONS) for each in tags}
+    return Reproduction(
+        paper=paper.paper,
+        cites=paper.cites,
+        command=command,
+        made_with=[dict(versions) for versions in sorted(made_with)],
+        rows=[_row(paper, *at, plans.get(at), reason, done) for at, reason in why_not.items()],
+        runs_failed=failed,
+        interrupted=interrupted,
     )
 
 
-def _more_seeds(rows: Sequence[RowResult], effort: Effort) -> dict[tuple[str, str], int]:
-    """How many seeds each row gets in all, where verdicts that are too noisy need them: half as many again as the
-    most that one of them seems to need within the budget, for a spread that was estimated from few seeds.
-    """
-    if effort.until_said is None:
-        return {}
-    found = {}
-    for row in rows:
-        needed = [one.seeds_needed for one in row.numbers]
-        needed += [one.seeds_needed for one in row.claims]
-        most = max((n for n in needed if n is not None and n <= effort.until_said), default=0)
-        if most:
-            found[row.table, row.row] = min(effort.until_said, ceil(1.5 * most))
-    return found
+def missing_data(here: Experiment, data_root: str | None) -> str:
+    """Return why the data of a row are not at hand; "" where they are."""
+    dataset = next(iter(here.methods.values())).scenario.dataset
+    sound = all(report.sound for report in datasets.prepare(dataset, data_root))
+    return "" if sound else NO_DATA + dataset
 
 
-class _Limit:
-    """Which rows would take longer here than a person has."""
-
-    def __init__(self, effort: Effort, storage: Path, batch: Batch) -> None:
-        self.minutes = effort.max_minutes
-        if self.minutes is not None:
-            self._costs, self._done = calibration.Costs(storage), batch.done()
-
-    def exceeded(self, paper: Paper, plan: Planned) -> str | None:
-        """Why a row is left out, or None."""
-        if self.minutes is None:
-            return None
-        made = plan.experiment
-        minutes = self._costs.minutes(paper, made, runs_left(plan, self._done), plan.rounds)
-        if minutes <= self.minutes:
-            return None
-        return f"about {minutes:.0f} min on this machine, more than --max-minutes {self.minutes:g}"
+def plan_of(paper: Paper, made: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
+    """Return the jobs of a row. Evaluations are after each round where a metric needs them, else at the end."""
+    table = paper.tables[made.table]
+    names = [*table.rows[made.row].numbers, *(c.metric for c in table.claims if c.metric)]
+    metrics = [wanted for wanted in map(metric_or_none, names) if wanted is not None]
+    every_round = any(wanted.every_round for wanted in metrics)
+    planned = max(int(configured.value("rounds")) for configured in made.methods.values())
+    rounds = planned if most_rounds is None else min(planned, most_rounds)
+    jobs = {}
+    for method, configured in made.methods.items():
+        tags = {"claim": made.path, "method": method}
+        for number, variant in enumerate(configured.variants):
+            shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
+            for seed in range(seeds):
+                spec = configured.spec(variant, seed, rounds, 1 if every_round else rounds)
+                name = " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"]))
+                jobs[method, number, seed] = Job(spec, name, tags)
+    return Plan(made, metrics, jobs, rounds, planned)
 
 
 def listing(
-    storage: Path, data_root: str | None, seeds: int = SEEDS, path: str | None = None
-) -> Iterable[dict[str, Any]]:
-    """The tables of `PAPER[/TABLE[/ROW]]`, default all: what each is, whether its rows can run here, and what they
-    would cost on this machine.
-    """
-    costs = calibration.Costs(storage)
-    tables = groupby(selected(path), key=lambda scenario: scenario[:2])
-    for (name, table), scenarios in tables:
-        paper, rows = read_paper(name), [row for _, _, row in scenarios]
+    path: str | None, seeds: int = SEEDS, data_root: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the tables of `PAPER[/TABLE[/ROW]]`, default all: what each is, and whether its rows can run here."""
+    for (name, table), places in groupby(selected(path), key=lambda place: place[:2]):
+        paper, rows = read_paper(name), [row for *_, row in places]
         content = paper.tables[table]
-        here, elsewhere, runs, reasons = 0.0, 0.0, 0, []
+        runs = 0
+        reasons: list[str] = []
         for row in rows:
-            made = experiment(paper, name, table, row)
-            reason = reason_not_run(paper, table, row) or what_is_missing(made, data_root)
-            reasons += [reason] if reason else []
-            if made is None:
-                continue
-            plan = plan_of(paper, made, Effort(seeds))
-            minutes = costs.minutes(paper, made, runs_left(plan, {}), plan.rounds)
-            if reason:
-                elsewhere += minutes
-            else:
-                here += minutes
-                runs += len(plan.jobs)
-        numbers = [content.rows[row].numbers for row in rows]
+            here = experiment(paper, name, table, row)
+            reason = missing_data(here, data_root) if here else paper.reason_not_run(table, row)
+            reasons += filter(None, [reason])
+            if here and not reason:
+                runs += len(plan_of(paper, here, seeds).jobs)
+        columns = [column for row in rows for column in content.rows[row].numbers.values()]
         yield {
             "table": f"{name}/{table}",
             "source": content.source,
             "about": content.about,
             "rows": len(rows),
             "rows_that_run_here": len(rows) - len(reasons),
-            "numbers": sum(len(of) for columns in numbers for of in columns.values()),
+            "numbers": sum(map(len, columns)),
             "claims": len(content.claims),
             "runs": runs,
-            "minutes": round(here, 1),
-            "minutes_of_rows_without_data": round(elsewhere, 1),
             "not_run": sorted(set(reasons)),
         }
 
 
 def _row(
-    paper: Paper,
-    table: str,
-    row: str,
-    plan: Planned | None,
-    why_not: str | None,
-    done: Mapping[str, Done],
-) -> RowResult:
+    paper: Paper, table: str, row: str, plan: Plan | None, why_not: str, done: Mapping[str, Done]
+) -> Row:
     content, at = paper.tables[table], paper.tables[table].rows[row]
-    said = [
-        Statement(c.says, c.metric, c.of, c.relation, c.to, c.times, c.by) for c in content.claims
-    ]
-    if plan is None:
-        numbers = entries(at.numbers, {}, 0, why_not)
-        claims = statements(said, at.numbers, {}, 0, why_not)
-        facts = (content.source, content.about, at.dataset, at.model, at.heterogeneity)
-        return RowResult(table, row, *facts, 0, [], [], [], numbers, claims, 0, 0.0, why_not or "")
-    wanted = [*at.numbers, *(c.metric for c in content.claims if c.metric)]
-    runs, best, seconds = _runs_of(plan, wanted, done)
-    missing = len({job.id for job in plan.jobs.values()} - seconds.keys())
-    numbers = entries(at.numbers, runs, plan.planned, None)
-    claims = statements(said, at.numbers, runs, plan.planned, None)
-    seeds = len({seed for _, _, seed in plan.jobs})
-    methods = plan.experiment.methods
-    first = next(iter(methods.values()))
-    readings = [text for configured in methods.values() for text in configured.readings]
-    return RowResult(
-        table,
-        row,
-        content.source,
-        content.about,
-        *first.scenario,
-        seeds,
-        reductions(plan),
-        _settings(methods, best),
-        list(dict.fromkeys(readings)),
-        numbers,
-        claims,
-        len(seconds),
-        round(sum(seconds.values()), 1),
-        f"{missing} runs are missing" if missing else "",
+    runs: dict[str, dict[int, ClaimRun]] = {}
+    facts: dict[str, Any] = {"note": why_not, **at.model_dump(include={*PLACE})}
+    planned = 0
+    if plan is not None:
+        planned, methods = plan.planned, plan.experiment.methods
+        best: dict[str, dict[str, Any]] = {}
+        for method, configured in methods.items():
+            variants = _runs_of(plan, method, done)
+            if variants:
+                number = _best(variants, plan.metrics, method)
+                runs[method], best[method] = variants[number], configured.variants[number]
+        ended = {job.id: done[job.id] for job in plan.jobs.values() if job.id in done}
+        missing = len({job.id for job in plan.jobs.values()}) - len(ended)
+        cut = f"{plan.rounds} rounds instead of {planned}"
+        facts = {
+            **next(iter(methods.values())).scenario.names(),
+            "seeds": len({seed for *_, seed in plan.jobs}),
+            "reduced": [cut] * (plan.rounds < planned),
+            "settings": _settings(methods, best),
+            "readings": list(dict.fromkeys(text for c in methods.values() for text in c.readings)),
+            "runs": len(ended),
+            "seconds": round(sum(run.seconds for run in ended.values()), 1),
+            "note": f"{missing} runs are missing" if missing else "",
+        }
+    return Row(
+        table=table,
+        row=row,
+        source=content.source,
+        about=content.about,
+        numbers=judge_numbers(at.numbers, runs, planned, why_not),
+        claims=judge_statements(content.claims, at.numbers, runs, planned, why_not),
+        **facts,
     )
 
 
-def _runs_of(
-    plan: Planned, wanted: Sequence[str], done: Mapping[str, Done]
-) -> tuple[dict[str, dict[int, ClaimRun]], dict[str, list[dict[str, Any]]], dict[str, float]]:
-    """The runs of each method's best variant; the searched values that ran, the best first; and
-    seconds by job.
+def _runs_of(plan: Plan, method: str, done: Mapping[str, Done]) -> dict[int, dict[int, ClaimRun]]:
+    """Return the ended runs of a method, variant -> seed -> run, as claims see them: there are no validation data, so a loss on
+    test data that is not finite is a run that diverged.
     """
-    metrics = _measured(wanted)
-    keys = {metric.key for metric in metrics}
-    by_variant: dict[str, dict[int, dict[int, ClaimRun]]] = {}
-    seconds = {}
-    for (method, number, seed), job in plan.jobs.items():
-        ended = done.get(job.id)
-        if ended is None:
+    keys = {wanted.kind.key for wanted in plan.metrics} or {"test_accuracy"}
+    variants: dict[int, dict[int, ClaimRun]] = {}
+    for (owner, number, seed), job in plan.jobs.items():
+        if owner != method or job.id not in done:
             continue
-        run = _run(ended, job, keys, plan.experiment.methods[method])
-        by_variant.setdefault(method, {}).setdefault(number, {})[seed] = run
-        pace = [e["round_seconds"] for e in ended.history if "round_seconds" in e] or [0.0]
-        seconds[job.id] = pace[-1] * job.spec.settings.rounds
-    runs, best = {}, {}
-    for method, variants in by_variant.items():
-        number = _best(variants, metrics[0], method)
-        runs[method] = variants[number]
-        values = plan.experiment.methods[method].variants
-        best[method] = [values[number], *(values[n] for n in variants if n != number)]
-    return runs, best, seconds
+        ended = done[job.id]
+        history = [
+            {name: entry[name] for name in ("round", *keys) if name in entry}
+            for entry in ended.history
+            if keys & entry.keys()
+        ]
+        not_finite = ended.tags.get("not_finite", "").split()
+        diverged = lost("test_loss", Status(ended.tags["status"]), not_finite)
+        run = ClaimRun(history, job.spec.settings.rounds, diverged)
+        variants.setdefault(number, {})[seed] = run
+    return variants
 
 
-def _measured(names: Iterable[str]) -> list[Metric]:
-    """Those of a row's metrics that the suite measures; the mean accuracy where there is none."""
-    found = []
-    for name in names:
-        with suppress(UserError):
-            found.append(metric(name))
-    return found or [metric("mean_accuracy")]
-
-
-def _best(variants: Mapping[int, Mapping[int, ClaimRun]], wanted: Metric, method: str) -> int:
-    """The searched variant with the best mean of the row's first metric; the first of equals."""
+def _best(
+    variants: Mapping[int, Mapping[int, ClaimRun]], metrics: Sequence[Metric], method: str
+) -> int:
+    """Return the searched variant with the best mean of the row's first metric; the first of equals."""
+    wanted = metrics[0] if metrics else Metric("mean_accuracy")
     sign = 1 if wanted.kind.better == "more" else -1
 
     def quality(number: int) -> float:
-        values = measured(wanted, method, {method: variants[number]})
-        rounds = max(run.rounds for run in variants[number].values())
-        counted = [v if v != float("inf") else rounds + 1 for v in values.values()]
-        return sign * sum(counted) / len(counted) if counted else float("-inf")
+        values = measured(wanted, method, {method: variants[number]}).values()
+        worst = max(run.rounds for run in variants[number].values()) + 1
+        counted = [value if value != inf else worst for value in values]
+        return sign * sum(counted) / len(counted) if counted else -inf
 
     return max(variants, key=quality)
 
 
-def _run(ended: Done, job: Job, keys: set[str], configured: Configured) -> ClaimRun:
-    """Return a run as claims see it: there are no validation data, so a loss on test data that is not
-    finite is a run that diverged.
-    """
-    evaluation, model = map(configured.value, SCORING)
-    wanted = keys | {f"{model}_{key}" for key in keys}
-    history = [
-        {name: entry[name] for name in ("round", *wanted) if name in entry}
-        for entry in ended.history
-        if wanted & entry.keys()
-    ]
-    rounds = job.spec.settings.rounds
-    not_finite = ended.tags.get("not_finite", "").split()
-    diverged = lost("test_loss", Status(ended.tags["status"]), not_finite)
-    return ClaimRun(as_scored(history, evaluation, model), rounds, diverged)
-
-
 def _settings(
-    methods: Mapping[str, Configured], best: Mapping[str, list[dict[str, Any]]]
+    methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """All decisions; those that every method shares are said once, with `method` None."""
-    found = []
-    keys = dict.fromkeys(key for c in methods.values() for key in c.decisions)
-    for key in keys:
-        given = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}
-        same = len(given) == len(methods) and len({str(d) for d in given.values()}) == 1
-        for method, decision in list(given.items())[: 1 if same else None]:
-            entry = {"method": None if same else method, "name": key}
-            found.append({**entry, "value": decision.value, "chosen_because": decision.why})
-    for method, ran in best.items():
-        for key, value in ran[0].items():
-            those = sorted({variant[key] for variant in ran})
-            why = f"the best of {', '.join(f'{v:g}' for v in those)}"
-            if len(those) < len(methods[method].search[key]):
-                why += (
-                    f"; of {', '.join(f'{v:g}' for v in methods[method].search[key])} no others ran"
-                )
-            found.append({"method": method, "name": key, "value": value, "chosen_because": why})
-    return found
+    """Return all decisions, those that every method shares once; and of what was searched the best."""
+    settings = []
+    for key in dict.fromkeys(key for c in methods.values() for key in c.decisions):
+        decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}
+        shared = len(decisions) == len(methods) and len(set(map(str, decisions.values()))) == 1
+        for method, decision in list(decisions.items())[: 1 if shared else None]:
+            facts = {"value": decision.value, "chosen_because": decision.why}
+            settings.append({"method": None if shared else method, "name": key, **facts})
+    for method, variant in best.items():
+        for key, value in variant.items():
+            tried = ", ".join(f"{v:g}" for v in sorted(methods[method].search[key]))
+            facts = {"value": value, "chosen_because": f"the best of {tried}"}
+            settings.append({"method": method, "name": key, **facts})
+    return settings

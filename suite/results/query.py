@@ -15,7 +15,7 @@ from suite.results.tables import History, Row, is_lost, number, run_id
 from suite.tracking.schema.tags import dumps
 from trials.algorithms import is_named
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.scoring import metrics
 from trials.scoring.metrics import COSTS, TASKS
 

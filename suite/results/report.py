@@ -46,7 +46,9 @@ class WrittenReport:
         return f"Report {self.page}, {len(self.figures)} figures"
 
     def _repr_html_(self) -> str:
-        return self.data.board._repr_html_()
+        from reports.page.notebook import board_html
+
+        return board_html(self.data.board)
 
 
 def write(

@@ -15,14 +15,13 @@ from optuna import Study, distributions
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from reports.leaderboard.names import renamed, without_folders, without_paths
+from reports.leaderboard.names import without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
 from suite.results.tables import Row, history_of, records
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.algorithms import label
 from trials.common.errors import UserError, unknown
-from trials.engine import schedule
 from trials.run.outcome import Status, reason
 from trials.scoring.metrics import TASKS
 
@@ -49,7 +48,7 @@ class Search:
         """The declared range of each searched name, widened by the values that were tried: Optuna compares trials of one range. A
         name whose values have none (words among numbers) is left out: its values are user attributes.
         """
-        params = [_last(json.loads(text)) for text in self.rows["params"]]
+        params = [_plains(json.loads(text)) for text in self.rows["params"]]
         ranges = {}
         for name, declared in self.entry.space.items():
             values = [own[name] for own in params if name in own]
@@ -61,9 +60,8 @@ class Search:
         """Return a trial as Optuna has it."""
         written = json.loads(row["params"])
         ranges = self.ranges
-        params = {name: value for name, value in _last(written).items() if name in ranges}
+        params = {name: value for name, value in _plains(written).items() if name in ranges}
         attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
-        # Of a schedule Optuna gets the last value; as it was written it stands here.
         attributes |= {k: v for k, v in written.items() if k not in params or params[k] != v}
         if row["error"]:
             attributes["error"] = reason(row["error"])
@@ -106,17 +104,15 @@ class Search:
 def searches_of(table: TrialTable) -> Iterator[Search]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows = table.columns([*COLUMNS, "round", "val"], ("search",))
-    # An absolute path names somebody's disk, and studies are for others, too.
-    entries = table.facts.entries
-    bare = without_folders(
-        name for entry in entries for name in (entry.algorithm, entry.dataset, entry.model)
-    )
-    for entry in entries:
-        shown = {name: renamed(getattr(entry, name), bare) for name in NAMES}
-        for replicate, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
-            name = " · ".join(filter(None, (shown["name"], str(replicate))))
-            facts = table.facts, entry.model_copy(update=shown), str(replicate)
-            yield Search(f"{table.facts.name}: {name}", *facts, own)
+    parts = dict(iter(rows.groupby(["entry_id", "replicate"])))
+    for entry in table.facts.entries:
+        # An absolute path names somebody's disk, and studies are for others, too.
+        shown = {name: without_paths(getattr(entry, name)) for name in NAMES}
+        for (entry_id, replicate), own in parts.items():
+            if entry_id == entry.id:
+                name = " · ".join(filter(None, (shown["name"], str(replicate))))
+                facts = table.facts, entry.model_copy(update=shown), str(replicate)
+                yield Search(f"{table.facts.name}: {name}", *facts, own)
 
 
 class Studies:
@@ -183,9 +179,9 @@ def export(table: TrialTable, path: Path) -> list[str]:
     return names
 
 
-def _last(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with the last value of each schedule, and what is no plain value as JSON."""
-    return {name: _plain(schedule.last(value)) for name, value in params.items()}
+def _plains(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration with what is no plain value as JSON."""
+    return {name: _plain(value) for name, value in params.items()}
 
 
 def _plain(value: Any) -> Any:

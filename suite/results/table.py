@@ -20,7 +20,7 @@ from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd

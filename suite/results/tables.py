@@ -13,8 +13,7 @@ from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
 from suite.studies.replicates import finals_of
 from trials.common.errors import UserError, unknown
 from trials.run import outcome
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec
+from trials.run.spec import Scenario, TrialSpec
 from trials.scoring.metrics import TASKS
 from trials.settings import Settings
 

@@ -25,8 +25,7 @@ from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
 from suite.yaml_files import writing
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset
 
@@ -96,10 +95,13 @@ class Queue:
 
 @dataclass(frozen=True)
 class Done:
-    """A run that came to its end: the tags of its run in MLflow, which say what ran and what made it, and its evaluations."""
+    """A run that came to its end: the tags of its run in MLflow, which say what ran and what made it, its evaluations, and how
+    long it took.
+    """
 
     tags: Mapping[str, str]
     history: list[dict[str, float]]
+    seconds: float
 
 
 class Results:
@@ -135,7 +137,7 @@ class Results:
     def done(self) -> dict[str, Done]:
         """Return the jobs that came to their end, by id."""
         return {
-            job_id: Done(news["tags"], news["history"])
+            job_id: Done(news["tags"], news["history"], news["seconds"])
             for job_id, news in self.known.items()
             if "tags" in news and news["tags"]["status"] != Status.FAILED
         }

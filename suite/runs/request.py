@@ -8,8 +8,7 @@ from suite.studies.validation import Faults, check_run
 from trials import algorithms
 from trials.algorithm import Range
 from trials.common.errors import UserError, unknown
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.settings import Settings
 
 DEFAULTS = {

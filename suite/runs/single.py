@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.frames import frame
+from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.results.table import CURVES, PLAIN
@@ -23,12 +23,11 @@ from trials.common.device import look, name_of
 from trials.common.errors import UserError
 from trials.federated_data import FederatedData
 from trials.run import trial
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
-from trials.run.running import result_of
+from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
+from trials.run.trial import result_of
 from trials.scoring.metrics import DERIVED, LAST
 from trials.settings import Settings
 

@@ -23,9 +23,9 @@ from ray import tune
 from suite.runs.request import Request
 from suite.studies.validation import Faults
 from trials.common import plugins
+from trials.run.spec import TrialConfig
 from trials.run.trainable import FederatedTrial
 from trials.run.trial import fit_model, load_dataset, partition_data
-from trials.run.trial_config import TrialConfig
 
 
 def trainable(request: Request, data_root: str | None, device: str) -> type[tune.Trainable]:

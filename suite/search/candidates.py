@@ -25,8 +25,7 @@ from suite.studies.samplers import Sampler, find_sampler, first_modelled
 from suite.studies.study import Study
 from trials import heterogeneity
 from trials.common import randomness
-from trials.run.outcome import Status, TrialKind
-from trials.run.trial_id import REPEATS, TrialId
+from trials.run.outcome import REPEATS, Status, TrialId, TrialKind
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
@@ -55,7 +54,8 @@ class EntrySearch:
     """The search of one entry in one replicate.
 
     Search trial i waits for the results of 0..i-lag. `ends` are the results of all runs by id, `requests` the search
-    trials by number, and `repeats` the runs that were asked to repeat one of them.
+    trials by number, and `repeats` the runs that were asked to repeat one of them. `warm` are configurations to start
+    from, after the default one and the published ones.
     """
 
     def __init__(
@@ -82,9 +82,8 @@ class EntrySearch:
             # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
             order = np.argsort(randomness.bits("grid", *words, np.arange(len(points))))
             seen = [start.params for start in starts]
-            for i in order:
-                if points[i] not in seen:
-                    starts.append(InitialConfiguration("sampled", points[i]))
+            shuffled = [points[i] for i in order if points[i] not in seen]
+            starts += [InitialConfiguration("sampled", point) for point in shuffled]
             self.budget = min(study.trials, len(starts))
         direction = entry.task.direction
         self.proposer = Proposer(self.sampler, entry.space, starts, direction, words, self._opens)
@@ -95,14 +94,13 @@ class EntrySearch:
     def _first(self) -> list[InitialConfiguration]:
         """Return the default configuration and, at the study's first level, the published ones, each once."""
         space = self.entry.space
-        default = space.default(self.entry.implied)
-        configurations = [InitialConfiguration("default", default)]
+        configurations = [InitialConfiguration("default", space.default(self.entry.implied))]
         first_level = heterogeneity.parse(self.study.heterogeneity[0]).name
         if self.entry.scenario.heterogeneity == first_level:
             for stated in self.entry.known:
-                published = InitialConfiguration("published", space.default(stated.params))
-                if published not in configurations and published.params != default:
-                    configurations.append(published)
+                params = space.default(stated.params)
+                if params not in [start.params for start in configurations]:
+                    configurations.append(InitialConfiguration("published", params))
         return configurations
 
     def _opens(self, index: int) -> dict[str, Any]:
@@ -117,11 +115,6 @@ class EntrySearch:
     def name(self) -> str:
         """Its `TrialRequest.search`."""
         return "-".join(filter(None, (self.entry.id, self.replicate.name)))
-
-    @property
-    def label(self) -> str:
-        """Readable: the entry's name, and the replicate of those that are not the first."""
-        return " · ".join(filter(None, (self.entry.name, self.replicate.name)))
 
     @property
     def searching(self) -> bool:
@@ -139,11 +132,6 @@ class EntrySearch:
         best = self.study.confirm.best if self.study.confirm else 0
         confirms = min(best, self.budget) * self._confirm_seeds
         return self.budget + confirms + self.study.seeds
-
-    @property
-    def published(self) -> int:
-        """How many of the configurations are published ones."""
-        return [start.origin for start in self.proposer.known].count("published")
 
     @property
     def modelled(self) -> int:
@@ -177,10 +165,11 @@ class EntrySearch:
             return self.requests[-1]
         if self.done or self.searching:
             return None
-        request = next((r for r in self._due() if r.trial_id not in self.repeats), None)
-        if request is not None:
-            self.repeats[request.trial_id] = request
-        return request
+        for request in self._due():
+            if request.trial_id not in self.repeats:
+                self.repeats[request.trial_id] = request
+                return request
+        return None
 
     def end(self, trial_id: str, end: ValidationResult) -> None:
         """Take the result of a run. The sampler is told later, in index order."""
@@ -221,9 +210,8 @@ class EntrySearch:
     def current_finals(self) -> list[TrialRequest]:
         """The final runs of the best configuration, asked or not yet."""
         chosen = self._choose()[1]
-        if chosen is None:
-            return []
-        return [self._repeat(TrialKind.FINAL, chosen, i, 1 + i) for i in range(self.study.seeds)]
+        seeds = range(0 if chosen is None else self.study.seeds)
+        return [self._repeat(TrialKind.FINAL, chosen or 0, i, 1 + i) for i in seeds]
 
     def results(self, index: int) -> list[ValidationResult]:
         """Return the results of a configuration: its search trial's, and its confirming runs'."""
@@ -250,8 +238,7 @@ class EntrySearch:
             finalists = self._ranked({i: self._searched(i) for i in range(len(self.requests))})
             finalists = finalists[:best]
             confirmed = self._ranked({i: self.results(i) for i in finalists})
-            chosen = next(iter([*confirmed, *finalists]), None)
-            self._chosen = finalists, chosen
+            self._chosen = finalists, next(iter([*confirmed, *finalists]), None)
         return self._chosen
 
     def _ranked(self, results: dict[int, list[ValidationResult]]) -> list[int]:
@@ -263,11 +250,11 @@ class EntrySearch:
             statuses = {end.status for end in ends}
             if not statuses or not statuses <= {Status.FINISHED, Status.DIVERGED}:
                 continue
-            excess = 0.0
+            excess = [0.0]
             for end in ends:
-                excess = max(excess, *end.exceeded(self.entry, self.study.target).values(), 0.0)
+                excess += end.exceeded(self.entry, self.study.target).values()
             score = self.entry.task.sign * fmean(map(self._value, ends))
-            keys.append((Status.DIVERGED in statuses, excess, -score, index))
+            keys.append((Status.DIVERGED in statuses, max(excess), -score, index))
         return [index for *_, index in sorted(keys)]
 
     def _value(self, end: ValidationResult) -> float:

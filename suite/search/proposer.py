@@ -84,24 +84,24 @@ class Proposer:
         """Tell Optuna how trial `index` ended, before it makes the next configuration: its score, that of rounds, and how
         far each constraint is exceeded (at most 0: kept). Nothing is told of one that lies outside the ranges.
         """
-        sampler, study = self.sampler, self._optuna
-        if sampler.logs and self._direction == "minimize":  # and no error is 0 in a logarithm
+        if self.sampler.logs and self._direction == "minimize":  # and no error is 0 in a logarithm
             value = math.log(max(value, sys.float_info.min))
+        pruned = status == Status.PRUNED and self.sampler.prunes
+        scores = intermediates if pruned else {}
+        excess = excess if self.sampler.constraints else {}
 
         def tell() -> None:
             number = self._numbers.get(index)
             if number is None:
                 return
             if status == Status.FAILED:
-                study.tell(number, state=TrialState.FAIL)
+                self._optuna.tell(number, state=TrialState.FAIL)
                 return
-            pruned = status == Status.PRUNED and sampler.prunes
-            scores = intermediates if pruned else {}
-            report(study, number, scores, excess if sampler.constraints else {})
+            report(self._optuna, number, scores, excess)
             if pruned:
-                study.tell(number, state=TrialState.PRUNED)
+                self._optuna.tell(number, state=TrialState.PRUNED)
             else:
-                study.tell(number, value)
+                self._optuna.tell(number, value)
 
         self._later.append(tell)
 

@@ -19,8 +19,7 @@ from suite.search.trial import InitialConfiguration, TrialRequest, ValidationRes
 from suite.studies.entry import Entry
 from suite.studies.samplers import LAG, find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec
+from trials.run.spec import Scenario, TrialSpec
 
 BUDGET = 4
 """The fewest trials for each searched hyperparameter of which nobody is warned."""
@@ -73,7 +72,7 @@ class SweepSearch:
         ]
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """The next trial and whether it is new; None when there is none now."""
+        """Return the next trial and whether it is new; None when there is none now."""
         if self.again:
             return self.again.pop(0), False
         entries = list(self.entries.values())
@@ -89,14 +88,12 @@ class SweepSearch:
                 return request, True
         return None
 
-    def end(self, trial_id: str, end: ValidationResult) -> TrialRequest:
-        """Take the result of a trial, and give its ask."""
-        request = self.requests[trial_id]
-        self.entries[request.search].end(trial_id, end)
-        return request
+    def end(self, trial_id: str, end: ValidationResult) -> None:
+        """Take the result of a trial."""
+        self.entries[self.requests[trial_id].search].end(trial_id, end)
 
     def begun(self, search: EntrySearch) -> int:
-        """How many trials the entry of its scenario has begun that is furthest."""
+        """Return how many trials the entry of its scenario has begun that is furthest."""
         return max(len(rival.requests) for rival in self._rivals[search.entry.scenario])
 
     def cut(self) -> None:
@@ -111,76 +108,46 @@ class SweepSearch:
         return [search for search in self.entries.values() if not search.replicate.name]
 
     @property
-    def searched_by(self) -> str:
-        """How configurations are found, in words."""
-        study = self.study
-        return searched_by(study.sampler, study.trials, self.lag)
-
-    @property
     def warnings(self) -> list[str]:
-        """The warnings for whoever starts this search, in words."""
-        return [*self.small_grids, *self.unmodelled, *self.thin, *self.outside]
-
-    @property
-    def unmodelled(self) -> list[str]:
-        """The warning that a sampler which learns has no trial left for it, in words; [] where it has."""
-        first = first_modelled(find_sampler(self.study.sampler), self.lag)
-        found = [search for search in self.firsts if not search.modelled]
-        if first is None or not found:
-            return []
-        count = f"{len(found)} of {len(self.firsts)} entries"
-        return [f"{self.searched_by}: 0 modelled suggestions in {count}"]
-
-    @property
-    def thin(self) -> list[str]:
-        """The warning that budgets are small for what is searched, in words; [] where none is."""
-        counts = {s.entry.label: len(s.entry.space.searched) for s in self.firsts}
-        small = [name for name, count in counts.items() if self.study.trials < BUDGET * count]
-        if not small:
-            return []
-        least = BUDGET * max(counts[name] for name in small)
-        return [
-            f"{self.study.trials} trials are fewer than {BUDGET} for each searched hyperparameter of "
-            f"{', '.join(small)} ({least} would be enough): how lucky a search is decides much"
-        ]
-
-    @property
-    def outside(self) -> list[str]:
-        """The algorithms that run under settings which their paper does not assume, in words."""
-        found = {s.entry.label: s.entry.outside() for s in self.firsts if s.entry.outside()}
-        return [f"{name} is shown unranked: {reason}" for name, reason in found.items()]
-
-    @property
-    def small_grids(self) -> list[str]:
-        """The entries whose grid, with the known configurations, is smaller than the budget, in words."""
-        return [
-            f"{search.entry.name}: the whole grid is {search.budget} configurations, fewer "
-            f"than the {search.study.trials} trials allowed"
-            for search in self.firsts
-            if search.budget < search.study.trials
-        ]
+        """What whoever starts this search is to be warned of, in words."""
+        study, entries = self.study, [search.entry for search in self.firsts]
+        lines = []
+        for search in self.firsts:
+            if search.budget < study.trials:
+                lines.append(
+                    f"{search.entry.name}: the whole grid is {search.budget} configurations, fewer than the "
+                    f"{study.trials} trials allowed"
+                )
+        blind = sum(not search.modelled for search in self.firsts)
+        if blind and first_modelled(find_sampler(study.sampler), self.lag) is not None:
+            count = f"{blind} of {len(entries)} entries"
+            how = searched_by(study.sampler, study.trials, self.lag)
+            lines.append(f"{how}: 0 modelled suggestions in {count}")
+        needs = {entry.label: BUDGET * len(entry.space.searched) for entry in entries}
+        if thin := [name for name, least in needs.items() if study.trials < least]:
+            lines.append(
+                f"{study.trials} trials are fewer than {BUDGET} for each searched hyperparameter of "
+                f"{', '.join(thin)} ({max(needs.values())} would be enough): how lucky a search is decides much"
+            )
+        outside = {entry.label: entry.outside() for entry in entries if entry.outside()}
+        lines += [f"{name} is shown unranked: {reason}" for name, reason in outside.items()]
+        return lines
 
     @property
     def unmet(self) -> list[str]:
         """The entries of which no configuration keeps the constraints, in words."""
-        return [
-            f"{search.label}: no configuration keeps the constraints; the one that exceeds them "
-            "least was chosen"
-            for search in self.entries.values()
-            if (best := search.best) is not None
-            and not all(
-                end.feasible(search.entry, self.study.target) for end in search.results(best.index)
-            )
-        ]
-
-    @property
-    def planned(self) -> int:
-        """How many trials there will be."""
-        return sum(entry.planned for entry in self.entries.values())
+        lines = []
+        for search in self.entries.values():
+            results = search.results(search.best.index) if search.best else []
+            if not all(end.feasible(search.entry, self.study.target) for end in results):
+                name = " · ".join(filter(None, (search.entry.name, search.replicate.name)))
+                exceeds = "no configuration keeps the constraints; the one that exceeds them least"
+                lines.append(f"{name}: {exceeds} was chosen")
+        return lines
 
     @property
     def planned_by_entry(self) -> Counter[str]:
-        """The same of each entry."""
+        """How many trials there will be of each entry."""
         planned: Counter[str] = Counter()
         for search in self.entries.values():
             planned[search.entry.id] += search.planned
@@ -189,7 +156,8 @@ class SweepSearch:
     @property
     def current_finals(self) -> set[str]:
         """The final runs of what is best now, asked or not yet."""
-        return {request.trial_id for of in self.entries.values() for request in of.current_finals}
+        finals = [search.current_finals for search in self.entries.values()]
+        return {request.trial_id for request in itertools.chain(*finals)}
 
     @property
     def exhausted(self) -> bool:
@@ -203,7 +171,7 @@ class SweepSearch:
         return {name for entry in entries for name in (entry.algorithm, *entry.scenario.code)}
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """The trial that a request runs; what only tests, and chooses nothing, is left out of the search."""
+        """Return the trial that a request runs; what only tests, and chooses nothing, is left out of the search."""
         search = self.entries[request.search]
         split = search.replicate.split
         spec = search.entry.spec(request.params, request.seed, request.partition_seed, split)

@@ -1,13 +1,12 @@
 """What the search hands out and takes back: a run to make, and all it may know of how that ended."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import with_config
 
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, TASKS
 
 if TYPE_CHECKING:
@@ -24,8 +23,12 @@ class InitialConfiguration:
     source: str | None = None
 
 
+TARGET = "rounds_to_target"
+"""The cost that a curve tells; all others are counters."""
+
+
 @with_config(extra="forbid")
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrialRequest:
     """A run to make, a trial of the search or one that repeats it; `index` counts the entry's runs of its kind.
 
@@ -55,7 +58,7 @@ class TrialRequest:
         return self.kind.counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ValidationResult:
     """What the search may know of how a run ended: validation scores and counters, no test metric.
 
@@ -72,26 +75,27 @@ class ValidationResult:
     at: int = 0
 
     @classmethod
-    def of(cls, outcome: TrialResult) -> Self:
-        """Keep of an outcome what the search may know."""
+    def of(
+        cls,
+        outcome: TrialResult,
+        constraints: Collection[str] = (TARGET, *COUNTED),
+        stops: bool = True,
+    ) -> Self:
+        """Keep of an outcome what the search may know: with less than all `constraints` of their costs alone, and without
+        early stopping no scores but the last.
+        """
         # Who is judged by clients' own scores has the pooled ones too, which come first in TASKS.
-        names = [f"val_{metric}" for metric in TASKS]
+        names = [f"val_{metric}" for metric in TASKS] if TARGET in constraints else []
         curve = {int(e["round"]): e[name] for e in outcome.history for name in names if name in e}
         last = outcome.history[-1] if outcome.history else {}
-        spent = {name: last[name] for name in COUNTED if name in last}
-        return cls(
-            outcome.status,
-            outcome.value,
-            outcome.intermediates,
-            curve,
-            spent,
-            at=outcome.last_round,
-        )
+        spent = {name: last[name] for name in COUNTED if name in last and name in constraints}
+        scores = outcome.intermediates if stops else {}
+        return cls(outcome.status, outcome.value, scores, curve, spent, at=outcome.last_round)
 
     def cost(self, name: str, entry: "Entry", target: float | None) -> float:
         """Return the cost of the run over all rounds; of one that ended before, in proportion."""
         rounds, sign = entry.settings.rounds, entry.task.sign
-        if name == "rounds_to_target":
+        if name == TARGET:
             assert target is not None
             hits = (r for r, v in sorted(self.curve.items()) if r and sign * (v - target) >= 0)
             return next(hits, rounds + 1)

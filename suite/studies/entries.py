@@ -15,9 +15,8 @@ from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.run.evaluation import refuse_personal
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, refuse
+from trials.run.simulation import refuse_personal
+from trials.run.spec import Scenario, TrialSpec, refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
 
 
@@ -28,37 +27,49 @@ def make_entries(study: Study, source: str) -> list[Entry]:
     faults = Faults(source)
     for contradiction in study.contradictions():
         faults.add(*contradiction)
-    bounds: dict[str, float] = {name: bound.max for name, bound in study.constraints.items()}
     entries: dict[str, Entry] = {}
     for dataset, model, level, algorithm in itertools.product(
         study.datasets, study.models, study.heterogeneity, study.algorithms
     ):
-        cls = algorithms.resolve(algorithm)
-        asked = algorithm, cls, study.settings
-        faults.attempt("algorithms", algorithm, partial(refuse, *asked, level))
+        subject = algorithm, algorithms.resolve(algorithm), study.settings
+        faults.attempt("algorithms", algorithm, partial(refuse, *subject, level))
         scenario = Scenario.canonical(dataset, model, level)
-        search = {key: spec.on(scenario.dataset) for key, spec in study.search.items()}
-        build = partial(Space.build, *asked, search, study.constraints)
+        build = partial(Space.build, *subject, study.search, study.constraints)
         space = faults.attempt("search", None, build)
         if space is None:
             continue
         if find_sampler(study.sampler).grid:
             points = study.grid_points
             faults.attempt("grid_points", points, partial(space.refuse_large_grid, points))
-        name = algorithms.canonical(algorithm)
-        own = space_file(name).of(scenario)
-        task = datasets.parse(dataset).task.by(study.settings.metric)
-        implied = own.defaults[0].values(study.settings.rounds) if own.defaults else {}
-        for key, spec in search.items():
-            owner, _, searched = key.rpartition(".")
-            if spec.default is not None and owner in ("", algorithm):
-                implied.pop(searched, None)  # what the study says goes before a paper
-        implied = {key: value for key, value in implied.items() if space.holds(key, value)}
-        published = tuple(own.published)
-        entry = Entry(name, scenario, study.settings, space, published, task, bounds, implied)
+        entry = _entry(study, algorithm, scenario, space)
         entries[entry.id] = entry  # two spellings of a name are one
     faults.check()
     return list(entries.values())
+
+
+def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
+    """Return an entry, with what papers state for it within its space."""
+    name = algorithms.canonical(algorithm)
+    stated = space_file(name)
+    implied: dict[str, Any] = {}
+    for paper in stated.defaults:
+        if paper.matches(scenario):
+            implied = paper.values(study.settings.rounds)
+            break
+    for key, spec in study.search.items():
+        owner, _, searched = key.rpartition(".")
+        if spec.default is not None and owner in ("", algorithm):
+            implied.pop(searched, None)  # what the study says goes before a paper
+    return Entry(
+        name,
+        scenario,
+        study.settings,
+        space,
+        tuple(published for published in stated.published if published.matches(scenario)),
+        datasets.parse(scenario.dataset).task.by(study.settings.metric),
+        {cost: bound.max for cost, bound in study.constraints.items()},
+        {key: value for key, value in implied.items() if space.holds(key, value)},
+    )
 
 
 def load_data(

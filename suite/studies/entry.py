@@ -10,8 +10,8 @@ from typing import Any
 
 from suite.studies.space import Space, Stated
 from trials import algorithms
-from trials.run.scenario import Scenario
-from trials.run.spec import TrialSpec, away, outside
+from trials.algorithm import Algorithm
+from trials.run.spec import Scenario, TrialSpec, away, outside
 from trials.scoring.metrics import Task
 from trials.settings import Settings
 
@@ -31,9 +31,13 @@ class Entry:
     """What the method's paper implies for the default configuration here, instead of the algorithm's defaults."""
 
     @property
+    def _cls(self) -> type[Algorithm]:
+        return algorithms.resolve(self.algorithm)
+
+    @property
     def paper(self) -> str:
         """The algorithm's source."""
-        return algorithms.resolve(self.algorithm).paper
+        return self._cls.paper
 
     def _under(self, params: Mapping[str, Any] | None) -> Settings:
         """Return the settings of a configuration, by default of the default configuration."""
@@ -41,18 +45,16 @@ class Entry:
 
     def outside(self, params: Mapping[str, Any] | None = None) -> str:
         """Say how a configuration's settings are not those that the algorithm's paper assumes; "" where they are."""
-        return outside(algorithms.resolve(self.algorithm), self._under(params))
+        return outside(self._cls, self._under(params))
 
     @property
     def away(self) -> str:
         """What the default configuration lacks of the experiments of the algorithm's paper; "" where it lacks nothing."""
-        cls = algorithms.resolve(self.algorithm)
-        return away(cls, self._under(None), self.scenario.heterogeneity)
+        return away(self._cls, self._under(None), self.scenario.heterogeneity)
 
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
         """Return whether a configuration, by default the default configuration, is shown without a rank."""
-        cls = algorithms.resolve(self.algorithm)
-        beside = cls.reference and cls.ranked_under != self.settings.metric
+        beside = self._cls.reference and self._cls.ranked_under != self.settings.metric
         return beside or bool(self.outside(params))
 
     @cached_property
@@ -89,13 +91,13 @@ class Entry:
         self, params: Mapping[str, Any], seed: int, partition_seed: int, split: int = 0
     ) -> TrialSpec:
         """Return the trial that runs these params, on a split of the data; names that are settings go there."""
-        own = algorithms.resolve(self.algorithm).ranges()
-        settings = self.settings.model_dump() | {k: v for k, v in params.items() if k not in own}
+        own = {k: v for k, v in params.items() if k in self._cls.ranges()}
+        shared = {k: v for k, v in params.items() if k not in own}
+        settings = {**self.settings.model_dump(), **shared, "partition_seed": partition_seed}
         settings["data_seed"] += split
-        settings["partition_seed"] = partition_seed
         return TrialSpec(
             algorithm=self.algorithm,
-            params={k: v for k, v in params.items() if k in own},
+            params=own,
             **self.scenario.names(),
             settings=Settings(**settings),
             seed=seed,

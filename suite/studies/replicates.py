@@ -33,10 +33,10 @@ class Replicate:
     @classmethod
     def parse(cls, name: str) -> Self:
         """Read a name; raises `ValueError` for what is none."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             raise ValueError(f"{name!r} is not the name of a replicate")
-        return cls(**{key: int(text) for key, text in found.groupdict().items() if text})
+        return cls(**{key: int(text) for key, text in match.groupdict().items() if text})
 
     @property
     def name(self) -> str:

@@ -8,15 +8,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import numpy as np
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from suite.studies.validation import Written, rule
 from suite.yaml_files import parse_mapping
-from trials import datasets
 from trials.algorithm import Algorithm, Range, existing
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
-from trials.run.spec import refuse
+from trials.run.spec import Scenario, refuse
 from trials.settings import Number, Settings
 
 if TYPE_CHECKING:
@@ -27,19 +25,8 @@ LARGEST_GRID = 100_000
 """Points of a grid, which is made whole before its order is drawn."""
 NO_CONTENT = ("searched", "other", "under", "at_least", "at_most")
 """What of a range does not tell one entry's content from another's."""
-COMPARED = {
-    "rounds",
-    "clients",
-    "val_fraction",
-    "dtype",
-    "execution",
-    "chunk",
-    "fine_tune",
-    "metric",
-    "eval_every",
-    "data_seed",
-    "partition_seed",
-}
+COMPARED = {"rounds", "clients", "val_fraction", "dtype", "execution", "chunk", "fine_tune"}
+COMPARED |= {"metric", "eval_every", "data_seed", "partition_seed"}
 """Settings that cannot be searched: trials would no longer answer the same question."""
 INTERVAL = ("low", "high", "log")
 """The keys of a range that is no list of choices."""
@@ -59,13 +46,7 @@ def over_range(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in below.items() if key not in gone} | dict(above)
 
 
-def _family_or_name(name: str) -> str:
-    if name not in datasets.DATASETS:
-        datasets.parse(name)
-    return name
-
-
-class DataSetRange(Written):
+class RangeSpec(Written):
     """A range as a study writes it: what is left out keeps the value of the range that it is written over."""
 
     default: Any = None
@@ -75,9 +56,11 @@ class DataSetRange(Written):
     choices: tuple[Any, ...] | None = None
 
     @model_validator(mode="after")
-    def _of_one_form(self) -> "DataSetRange":
+    def _of_one_form(self) -> "RangeSpec":
         if self.choices is not None and self.interval:
             raise ValueError("must have choices, or low and high: not both")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         return self
 
     @property
@@ -94,30 +77,6 @@ class DataSetRange(Written):
             listed = ", ".join(map(str, base.choices))
             raise UserError(f"is one of {listed}: give choices, not low or high")
         return replace(base, searched=True, **self.interval) if self.interval else base
-
-
-class RangeSpec(DataSetRange):
-    """A range of a study. On `datasets`, by exact or bare name, what is written there goes before."""
-
-    datasets: Annotated[
-        dict[Annotated[str, AfterValidator(_family_or_name)], DataSetRange],
-        Field(exclude_if=lambda ranges: not ranges),
-    ] = {}
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "RangeSpec":
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
-        return self
-
-    def on(self, dataset: str) -> DataSetRange:
-        """Return what it says on one data set."""
-        written = self.model_dump(exclude={"datasets"}, exclude_none=True)
-        for name in (dataset, dataset.split("(")[0]):
-            if name in self.datasets:
-                own = self.datasets[name].model_dump(exclude_none=True)
-                return DataSetRange(**over_range(written, own))
-        return DataSetRange(**written)
 
 
 class Stated(Written):
@@ -150,12 +109,6 @@ class SpaceFile(Written):
     defaults: list[Stated] = []
     published: list[Stated] = []
 
-    def of(self, scenario: Scenario) -> "SpaceFile":
-        """Return what is stated for a scenario."""
-        defaults = [stated for stated in self.defaults if stated.matches(scenario)]
-        published = [stated for stated in self.published if stated.matches(scenario)]
-        return SpaceFile(defaults=defaults, published=published)
-
 
 def space_file(algorithm: str) -> SpaceFile:
     """Return what is published of an algorithm; nothing where it has no YAML (a third party's)."""
@@ -181,7 +134,7 @@ class Space:
         name: str,
         algorithm: type[Algorithm],
         settings: Settings,
-        search: Mapping[str, DataSetRange],
+        search: Mapping[str, RangeSpec],
         costs: Collection[str] = (),
     ) -> "Space":
         """Return the algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has), `batch_size` (a
@@ -196,28 +149,24 @@ class Space:
         }
         for key in sorted(search, key=lambda key: "." in key):  # the algorithm's own come last
             owner, _, field = key.rpartition(".")
-            spec = search[key]
+            written = search[key]
             try:
                 if field in ranges and owner in ("", name):
-                    if spec.default is not None:
-                        defaults[field] = ranges[field].check("default", spec.default)
-                    ranges[field] = spec.over(ranges[field])
+                    if written.default is not None:
+                        defaults[field] = ranges[field].check("default", written.default)
+                    ranges[field] = written.over(ranges[field])
                 elif not owner and field in Settings.model_fields:
-                    ranges[field] = _setting(name, algorithm, field, settings, spec)
+                    ranges[field] = _setting(name, algorithm, field, settings, written)
                     standing = getattr(settings, field)
-                    defaults[field] = standing if spec.default is None else spec.default
+                    defaults[field] = standing if written.default is None else written.default
                 else:
                     continue
-                _check_searched(ranges[field], spec, costs)
+                _check_searched(ranges[field], written, costs)
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
-        for field, base in ranges.items():
-            if not base.searched:  # only its default is left
-                value = defaults[field]
-                if base.choices is None:
-                    ranges[field] = replace(base, low=value, high=value)
-                else:
-                    ranges[field] = replace(base, choices=(value,))
+        for field, spec in ranges.items():
+            if not spec.searched:  # only its default is left
+                ranges[field] = spec.fixed(defaults[field])
         return cls(ranges, defaults)
 
     @property
@@ -247,7 +196,7 @@ class Space:
 
     def holds(self, name: str, value: Any) -> bool:
         """Return whether a name is searched, and a value of it within its range."""
-        return name in self.searched and _inside(self.searched[name], value)
+        return name in self.searched and self.ranges[name].holds(value)
 
     def corners(self) -> Iterator[dict[str, Any]]:
         """Yield the default configuration, and it with every other choice of one name."""
@@ -272,7 +221,7 @@ class Space:
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         kinds = CategoricalDistribution, IntDistribution, FloatDistribution
-        if not all(_inside(self.ranges[name], value) for name, value in values.items()):
+        if not all(self.ranges[name].holds(value) for name, value in values.items()):
             return None
         return {name: _for_optuna(self.ranges[name], *kinds) for name in values}
 
@@ -283,7 +232,7 @@ class Space:
         spec = self.ranges[name]
         if spec.choices is not None:
             return list(spec.choices)
-        low, high = _ends(spec)
+        low, high = spec.ends
         values = [low]
         if low != high and count > 1:
             spaced = np.geomspace if spec.log else np.linspace  # whose own ends are rounded
@@ -307,10 +256,8 @@ class Space:
             values = self.points(name, count)
             longer = []
             for point in grid:
-                if self._exists(name, point):
-                    longer += [{**point, name: value} for value in values]
-                else:
-                    longer.append(point)
+                there = self._exists(name, point)
+                longer += [{**point, name: value} for value in values] if there else [point]
             grid = longer
         return [self.active(point) for point in grid]
 
@@ -325,69 +272,51 @@ class Space:
         return described
 
 
-def _ends(spec: Range) -> tuple[float, float]:
-    assert spec.low is not None
-    assert spec.high is not None
-    return spec.low, spec.high
-
-
 def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
     """Return what one of three functions makes of a range, as Optuna's distributions and suggestions take it."""
     if spec.choices is not None:
         return choice(spec.choices)
-    low, high = _ends(spec)
+    low, high = spec.ends
     if spec.type == "int":
         return whole(int(low), int(high), log=spec.log)
     return real(low, high, log=spec.log)
 
 
-def _inside(spec: Range, value: Any) -> bool:
-    if spec.choices is not None:
-        return value in spec.choices
-    low, high = _ends(spec)
-    return isinstance(value, int | float) and low <= value <= high
-
-
-def _check_searched(spec: Range, written: DataSetRange, costs: Collection[str]) -> None:
+def _check_searched(spec: Range, written: RangeSpec, costs: Collection[str]) -> None:
     """Raise `UserError` when a range is searched whose cost the study leaves free, or a default that is written would
     never be tried again.
     """
-    if not spec.searched:
-        return
-    if spec.under and spec.several and spec.under not in costs:
+    if spec.searched and spec.under and spec.several and spec.under not in costs:
         raise UserError(
             f"is searched only under a constraint on {spec.under}: "
             "the score alone would drive it to the end of its range"
         )
-    if written.default is not None and not _inside(spec, written.default):
-        values = f"{spec.low:g} to {spec.high:g}" if spec.choices is None else "one of "
-        values += ", ".join(map(str, spec.choices or ()))
-        default = written.default
-        raise UserError(f"default {default} must lie in the range that is searched, {values}")
+    if spec.searched and written.default is not None and not spec.holds(written.default):
+        raise UserError(f"default {written.default} must lie in the range that is searched, {spec}")
 
 
 def _setting(
-    name: str, algorithm: type[Algorithm], field: str, settings: Settings, spec: DataSetRange
+    name: str, algorithm: type[Algorithm], field: str, settings: Settings, written: RangeSpec
 ) -> Range:
     """Return the range of a shared setting that a study moves into the search."""
     if field in COMPARED:
         raise UserError("has to be the same for all trials, or they could not be compared")
-    values = spec.choices or (spec.low, spec.high)
-    if spec.choices is None and None in values:
+    values = written.choices or (written.low, written.high)
+    if None in values and written.choices is None:
         raise UserError("a setting that is searched needs low and high, or choices")
-    fixed = settings.model_dump()
-    default = fixed[field] if spec.default is None else spec.default
+    standing = settings.model_dump()
+    default = standing[field] if written.default is None else written.default
     for value in (default, *values):
         try:
-            changed = Settings(**{**fixed, field: value})
+            changed = Settings(**{**standing, field: value})
         except ValidationError as error:
             raise UserError(f"{value!r} is no {field}: {rule(error.errors()[0])}") from None
-        if value != fixed[field]:  # which is refused with the study's settings
+        if value != standing[field]:  # which is refused with the study's settings
             refuse(name, algorithm, changed)
-    if spec.choices is not None:
-        return Range("choice", choices=spec.choices)
+    if written.choices is not None:
+        return Range("choice", choices=written.choices)
     real = _is_real(Settings.model_fields[field].annotation)
-    return Range("float" if real else "int", spec.low, spec.high, bool(spec.log))
+    return Range("float" if real else "int", written.low, written.high, bool(written.log))
 
 
 def _is_real(annotation: Any) -> bool:

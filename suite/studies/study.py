@@ -15,6 +15,7 @@ from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError, unknown
 from trials.common.files import look
 from trials.heterogeneity.partitions import Natural
+from trials.scoring.metrics import COUNTED
 from trials.settings import Number, Positive, Settings, Whole
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
@@ -35,13 +36,11 @@ def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
 
 def _searched(key: str, info: ValidationInfo) -> str:
     """Return the key of a range; raises `UserError` where nothing of the study has that name."""
-    listed = info.data.get("algorithms")  # none where one of them is unknown itself
-    owners = algorithms.known()
-    if listed is not None:
-        owners = {name: algorithms.resolve(name) for name in listed}
     keys = set(Settings.model_fields)
-    for name, cls in owners.items():
-        keys |= {*cls.ranges(), *(f"{name}.{hyperparameter}" for hyperparameter in cls.ranges())}
+    # There are none where one of them is unknown itself.
+    for name in info.data.get("algorithms") or algorithms.known():
+        ranges = algorithms.resolve(name).ranges()
+        keys |= {*ranges, *(f"{name}.{hyperparameter}" for hyperparameter in ranges)}
     if key not in keys:
         raise unknown("hyperparameter or setting", key, keys)
     return key
@@ -57,18 +56,15 @@ Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 
 """How many levels a factor has; one that has a single level is no part of what is recorded."""
 Above0 = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[Above0 | None, Field(exclude_if=lambda margin: margin is None)]
-Cost = Literal[
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-    "client_steps",
-    "gradient_passes",
-    "sample_gradients",
-    "rounds_to_target",
-]
+COSTS = (*COUNTED, "rounds_to_target")
 """Counters at the last round, and the first round whose validation score reaches the study's `target`
 (one more than there are rounds where none does).
 """
+
+
+def _cost(name: str) -> None:
+    if name not in COSTS:
+        raise unknown("cost", name, COSTS)
 
 
 class Bound(Written):
@@ -92,17 +88,15 @@ class Study(Written):
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
     `seed + 1, seed + 2, ...`. An entry is searched anew, with a winner and final runs of its own, in each
-    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). A trial that dies is started again from
-    its checkpoint; when it has died once and `retries` times more without getting any further, it has failed. `target` is a
-    score: of tests for "rounds to target", of validation for `rounds_to_target`. `margin` is the largest difference of
-    scores that does not matter. `save` keeps the final models of each entry's best final run.
-    `pack` is how many trials are computed together in one process at most, which changes no result.
+    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). `target` is a score: of tests for
+    "rounds to target", of validation for `rounds_to_target`. `margin` is the largest difference of scores that does not
+    matter. `pack` is how many trials are computed together in one process at most, which changes no result.
     """
 
     sampler: SamplerName = "tpe"
     scheduler: Literal["none", "asha"] = "none"
     grid_points: Positive = 5
-    constraints: dict[Cost, Bound] = {}
+    constraints: dict[Annotated[str, _resolves(_cost)], Bound] = {}
     confirm: Confirm | None = None
     warm_start: str | None = None
     target: Finite | None = None
@@ -160,12 +154,12 @@ def complete(study: Study) -> dict[str, Any]:
 
 def study_names() -> dict[str, str]:
     """Return the shipped studies and their descriptions."""
-    descriptions = {}
-    for path in files("search_spaces").joinpath("studies").iterdir():
-        if path.name.endswith(".yaml"):
-            content = parse_mapping(path.read_text(), path.name)
-            descriptions[path.name.removesuffix(".yaml")] = content.get("description", "")
-    return dict(sorted(descriptions.items()))
+    folder = files("search_spaces").joinpath("studies")
+    paths = {path.name: path for path in folder.iterdir() if path.name.endswith(".yaml")}
+    return {
+        name.removesuffix(".yaml"): parse_mapping(path.read_text(), name).get("description", "")
+        for name, path in sorted(paths.items())
+    }
 
 
 def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, Study]:
@@ -175,16 +169,16 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
     """
     path, there = look(name_or_path, "study")
     if path.suffix in (".yaml", ".yml"):
-        text = read_text(path, "study")
-        return path.stem, check_study(parse_mapping(text, str(path)), overrides, str(path))
-    if name_or_path in study_names():
-        text = files("search_spaces").joinpath("studies", f"{name_or_path}.yaml").read_text()
-        source = f"study {name_or_path}"
-        return name_or_path, check_study(parse_mapping(text, source), overrides, source)
-    if there == "folder":
+        name, source, text = path.stem, str(path), read_text(path, "study")
+    elif name_or_path in study_names():
+        name, source = name_or_path, f"study {name_or_path}"
+        text = files("search_spaces").joinpath("studies", f"{name}.yaml").read_text()
+    elif there == "folder":
         rule = "a study is the name of a shipped one, or a .yaml file"
         raise UserError(f"cannot read study {name_or_path}: it is a folder; {rule}")
-    raise unknown("study", name_or_path, study_names())
+    else:
+        raise unknown("study", name_or_path, study_names())
+    return name, check_study(parse_mapping(text, source), overrides, source)
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
@@ -192,15 +186,11 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
     algorithms that `overrides` leave out go with them.
     """
     changed = override(content, overrides)
-    before, now, ranges = (
-        content.get("algorithms"),
-        changed.get("algorithms"),
-        changed.get("search"),
-    )
-    if isinstance(before, list) and isinstance(now, list) and isinstance(ranges, dict):
-        left_out = set(map(str, before)) - set(map(str, now))
-        owners = {key: str(key).rpartition(".")[0] for key in ranges}
-        changed["search"] = {k: v for k, v in ranges.items() if owners[k] not in left_out}
+    names, ranges = content.get("algorithms"), changed.get("search")
+    kept = changed.get("algorithms")
+    if isinstance(names, list) and isinstance(kept, list) and isinstance(ranges, dict):
+        left_out = tuple(f"{name}." for name in names if name not in kept)
+        changed["search"] = {k: v for k, v in ranges.items() if not str(k).startswith(left_out)}
     faults = Faults(source)
     study = faults.validate(Study, changed)
     faults.check()
@@ -231,7 +221,7 @@ def small(study: Study) -> dict[str, Any]:
     the data say how many clients there are, and the study's participation stays.
     """
     few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
-    levels = [heterogeneity.parse(level) for level in study.heterogeneity]
+    levels = map(heterogeneity.parse, study.heterogeneity)
     if any(isinstance(level.partition, Natural) for level in levels):
         return few | {"settings.clients": None}
     return few | {"settings.clients": 4, "settings.participation": 1.0}

@@ -56,7 +56,9 @@ class Faults:
         values: dict[str, Any] = {}
         rules: dict[str, list[str]] = {}
         for fault in errors:
-            key = prefix + _path(fault["loc"])
+            path = [f"[{k}]" if isinstance(k, int) else f".{k}" for k in fault["loc"]]
+            path = [step for step in path if not step.lstrip(".").startswith(FORMS)]
+            key = prefix + "".join(path).removeprefix(".")
             nameless = fault["type"] == "missing" or fault["loc"][-1:] == ("[key]",)
             values.setdefault(key, None if nameless else fault["input"])
             rules.setdefault(key, []).append(_rule(model, fault))
@@ -81,8 +83,7 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
     """Note what is wrong with one configuration: `algorithm`, `dataset`, `model`, `heterogeneity`
     and `params`. Where nothing `resolves`, for it is only read, names of others' code stay as they are.
     """
-    name, level = run["algorithm"], run["heterogeneity"]
-    cls = None
+    name, level, cls = run["algorithm"], run["heterogeneity"], None
     if resolves or not plugins.named(name):
         cls = faults.attempt("algorithm", name, partial(algorithms.resolve, name))
     faults.attempt("dataset", run["dataset"], partial(datasets.parse, run["dataset"]))
@@ -101,7 +102,7 @@ def rule(fault: Mapping[str, Any]) -> str:
     """Return the rule that pydantic found broken, as the other messages put it."""
     if fault["type"] in ("model_type", "dict_type"):
         return "must be a mapping of keys to values"
-    if fault["type"] == "too_short" and fault["ctx"]["min_length"] == 1:
+    if fault["type"] == "too_short":
         return "must not be empty"
     return str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
 
@@ -110,10 +111,13 @@ def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
     """Return the rule that is broken, with how it is written right where that is known."""
     kind, value, loc = fault["type"], fault["input"], fault["loc"]
     if kind == "extra_forbidden":
-        keys, name = list(_model_at(model, loc).model_fields), str(loc[-1])
-        if "settings" in keys and name in Settings.model_fields:
-            return f"is a shared setting: write it as `settings: {{{name}: ...}}`"
-        return str(unknown("key", name, keys))
+        owner: Any = model
+        for key in loc[:-1]:
+            if str(key) in owner.model_fields:
+                owner = _model_in(owner.model_fields[key].annotation) or owner
+        if "settings" in owner.model_fields and loc[-1] in Settings.model_fields:
+            return f"is a shared setting: write it as `settings: {{{loc[-1]}: ...}}`"
+        return str(unknown("key", str(loc[-1]), owner.model_fields))
     if kind == "list_type" and isinstance(value, str):
         return f"must be a list: [{value}]"
     if kind == "missing":
@@ -121,24 +125,7 @@ def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
     return rule(fault)
 
 
-def _path(loc: tuple[int | str, ...]) -> str:
-    path = ""
-    for key in loc:
-        if not str(key).startswith(FORMS):
-            path += f"[{key}]" if isinstance(key, int) else f".{key}"
-    return path.removeprefix(".")
-
-
-def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
-    """Return the model in which an unknown key was found."""
-    owner = model
-    for key in loc[:-1]:
-        inner = owner.model_fields.get(str(key))
-        owner = (inner and _model_in(inner.annotation)) or owner
-    return owner
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def _model_in(annotation: Any) -> Any:
     """Return the model in an annotation such as `Settings`, `Confirm | None` or `dict[str, Bound]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation

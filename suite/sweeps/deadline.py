@@ -5,8 +5,7 @@ import time
 from collections import defaultdict
 
 from suite.search.sweep_search import SweepSearch
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 MARGIN = 1.25
 """By how much longer than those so far the trials to come are taken to last."""
@@ -47,7 +46,7 @@ class Deadline:
             self._first_end = min(self._first_end, now)
 
     def _count(self, change: int) -> float:
-        """Change how many trials run; the time."""
+        """Change how many trials run; return the time."""
         now = time.monotonic()
         self._begun = min(self._begun, now)
         self._busy += self._running * max(0.0, now - self._since)

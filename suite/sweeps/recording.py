@@ -1,7 +1,6 @@
 """What people see of a sweep in MLflow: a run of the sweep, one of each of its trials, and one of each row of its leaderboard."""
 
 import json
-import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -16,10 +15,10 @@ from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
 from suite.results.leaderboards import board_of
 from suite.results.query import Query
-from suite.results.tables import Tables
+from suite.results.table import TableFacts, TrialTable
+from suite.results.tables import Source, Tables
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import TrialRequest
-from suite.studies.study import Study
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.sweeps.progress import Progress
 from suite.tracking import is_local
 from suite.tracking.faults import StoreError, reason
@@ -29,18 +28,12 @@ from suite.tracking.store import Record, Store
 from suite.yaml_files import refuse_foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
 
 History = list[dict[str, int | float]]
 LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
 """What is recorded of a search trial as it was at the end: losses, and counters that are not 0."""
-SCORES = (
-    *("mean", "ci_low", "ci_high", "behind", "behind_low", "behind_high"),
-    *("worst_clients", "client_spread"),
-)
-"""What of a row is in the unit of the score, and known as well as its interval says."""
 RECORD_SECONDS = 600.0
 """How long a finished sweep waits for a tracking server that takes nothing."""
 FAULT_SECONDS = 5.0
@@ -51,7 +44,7 @@ LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class SweepRecording:
     """The runs of one sweep, each written once.
 
@@ -62,14 +55,15 @@ class SweepRecording:
     store: Store
     name: str
     study_name: str
-    study: Study
     search: SweepSearch
     recorded: Mapping[str, str]
     sweep_id: str
 
     def __post_init__(self) -> None:
+        self.study = self.search.study
         self.entries = {first.entry.id: first.entry for first in self.search.firsts}
         self.code = plugins.hashes(self.study.sampler, *sorted(self.search.code))
+        self._names = {"study": self.study_name, "sweep": self.name}
         # The runs of trials whose writing failed, which are written anew.
         self._half: dict[str, str] = {}
 
@@ -80,14 +74,9 @@ class SweepRecording:
         before = self._own()
         self.experiment = self.store.experiment(self.study_name)
         self.store.share(self.experiment, self.name)
-        tags = {
-            "kind": RunKind.SWEEP,
-            "study": self.study_name,
-            "sweep": self.name,
-            "sweep_id": self.sweep_id,
-            **({"code": dumps(self.code)} if self.code else {}),
-            **versions(),
-        }
+        tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
+        if self.code:
+            tags["code"] = dumps(self.code)
         self._anew = before is None
         if before is not None:
             known = json.loads(before.tags.get("code", "{}"))
@@ -132,10 +121,8 @@ class SweepRecording:
         """
         if self._anew:
             return [*ended]
-        for run_id in set(former) - set(self.recorded.values()):
-            self._remove(run_id)
         half = set(self.store.running(self.name))
-        for run_id in half:
+        for run_id in half | (set(former) - set(self.recorded.values())):
             self._remove(run_id)
         return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
 
@@ -147,19 +134,25 @@ class SweepRecording:
         """
         trial_id, spec = request.trial_id, self.search.spec(request)
         kind = RunKind.SEARCH if request.counted else RunKind.FINAL
-        tags = run_tags(kind, spec, outcome) | self._names(request)
+        tags = run_tags(kind, spec, outcome) | self._names
+        own = ("trial_id", "entry_id", "replicate", "origin", "source")
+        tags |= {name: getattr(request, name) for name in own if getattr(request, name)}
         if trial_id in self._half:
             self._remove(self._half[trial_id])
-            del self._half[trial_id]
-        run_id = self._half[trial_id] = self._begin(request, tags, outcome.seconds)
+        searched = request.kind == TrialKind.SEARCH
+        number = f"trial {request.index}" if searched else f"seed {request.seed}"
+        parts = filter(None, (self.entries[request.entry_id].name, request.replicate, number))
+        run_id = self.store.create(
+            self.experiment, " · ".join(parts), tags, self.sweep_run, outcome.seconds
+        )
+        self._half[trial_id] = run_id
         note(run_id)
         params = spec_params(spec)
         if request.counted:  # the settings are its study's, but for those that were searched
-            params = {k: v for k, v in params.items() if k in {*spec.params, *request.params}}
-        curve = self._curve(request, outcome.history)
+            params = _only(params, {*spec.params, *request.params})
         status = "FAILED" if outcome.status == Status.FAILED else "FINISHED"
         try:
-            self.store.log(run_id, params, [*curve, *self._ends(request, outcome)], tags)
+            self.store.log(run_id, params, self._metrics(request, outcome), tags)
             self.store.set_status(run_id, status)
         except StoreError as error:
             if not error.passes:  # the record of this trial ends; no session tries it again
@@ -169,57 +162,39 @@ class SweepRecording:
             raise
         del self._half[trial_id]
 
-    def _begin(self, request: TrialRequest, tags: Mapping[str, Any], seconds: float = 0.0) -> str:
-        searched = request.kind == TrialKind.SEARCH
-        number = f"trial {request.index}" if searched else f"seed {request.seed}"
-        parts = self.entries[request.entry_id].name, request.replicate, number
-        name = " · ".join(filter(None, parts))
-        return self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
+    def _metrics(self, request: TrialRequest, outcome: TrialResult) -> History:
+        """Return what is recorded of what a trial reported, and at its last round the scores that are compared, means of the
+        last three evaluations: of a search trial the curve of the ranked metric alone, of a final run also what it took to its
+        study's target.
+        """
+        history, metric = outcome.history, self.entries[request.entry_id].task.metric
+        if not history:
+            return []
+        scores = {"val_score": outcome.value, "test_score": outcome.tested(metric)}
+        values = {name: score for name, score in scores.items() if score is not None}
+        if request.counted:
+            values |= {name: history[-1][name] for name in LAST_ONLY if history[-1].get(name)}
+            curve = {"round", f"val_{metric}", f"test_{metric}"}
+            history = [_only(entry, curve) for entry in history]
+        elif self.study.target is not None and not outcome.lost(f"test_{metric}"):
+            values |= reach(history, metric, self.study.target)
+        return [*history, {"round": outcome.last_round, **values}]
 
     def _remove(self, run_id: str) -> None:
         """Remove a run, where it is."""
         self.store.delete(run_id)
 
-    def _names(self, request: TrialRequest) -> dict[str, str]:
-        """Return the tags that say which trial a run is of."""
-        own = ("trial_id", "entry_id", "replicate", "origin", "source")
-        tags = {name: getattr(request, name) for name in own if getattr(request, name)}
-        return {"study": self.study_name, "sweep": self.name, **tags}
-
-    def _curve(self, request: TrialRequest, history: History) -> History:
-        """Return what is recorded of a history: of a search trial the ranked metric alone."""
-        if not request.counted:
-            return history
-        metric = self.entries[request.entry_id].task.metric
-        named = ("round", f"val_{metric}", f"test_{metric}")
-        return [{name: entry[name] for name in named if name in entry} for entry in history]
-
-    def _ends(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, float]]:
-        """Return the scores that are compared, means of the last three evaluations; of a search trial also what is recorded once, of a
-        final run what it took to its study's target.
-        """
-        if not outcome.history:
-            return []
-        last, metric = outcome.history[-1], self.entries[request.entry_id].task.metric
-        scores = {"val_score": outcome.value, "test_score": outcome.tested(metric)}
-        values = {name: score for name, score in scores.items() if score is not None}
-        if request.counted:
-            values |= {name: last[name] for name in LAST_ONLY if last.get(name)}
-        elif self.study.target is not None and not outcome.lost(f"test_{metric}"):
-            values |= reach(outcome.history, metric, self.study.target)
-        return [{"round": last["round"], **values}]
-
     def bring_in(
         self,
-        tables: Tables,
+        table: TrialTable,
         finals: set[str],
         folder: Path,
         former: Iterable[str],
         refuse: Callable[[StoreError], object],
-    ) -> tuple[Leaderboard | None, dict[str, dict[str, str]]]:
-        """Write a run of each row of the leaderboard, and the tuned files below a folder: of the `finals`, the final runs of what
-        is best now; those of former bests are set aside. What the store refuses is told to `refuse`. Return the leaderboard, None when no entry has a final run, and the
-        run and the tuned file of each entry.
+    ) -> tuple[Leaderboard | None, TableFacts]:
+        """Write a run of each row of the leaderboard, and the tuned files below a folder, and set aside all final runs but
+        `finals`, those of what is best now. What the store refuses is told to `refuse`. Return the leaderboard, None when no
+        entry has a final run, and the table's facts with the run and the tuned file of each entry.
 
         The `former` rows are removed once there are new ones, which are RUNNING until the sweep's table names them: what is
         cut off before is removed by who resumes.
@@ -227,7 +202,9 @@ class SweepRecording:
         for run_id in self.store.running(self.name):
             self._remove(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
-        board, brought_in = None, dict[str, dict[str, str]]()
+        source = Source(self.name, self.study_name, lambda: table)
+        tables = Tables([source], "", self.store.options, named=True)
+        board, entries = None, {entry.id: entry for entry in table.facts.entries}
         if (tables.finals["status"] != "failed").any():
             board = board_of(tables, Query(self.name, target=self.study.target, interim=False))
             # MLflow shows the run that began last first: that is the first row.
@@ -239,10 +216,11 @@ class SweepRecording:
                     if error.passes:
                         raise
                     refuse(error)
-                brought_in[row.entry_id] = {"row": run_id, "tuned": tuned.text()}
+                update = {"row": run_id, "tuned": tuned.text()}
+                entries[row.entry_id] = entries[row.entry_id].model_copy(update=update)
         for run_id in former:
             self._remove(run_id)
-        return board, brought_in
+        return board, table.facts.model_copy(update={"entries": [*entries.values()]})
 
     def _set_aside(self, finals: set[str]) -> None:
         """Let those final runs count that are of what is best now, and no others."""
@@ -266,29 +244,27 @@ class SweepRecording:
             write_whole(path, tuned.text())
         except UserError as error:
             say(f"{error}. `suite tuned show` prints the tuned configuration")
-        outside = entry.outside(row.params)
         tags = {
             "entry_id": entry.id,
             "algorithm": entry.algorithm,
             "paper": entry.paper,
             **entry.scenario.names(),
-            **({"outside": outside} if outside else {}),
             "kind": RunKind.LEADERBOARD,
-            "study": self.study_name,
-            "sweep": self.name,
+            **self._names,
             "row": f"{self.name} {place:04d}",
             "score": mean_text(row),
             **versions(),
         }
-        scenarios = zip(*(each.scenario for each in self.entries.values()), strict=True)
-        apart = [at for at, parts in enumerate(scenarios) if len(set(parts)) > 1]
-        run_id = self.store.create(self.experiment, title(row, apart), tags, self.sweep_run)
+        if outside := entry.outside(row.params):
+            tags["outside"] = outside
+        run_id = self.store.create(self.experiment, title(row), tags, self.sweep_run)
         about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
-        scores = {"val_score": tuned.score("val"), "test_score": row.mean}
-        known = {name: score for name, score in scores.items() if score is not None}
+        scores = {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
+        values = (asdict(row) | scores).items()
+        numbers = {name: value for name, value in values if isinstance(value, int | float)}
         try:
             self.store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
-            self.store.log(run_id, row.params, [{**numbers(row), **known, "round": 0}])
+            self.store.log(run_id, row.params, [numbers])
         except StoreError as error:
             if not error.passes:
                 self.store.delete(run_id)
@@ -297,7 +273,7 @@ class SweepRecording:
 
     def keep_best(
         self,
-        finals: Mapping[str, TrialResult],
+        finals: Mapping[str, ValidationResult],
         folder: Path,
         written: Callable[[TrialRequest], str | None],
     ) -> None:
@@ -308,57 +284,37 @@ class SweepRecording:
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
 
+        best: dict[str, tuple[float, str]] = {}
+        for trial_id, end in finals.items():
+            entry = self.entries[self.search.requests[trial_id].entry_id]
+            if end.status == Status.FINISHED and end.value is not None:
+                score = (entry.task.sign * end.value, trial_id)
+                best[entry.id] = max(best.get(entry.id, score), score, key=lambda pair: pair[0])
         kept = []
-        for entry in self.entries.values():
-            scores = {
-                trial_id: entry.task.sign * result.value
-                for trial_id, result in finals.items()
-                if self.search.requests[trial_id].entry_id == entry.id
-                and result.status == Status.FINISHED
-                and result.value is not None
-            }
-            if not scores:
-                continue
-            best = self.search.requests[max(scores, key=scores.__getitem__)]
-            spec = self.search.spec(best)
+        for _, trial_id in best.values():
+            request = self.search.requests[trial_id]
+            spec = self.search.spec(request)
             place = folder / relative_path(spec.algorithm, spec.scenario)
-            content = Checkpoint(written(best) or "").load()
+            content = Checkpoint(written(request) or "").load()
             if content is not None:
                 save(SavedModel.from_content(content), place)
             elif not (place.exists() and read(place).card.spec == spec):
-                say(
-                    f"{entry.name}: the model of its best final run, of an earlier session, is not "
-                    f"kept; `suite run --tuned --seed {best.seed} --save DIR` makes it again"
-                )
+                name = self.entries[request.entry_id].name
+                say(f"{name}: the model of its best final run, of an earlier session, is not kept")
                 continue
-            kept.append((self.recorded.get(best.trial_id), place))
-        for run_id, place in kept:  # once all are saved: a store may refuse them
-            if run_id:
+            kept.append((trial_id, place))
+        for trial_id, place in kept:  # once all are saved: a store may refuse them
+            if run_id := self.recorded.get(trial_id):
                 self.store.attach(run_id, place, "model")
 
 
-def title(row: Row, apart: Collection[int]) -> str:
-    """Return the name of a row's run, `iid · 1 · fedprox 0.9509 ± 0.0033 · digits logreg`: first the parts of the scenario in
-    which those of its sweep differ (`apart`), which a narrow column shows, last what all have alike.
-    """
-    own = " ".join(part for at, part in enumerate(row.scenario) if at in apart)
-    alike = " ".join(part for at, part in enumerate(row.scenario) if at not in apart)
-    score = f"{rank_text(row)} · {label(row)} {mean_text(row)}"
-    return " · ".join(filter(None, (own, score, alike)))
+def title(row: Row) -> str:
+    """Return the name of a row's run, `1 · fedprox 0.9509 ± 0.0033 · digits logreg iid`."""
+    return f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(row.scenario)}"
 
 
-def numbers(row: Row) -> dict[str, float]:
-    """Return the row's numbers, scores rounded to two digits of half their interval."""
-    half = None if row.ci_low is None or row.ci_high is None else (row.ci_high - row.ci_low) / 2
-    values = {key: v for key, v in asdict(row).items() if isinstance(v, int | float)}
-    return {key: rounded(v, half) if key in SCORES else v for key, v in values.items()}
-
-
-def rounded(value: float, half: float | None) -> float:
-    """Return a value to the second digit of its uncertainty; to six digits where that is 0 or not known."""
-    if not half or not math.isfinite(half):
-        return float(f"{value:.6g}")
-    return round(value, 1 - math.floor(math.log10(half)))
+def _only(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in names}
 
 
 class Records:

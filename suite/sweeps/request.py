@@ -1,15 +1,15 @@
 """A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from suite.console import say
 from suite.execution.resources import Resources, local_slots
+from suite.studies.entries import load_data, make_entries
+from suite.studies.samplers import find_sampler, first_modelled, searched_by
 from suite.studies.study import (
     LISTS,
     Study,
@@ -22,10 +22,10 @@ from suite.studies.study import (
 )
 from suite.studies.validation import Faults
 from suite.sweeps.deadline import Deadline
+from suite.sweeps.journal.events import last_begun
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.result import Result
 from suite.sweeps.sweep import Sweep
-from trials import algorithms
 from trials.common.errors import UserError, unknown
 from trials.common.names import number, split_top
 from trials.settings import Settings
@@ -34,8 +34,8 @@ GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides what it has a number of."""
 COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
-FREE = ("retries", "pack", "description", "target", "margin")
-"""What may be otherwise: no search depends on it, but for a `target` that costs are counted to."""
+FREE = ("retries", "pack", "description", "margin")
+"""What may be otherwise: no search depends on it. Nor does it on a `target`, unless costs are counted to that."""
 
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
@@ -68,9 +68,8 @@ class SweepRequest:
         return self._changed(changes, resume)
 
     def _changed(self, changes: Mapping[str, Any], resume: bool) -> tuple[str, Study]:
-        begun = resumed_study(self.paths, changes) if resume else None
-        if begun is not None:
-            return begun
+        if resume and self.paths.begun:
+            return resumed_study(self.paths, changes)
         if isinstance(self.study, str):
             return read_study(self.study, changes)
         name = self.paths.name
@@ -79,8 +78,8 @@ class SweepRequest:
     def open(self) -> Sweep:
         """Return the sweep, ready to run; raises `UserError` when it cannot be."""
         name, content = self.read()
-        given = self.study if isinstance(self.study, str) else None
-        file = None if given in study_names() else given
+        file = self.study if isinstance(self.study, str) else None
+        file = None if file in study_names() else file
         return Sweep(name, content, self.paths, resume=self.resume, study_file=file)
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
@@ -92,8 +91,8 @@ class SweepRequest:
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
         sweep = self.open()
-        sweep.load()
         if not self.paths.begun:
+            sweep.load()
             Estimates(sweep.study, sweep.data, resources).memory(sweep.entries)
             check(resources)
         for note in self.differences(sweep.study) if self.resume else ():
@@ -103,35 +102,63 @@ class SweepRequest:
             say(note)
         return result
 
+    def plan(self, resources: Resources, calibrate: bool) -> dict[str, Any]:
+        """Return what the sweep would do and take, after every check that comes before its start; with the hours, which a few
+        rounds of each entry `calibrate`. Raises as `open` does.
+        """
+        from suite.execution.estimate import Estimates
+        from suite.search.sweep_search import SweepSearch
+
+        name, study = self.read()
+        for note in self.differences(study) if self.resume else ():
+            say(note)
+        self.paths.check(study.warm_start)
+        entries = make_entries(study, f"study {name}")
+        data = load_data(entries, self.paths.data_root, f"study {name}", study.replicates)
+        estimates, rows = Estimates(study, data, resources), []
+        search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
+        for place, first in enumerate(search.firsts, 1):
+            if calibrate:
+                say(f"measuring {place}/{len(entries)}: {first.entry.name}")
+            row: dict[str, Any] = {"entry_id": first.entry.id, "name": first.entry.name}
+            row |= {"default": first.proposer.known[0].params, "outside": first.entry.outside()}
+            origins = [known.origin for known in first.proposer.known]
+            row |= {"published": origins.count("published"), "modelled": first.modelled}
+            rows.append(row | {"estimate": estimates.entry(first.entry, calibrate)})
+        return {
+            "study": name,
+            "name": self.paths.name,
+            "entries": rows,
+            "trials_per_entry": study.trials,
+            "final_runs_per_entry": study.seeds,
+            "rounds_per_run": study.settings.rounds,
+            "sampler": study.sampler,
+            "startup": sampler.startup,
+            "lag": search.lag,
+            "modelled_from": first_modelled(sampler, search.lag),
+            "searched_by": searched_by(study.sampler, study.trials, search.lag),
+            "warnings": search.warnings,
+            **estimates.total([row["estimate"] for row in rows], local_slots(resources)),
+        }
+
     def differences(self, content: Study) -> Iterator[str]:
         """Yield where the study of a resumed sweep is not what its file and the options have now, which it does
         not go by.
         """
         there: dict[str, Any] = {}
         with suppress(UserError):  # the file may be gone
-            there = complete(self._read(resume=False)[1])
-        mine = complete(content)
-        for keys in (mine, there):
-            keys |= keys.pop("settings", {})
+            there = _flat(self._read(resume=False)[1])
         where = self.study if isinstance(self.study, str) else "the study given"
-        for key, value in mine.items():
+        for key, value in _flat(content).items():
             if value != there.get(key, value):
                 yield f"{key} is {value}, not {there[key]} as in {where}: options extend a sweep."
 
 
-def usual_name(study: str | Path, smoke: bool) -> str:
-    """Return the name of a sweep that is given none: that of its study, so that a smoke test leaves it free."""
-    path = Path(os.path.abspath(study))  # `.` and `..` have no name of their own
-    return path.stem + "-smoke" * smoke
-
-
-def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study] | None:
-    """Return the study that a sweep was begun with, and what the command line adds; None when there is no
-    such sweep. Raises `UserError` when it asks for less, or for something else.
+def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study]:
+    """Return the study that a sweep was begun with, and what the command line adds. Raises `UserError` when it asks for less,
+    or for something else.
     """
-    begun = paths.last_begun()
-    if begun is None:
-        return None
+    begun = last_begun(paths.journal)
     before = begun.study
     after = override(before, overrides)
     faults = Faults(f"sweep {paths.name}")
@@ -142,29 +169,28 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
         kept = [name for name in before[key] if name in after[key]]
         after[key] = kept + [name for name in after[key] if name not in before[key]]
     study = Study.model_validate(after)
-    was, now = complete(check_study(before, {}, f"sweep {paths.name}")), complete(study)
-    free = set(FREE) - ({"target"} if "rounds_to_target" in study.constraints else set())
-    for key, new in now.items():
-        old = was[key]
+    was, now = _flat(check_study(before, {}, f"sweep {paths.name}")), _flat(study)
+    free = {*FREE, *(() if "rounds_to_target" in study.constraints else ("target",))}
+    for key in dict.fromkeys([*now, *was]):
+        new: Any = now.get(key)
+        old: Any = was.get(key)
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
-        elif key not in (*GROWS, *COUNTS, *free) and new != old:
-            for name, is_now, before_it in _changed(key, new, old):
-                faults.add(
-                    name, is_now, f"the sweep was begun with {before_it}; use another --name"
-                )
+        elif new != old and key not in (*GROWS, *COUNTS, *free):
+            faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
     return begun.study_name, study
 
 
-def _changed(key: str, new: Any, old: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each changed key with its new and old value; of a mapping only the keys of it that changed."""
-    if not isinstance(new, Mapping) or not isinstance(old, Mapping):
-        yield key, new, old
-        return
-    for name in dict.fromkeys([*new, *old]):
-        if new.get(name) != old.get(name):
-            yield f"{key}.{name}", new.get(name), old.get(name)
+def _flat(study: Study) -> dict[str, Any]:
+    """Return the keys of a study with their values; a key inside another is `settings.rounds`."""
+    flat: dict[str, Any] = {}
+    for key, value in complete(study).items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}.{inner}": each for inner, each in value.items()}
+        else:
+            flat[key] = value
+    return flat
 
 
 class Changes(NamedTuple):
@@ -203,7 +229,8 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
             listed = key in LISTS and isinstance(value, str)
             study[key] = split_top(value, ",") if listed else value
         else:
-            faults.add(key, value, _nearest(key))
+            names = [*Study.model_fields, *Settings.model_fields, *Resources.model_fields]
+            faults.add(key, value, str(unknown("key", key, [*names, CHECKPOINTS])))
     faults.check()
     return Changes(study, resources, checkpoints)
 
@@ -219,15 +246,3 @@ def _range(value: Any) -> Any:
         return {"low": number(float, low), "high": number(float, high), "datasets": {}}
     except ValueError:
         raise UserError(RANGE) from None
-
-
-def _nearest(key: str) -> str:
-    """Say of a key that is none which one may be meant."""
-    owner, _, name = key.rpartition(".")
-    searched = {name for cls in algorithms.known().values() for name in cls.ranges()}
-    if name in searched and (not owner or owner in algorithms.known()):
-        return f"is searched; a range for it is given as search.{key}=LOW..HIGH"
-    places = Resources.model_fields
-    return str(
-        unknown("key", key, [*Study.model_fields, *Settings.model_fields, *places, CHECKPOINTS])
-    )

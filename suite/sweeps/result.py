@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.frames import frame
 from reports.leaderboard.board import Leaderboard
+from reports.table import frame
 from suite.configurations.library import TunedList, select_tuned, tuned_in
 from suite.results.query import Query
 from suite.results.tables import Tables
@@ -54,10 +54,12 @@ class Result:
         )
 
     def _repr_html_(self) -> str | None:
-        return self.leaderboard._repr_html_() if self.leaderboard else None
+        from reports.page.notebook import board_html
+
+        return board_html(self.leaderboard) if self.leaderboard else None
 
     def plot(self, *kinds: str) -> "Plot":
-        """The charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `cd`, `heat` and
+        """The charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `ranks` and
         `budget`; all, or those kinds.
         """
         from reports.page.notebook import board_plot

@@ -1,27 +1,82 @@
 """How far a sweep is: what its terminal draws, and what `suite status` reads of one that another process runs."""
 
 import json
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reports.leaderboard.names import classes_of_files
 from suite.execution.stop_signal import WORDS, Control
 from suite.search.trial import TrialRequest
 from suite.studies.replicates import confirms_of, finals_of
-from suite.sweeps.journal.events import SweepState, broken, check_first, sessions
-from suite.sweeps.journal.file import begun, in_the_way, is_locked
-from suite.sweeps.journal.paths import MARKER, STATUS, check_name
-from suite.sweeps.running import Seen
-from suite.yaml_files import write_whole
+from suite.sweeps.journal.events import SweepState, broken, check_first
+from suite.sweeps.journal.file import begun, is_locked
+from suite.sweeps.journal.paths import JOURNAL, STATUS, check_name
+from suite.yaml_files import write_whole, writing
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain
-from trials.run.outcome import ENDINGS, TrialKind
+from trials.run.outcome import ENDINGS, TrialKind, TrialResult
 
-JOURNAL = "journal.jsonl"
+LEAST = 0.05
+"""No pace is told before so much of a trial is done: of less, the time left is anything."""
+
+
+class Seen(NamedTuple):
+    """A trial that runs: its last evaluation's round, of how many, and its last score (None: it has none yet)."""
+
+    round: int
+    rounds: int
+    score: float | None = None
+
+
+class Running:
+    """What the running trials of a sweep have reported. `entries` has the metric and the rounds of each.
+
+    Their pace is counted from when the first of them said something: starting up is no trial.
+    """
+
+    def __init__(self, entries: Mapping[str, tuple[str, int]]) -> None:
+        self.entries = entries
+        self._trials: dict[str, Seen] = {}
+        self._over, self._since, self._before = 0, math.inf, 0.0
+
+    def began(self, request: TrialRequest) -> None:
+        """Note that a trial runs."""
+        self._trials[request.trial_id] = Seen(0, self.entries[request.entry_id][1])
+
+    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
+        """Note that a trial has said more."""
+        metric, rounds = self.entries[request.entry_id]
+        score = outcome.last(f"val_{metric}")
+        self._trials[request.trial_id] = Seen(outcome.last_round, rounds, score)
+        self._spoke(outcome.last_round / rounds)
+
+    def over(self, request: TrialRequest) -> None:
+        """Note that a trial has ended."""
+        self._spoke(1.0)
+        self._over += 1
+        self.stopped(request)
+
+    def stopped(self, request: TrialRequest) -> None:
+        """Note that a trial runs no more, and may start again."""
+        self._trials.pop(request.trial_id, None)
+
+    def _spoke(self, share: float) -> None:
+        if self._since == math.inf:
+            # Whatever runs is taken to be as far as the one that spoke: the pace does not begin with a machine full
+            # of trials that all end at once.
+            self._since, self._before = time.monotonic(), share * max(1, len(self._trials))
+
+    def now(self) -> tuple[dict[str, Seen], float | None]:
+        """Return the trials that run, and trials per second (None: nobody knows)."""
+        trials = self._trials.copy()  # another thread may look while one begins or ends
+        shares = sum(trial.round / trial.rounds for trial in trials.values())
+        done, seconds = self._over + shares - self._before, time.monotonic() - self._since
+        return trials, done / seconds if seconds > 0 and done >= LEAST else None
 
 
 def standing(
@@ -38,11 +93,8 @@ def standing(
     """
     begun = state.begun
     assert begun is not None
-    trials = running or {}
-    requests = {
-        i: state.requested[i] for i in trials if i in state.requested and i not in state.ended
-    }
-    at_once = Counter(request.entry_id for request in requests.values())
+    trials = {i: seen for i, seen in (running or {}).items() if i not in state.ended}
+    at_once = Counter(state.requests[i].entry_id for i in trials)
     names = classes_of_files(about["algorithm"] for about in begun.entries.values())
     finals: dict[str, list[TrialRequest]] = defaultdict(list)
     for group in state.finals.values():
@@ -55,15 +107,21 @@ def standing(
     sums = Counter[str]()
     for row in rows.values():
         sums.update({key: row[key] for key in ("planned", "done", "running", *ENDINGS)})
-    shares = sum(trials[i].round / trials[i].rounds for i in requests)
+    shares = sum(seen.round / seen.rounds for seen in trials.values())
     left = sums["planned"] - sums["done"] - shares if sums["done"] < sums["planned"] else None
+    now = []
+    for trial_id, seen in trials.items():
+        request = state.requests[trial_id]
+        row = {key: rows[request.entry_id][key] for key in ("entry_id", "name", "metric")}
+        row |= {"trial_id": trial_id, "kind": request.kind.value, "params": request.params}
+        now.append(row | seen._asdict())
     return {
         "name": name,
         "study": begun.study_name,
         "running": active,
         "entries": len(rows),
         "expected": sums["planned"],
-        "requested": len(state.requested),
+        "requested": len(state.requests),
         "running_trials": sums["running"],
         "ended": len(state.ended),
         "superseded": len(state.ended) - sums["done"],
@@ -75,19 +133,7 @@ def standing(
         "per_minute": pace and round(60 * pace, 1),
         "seconds_left": round(left / pace, 1) if pace and left is not None else None,
         "best": list(rows.values()),
-        "now": [
-            {
-                "trial_id": trial_id,
-                "entry_id": request.entry_id,
-                "name": rows[request.entry_id]["name"],
-                "kind": request.kind.value,
-                "params": request.params,
-                **trials[trial_id]._asdict(),
-                "metric": rows[request.entry_id]["metric"],
-            }
-            for trial_id, request in requests.items()
-            if request.entry_id in rows
-        ],
+        "now": now,
     }
 
 
@@ -112,21 +158,15 @@ def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) 
 
 def sweeps(storage: Path) -> list[str]:
     """Return the names of the sweeps under a storage root, those with a damaged journal included."""
-    return sorted(
-        path.parent.name
-        for path in storage.glob(f"*/{JOURNAL}")
-        if begun(path) or (path.with_name(MARKER).exists() and in_the_way(path))
-    )
+    return sorted(path.parent.name for path in storage.glob(f"*/{JOURNAL}") if begun(path))
 
 
 def of_study(storage: Path, name: str) -> list[str]:
     """Return the sweeps under a storage root of a study that has not given one its own name."""
     names, own = sweeps(storage), []
-    if name in names:
-        return []
-    for each in names:
+    for each in names if name not in names else ():
         with suppress(UserError):  # a journal that is damaged is said where it is read
-            if any(session.study_name == name for session in sessions(storage / each / JOURNAL)):
+            if check_first(storage / each / JOURNAL).get("study_name") == name:
                 own.append(each)
     return own
 
@@ -141,18 +181,15 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     active = is_locked(journal)
     seen = _kept(folder)
     # What a process that runs says is a moment old; what one said that has ended is all, unless another one wrote on.
-    if (
-        seen is None
-        or seen["running"] != active
-        or not (active or seen["journal"] == _stamp(journal))
-    ):
+    if seen.get("running") != active or not (active or seen["journal"] == _stamp(journal)):
         state = SweepState().read(journal)
         if state.begun is None:
             raise broken(journal, 1, "the sweep has not begun")
         seen = standing(name, state, active)
+    seen.pop("journal", None)
     word = Control(folder).asked
     return {
-        **{key: value for key, value in seen.items() if key != "journal"},
+        **seen,
         "name": name,  # a folder may have been copied
         "idle_seconds": round(time.time() - journal.stat().st_mtime, 1),
         "asked_to": word if word in WORDS else None,
@@ -166,13 +203,13 @@ def keep(folder: Path, seen: Mapping[str, Any]) -> None:
         write_whole(folder / STATUS, text)
 
 
-def _kept(folder: Path) -> dict[str, Any] | None:
-    """Return what `keep` wrote; None where that is nothing, or another file."""
+def _kept(folder: Path) -> dict[str, Any]:
+    """Return what `keep` wrote; {} where that is nothing, or another file."""
     with suppress(OSError, ValueError, RecursionError):
         seen = json.loads((folder / STATUS).read_text(encoding="utf-8"))
         if isinstance(seen, dict) and seen.keys() >= {"running", "journal", "best", "now"}:
             return seen
-    return None
+    return {}
 
 
 def _stamp(path: Path) -> list[int]:
@@ -185,10 +222,8 @@ def ask(storage: Path, name: str, word: str) -> bool:
     a process of another machine may, by the same storage.
     """
     folder = _folder(storage, name)
-    try:
+    with writing(folder):
         Control(folder).ask(word)
-    except OSError as error:
-        raise UserError(f"storage {folder} cannot be written: {error.strerror}") from None
     return is_locked(folder / JOURNAL)
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
 from suite.configurations.library import list_tuned
-from suite.configurations.warm_start import NEAREST, tuned_files, warm_start
+from suite.configurations.nearest import NEAREST, tuned_files, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
+from suite.results.table import TrialTable, rows_table, write
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
@@ -28,9 +29,8 @@ from suite.sweeps.journal.paths import STATUS, SweepPaths
 from suite.sweeps.progress import Progress
 from suite.sweeps.recording import Records, SweepRecording
 from suite.sweeps.result import Result, Summary
-from suite.sweeps.running import Running
-from suite.sweeps.status import keep, standing
-from suite.sweeps.tables import SweepTable, open_tables
+from suite.sweeps.status import Running, keep, standing
+from suite.sweeps.tables import earlier, open_tables, table_of
 from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
 from suite.tracking.store import Store
@@ -38,13 +38,14 @@ from suite.tracking.tables import upload
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.run.outcome import ENDINGS, Status, TrialKind, reason
-from trials.run.result import TrialResult
+from trials.run.outcome import ENDINGS, Status, TrialKind, TrialResult, reason
 
 if TYPE_CHECKING:
     from suite.execution.resources import Resources
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+SECONDS = 300.0
+"""How long the table of a running sweep is left as it is."""
 
 
 class Sweep:
@@ -76,19 +77,12 @@ class Sweep:
         paths.check(study.warm_start)
         self.entries = make_entries(study, f"study {study_name}")
         self.state = paths.state()
-        strange = {request.entry_id for request in self.state.requests}
-        if strange := strange - {entry.id for entry in self.entries}:
-            raise UserError(
-                f"journal {paths.journal} has trials of {', '.join(sorted(strange))}, which its study "
-                "does not ask for: it is damaged, or another sweep's"
-            )
         self.data: dict[str, Dataset] = {}
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.deadline: Deadline | None = None
         self.board: Leaderboard | None = None
-        self.cut, self._looking = "", threading.Lock()
-        self.set_aside = 0
+        self.cut, self.set_aside, self.due, self._looking = "", 0, 0.0, threading.Lock()
 
     def load(self) -> None:
         """Load the data of all entries. Raises `UserError` where they are not to be had."""
@@ -104,13 +98,13 @@ class Sweep:
         tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
         """
         started = time.monotonic()
-        if not self.data:
+        if not (self.data or self.state.begun):  # one that is resumed may need none
             self.load()
         say("opening the store")
         self.store = Store(self.paths.tracking_uri, self.paths.storage)
         warm = self._warm()
         with writing(self.paths.folder):
-            self.paths.mark()
+            self.paths.make()
             self.journal = Journal(self.paths.journal)
             (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
         try:
@@ -129,13 +123,23 @@ class Sweep:
         finally:
             self.journal.close()
         keep(self.paths.folder, standing(self.paths.name, self.state, False))
-        self._say_refusals()
-        if self.control.fault and not (complete and written):
-            raise HaltedError(self.control.fault)
-        if not written and self.control.ending != INTERRUPTED:
-            raise HaltedError(
-                f"{self.store.uri} did not take all records ({self.progress.waiting})"
-            )
+        return self._result(complete, written, time.monotonic() - started)
+
+    def _result(self, complete: bool, written: bool, seconds: float) -> Result:
+        """Say what the store lacks, and return what came out; `complete` says whether the search is at its end, `written` whether
+        all is recorded. Raises `HaltedError` where a fault ended the sweep before that.
+        """
+        refused = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
+        if self.board is not None:
+            self.board = replace(self.board, notes=(*self.board.notes, *refused))
+        else:
+            for line in refused:
+                say(line)
+        fault = self.control.fault
+        if not (fault or written or self.control.ending == INTERRUPTED):
+            fault = f"{self.store.uri} did not take all records ({self.progress.waiting})"
+        if fault and not (complete and written):
+            raise HaltedError(fault)
         if not written:
             left = len(self.state.ended.keys() - self.state.recorded.keys())
             what = f"{left} of the trials that have ended" if left else "all of the leaderboard"
@@ -145,17 +149,10 @@ class Sweep:
         elif complete:
             self.paths.clear_checkpoints(self.id, self.search.requests)
         ending = "" if complete and written else self.control.ending
-        summary = self._summary(time.monotonic() - started)
-        return Result(summary, self.board, ending, open_tables(self.paths.storage))
+        from reports.page.notebook import ShownBoard  # what draws takes time to come
 
-    def _say_refusals(self) -> None:
-        """Say what the store refused, under the leaderboard where there is one."""
-        lines = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
-        if self.board is not None:
-            self.board = replace(self.board, notes=(*self.board.notes, *lines))
-            lines = []
-        for line in lines:
-            say(line)
+        board = self.board and ShownBoard.of(self.board)
+        return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
         """Return what the entries start from: as journaled, and looked up for those that are new."""
@@ -181,12 +178,7 @@ class Sweep:
         self.id = state.id or self.id
         lag = state.begun.lag if state.begun else LAG
         self.search = SweepSearch(self.entries, self.study, lag, warm)
-        results = state.ended.items()
-        if "rounds_to_target" in self.study.constraints:
-            # What a search goes by is else in a trial's end.
-            results = dict(events.outcomes(self.paths.journal, state.ended.keys())).items()
-        ends = {trial_id: ValidationResult.of(result) for trial_id, result in results}
-        self.search.replay(state.requests, ends)
+        self.search.replay([*state.requests.values()], state.ended)
         for warning in self.search.warnings:
             say(warning)
         self._note(
@@ -202,18 +194,13 @@ class Sweep:
             )
         )
         self.recording = SweepRecording(
-            store=self.store,
-            name=self.paths.name,
-            study_name=self.study_name,
-            study=self.study,
-            search=self.search,
-            recorded=state.recorded,
-            sweep_id=self.id,
+            self.store, self.paths.name, self.study_name, self.search, state.recorded, self.id
         )
-        self.table = SweepTable(self.paths, state, self.entries)
+        # The thread that records needs what is imported here, and only this one may import it.
+        rows_table([]).to_pandas()
         rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
         self.running = Running(rounds)
-        self.progress = Progress(self._look, partial(keep, self.paths.folder))
+        self.progress = Progress(self.paths.name, self._look, partial(keep, self.paths.folder))
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
@@ -222,20 +209,13 @@ class Sweep:
         except StoreError as error:
             why = error.reason
             raise HaltedError(f"tracking store {self.store.uri} cannot be written: {why}") from None
-        self.table.about |= {
-            "cut": "",
-            "code": self.recording.code,
-            "experiment": self.recording.experiment,
-            "run_id": self.recording.sweep_run,
-            **({"study_file": self.study_file} if self.study_file else {}),
-        }
         records = self.records = Records(self.recording, self.control, self.progress)
         self._record_former()
         complete = False
         last: Callable[[], None] = partial(self.recording.close, "KILLED")
         try:
             if not self.search.exhausted:
-                self.paths.mark_checkpoints(self.id)
+                self.paths.make_checkpoints(self.id)
                 self._drive(resources)
             complete = self.search.exhausted
         except UserError:
@@ -248,24 +228,21 @@ class Sweep:
         return complete, written
 
     def _record_former(self) -> None:
-        """Take the rows of earlier sessions that the table lacks, and record what is not recorded."""
-        former = self.table.before.columns(["run_id"])["run_id"] if self.table.before else ()
+        """Record what earlier sessions have not, and write the table, which may lack their last trials."""
+        self.records.put(self._write_table)
+        before = earlier(self.paths)
+        former = before.columns(["run_id"])["run_id"] if before else ()
         missing = set(self.recording.missing(self.state.ended, filter(None, former)))
-        lacking = self.state.ended.keys() - self.table.there
-        writes: list[Callable[[], None]] = [self._write_table]
-        for trial_id, outcome in events.outcomes(self.paths.journal, missing | lacking):
-            request = self.search.requests[trial_id]
-            self.table.add(request, outcome)
-            if trial_id in missing:
-                writes.append(partial(self._record, request, outcome))
-        for write in writes:  # from now on the table is of the thread that records
-            self.records.put(write)
+        for trial_id, outcome in events.outcomes(self.paths.journal, missing):
+            self.records.put(partial(self._record, self.search.requests[trial_id], outcome))
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
         from suite.execution.estimate import Estimates
 
+        if not self.data:
+            self.load()
         estimates = Estimates(self.study, self.data, resources)
         drive(
             ExecutionPlan(
@@ -277,8 +254,8 @@ class Sweep:
                     ended=self._ended,
                     control=self.control,
                     died=self._died,
-                    waits=self._waits,
-                    reported=self._reported,
+                    waits=partial(setattr, self.progress, "cluster"),
+                    reported=self.running.reported,
                     began=self._began,
                 ),
                 folder=self.paths.folder / "tune",
@@ -307,57 +284,47 @@ class Sweep:
         if self.deadline is not None:
             self.deadline.began()
 
-    def _reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        self.running.reported(request, outcome)
-
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
+        """Journal the end of a trial, then tell the search, and let it be recorded. One that failed is handed out once more, to
+        go on from its checkpoint, `retries` times; attempts that raised without getting further than those before count.
+        """
         # A text with half of a surrogate pair has no JSON.
         outcome.error = outcome.error.encode(errors="replace").decode()
+        trial_id = request.trial_id
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
-        if outcome.status == Status.FAILED and self._starts_again(request, outcome):
-            return
+        if outcome.status == Status.FAILED:
+            died = [*self.state.deaths.get(trial_id, []), outcome.last_round]
+            if len(died) - died.index(max(died)) <= self.study.retries:
+                self._note_death(request, outcome, False, "starts again")
+                self.search.again.append(request)
+                return
         self.running.over(request)
-        self._note(*events.ended(request.trial_id, outcome))
-        self.search.end(request.trial_id, ValidationResult.of(outcome))
+        self._note(*events.ended(trial_id, outcome))
+        self.search.end(trial_id, self.state.ended[trial_id])
         self.records.put(partial(self._record, request, outcome))
 
     def _died(self, request: TrialRequest, outcome: TrialResult, again: bool) -> None:
         """Note that a trial's process died. One that dies too often has no end, so that `--resume` has it again; until
         then the search takes it as failed.
         """
-        name, at = request.trial_id, outcome.last_round
-        error = outcome.error.encode(errors="replace").decode()
-        self._note(events.Died(trial_id=name, round=at, error=error, killed=True))
+        outcome.error = outcome.error.encode(errors="replace").decode()
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
-        self.running.stopped(request)
+        then = "starts again" if again else "is set aside: --resume has it again"
+        self._note_death(request, outcome, True, then)
         if not again:
             self.set_aside += 1
-            self.search.end(name, ValidationResult.of(outcome))
-        why = reason(error)[:200] or "no reason given"
-        then = "starts again" if again else "is set aside: --resume has it again"
-        self.progress.note(f"trial {name} died at round {at} and {then}: {why}")
+            self.search.end(request.trial_id, ValidationResult.of(outcome))
 
-    def _waits(self, reason: str) -> None:
-        self.progress.cluster = reason
-
-    def _starts_again(self, request: TrialRequest, outcome: TrialResult) -> bool:
-        """Hand a trial that died out once more, to go on from its checkpoint; return whether it is.
-
-        It is, `retries` times; attempts that raised without getting further than those before count.
-        """
-        died = [*self.state.deaths.get(request.trial_id, []), outcome.last_round]
-        attempts = len(died) - died.index(max(died))
-        if attempts > self.study.retries:
-            return False
-        name, error = request.trial_id, outcome.error
-        self._note(events.Died(trial_id=name, round=died[-1], error=error))
-        self.search.again.append(request)
+    def _note_death(
+        self, request: TrialRequest, outcome: TrialResult, killed: bool, then: str
+    ) -> None:
+        name, at, error = request.trial_id, outcome.last_round, outcome.error
+        self._note(events.Died(trial_id=name, round=at, error=error, killed=killed))
         self.running.stopped(request)
         why = reason(error)[:200] or "no reason given"
-        self.progress.note(f"trial {name} died at round {died[-1]} and starts again: {why}")
-        return True
+        self.progress.note(f"trial {name} died at round {at} and {then}: {why}")
 
     def _pressed(self, deadline: Deadline) -> bool:
         """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
@@ -391,7 +358,6 @@ class Sweep:
         def note(run_id: str) -> None:
             self._note(events.Recorded(trial_id=request.trial_id, run_id=run_id))
 
-        self.table.add(request, outcome)
         try:
             self.recording.record(request, outcome, note)
         except StoreError as error:
@@ -401,52 +367,64 @@ class Sweep:
         group = self.state.finals.get(request.search, [])
         there = sum(final.trial_id in self.state.recorded for final in group)
         last = request.kind == TrialKind.FINAL and there == self.study.seeds
-        if last or self.table.due:
+        if last or time.monotonic() >= self.due:
             self.records.put(self._write_table)
 
-    def _write_table(self, ended: float | None = None) -> None:
+    def _table(self, finals: Collection[str], ended: float | None = None) -> TrialTable:
+        """Return the table as it is now."""
+        about = {
+            "cut": self.cut,
+            "code": self.recording.code,
+            "experiment": self.recording.experiment,
+            "run_id": self.recording.sweep_run,
+            **({"study_file": self.study_file} if self.study_file else {}),
+        }
         with self._looking:
-            finals = self.search.current_finals if ended else self.state.current_finals
-        path = self.table.write(finals, ended)
-        upload(self.store, self.recording.sweep_run, path)
+            there, recorded = dict(self.state.ended), dict(self.state.recorded)
+            state = replace(self.state, ended=there, recorded=recorded)
+        return table_of(self.paths, state, self.entries, finals, ended, about)
+
+    def _write_table(self, table: TrialTable | None = None) -> None:
+        """Write the table, as it is now where none is given, and upload it."""
+        with self._looking:
+            finals = self.state.current_finals
+        write(self.paths.table, table or self._table(finals))
+        upload(self.store, self.recording.sweep_run, self.paths.table)
+        self.due = time.monotonic() + SECONDS
 
     def _finish(self) -> None:
         """Draw the leaderboard, bring in what is tuned, and close the records."""
-        self.table.about["cut"] = self.cut
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
-        finals = self.search.current_finals
-        tables = self.table.tables(finals, self.store.options)
-        tuned, former = self.paths.folder / "tuned", self.table.rows_in_mlflow
-        self.board, self.table.brought_in = self.recording.bring_in(
-            tables, finals, tuned, former, self.records.refuse
+        before, finals = earlier(self.paths), self.search.current_finals
+        former = [entry.row for entry in before.facts.entries if entry.row] if before else []
+        table = self._table(finals, time.time())
+        self.board, facts = self.recording.bring_in(
+            table, finals, self.paths.folder / "tuned", former, self.records.refuse
         )
-        self._write_table(time.time())
-        rows = [entry["row"] for entry in self.table.brought_in.values() if entry["row"]]
-        self.recording.close("FINISHED", rows)
+        self._write_table(TrialTable(facts, table.source))
+        self.recording.close("FINISHED", [entry.row for entry in facts.entries if entry.row])
         if self.study.save == "best":
-            ended = self.state.ended
-            results = {
-                trial_id: ended[trial_id] for trial_id in sorted(finals) if trial_id in ended
-            }
-            self.recording.keep_best(results, self.paths.models, self._model)
+            there = sorted(finals & self.state.ended.keys())
+            ends = {trial_id: self.state.ended[trial_id] for trial_id in there}
+            self.recording.keep_best(ends, self.paths.models, self._model)
 
     def _summary(self, seconds: float) -> Summary:
-        counts = Counter[tuple[bool, str]]()
-        current, requests = self.search.current_finals, self.search.requests
-        for trial_id, result in self.state.ended.items():
-            if requests[trial_id].counted or trial_id in current:
-                counts[requests[trial_id].counted, result.status] += 1
-        searched = {f"trials_{status}": counts[True, status] for status in ENDINGS}
-        searched["trials_failed"] += counts[False, Status.FAILED]
-        searched["trials_failed"] += self.set_aside
+        searched, final = Counter[str](), Counter[str]()
+        current = self.search.current_finals
+        for trial_id, end in self.state.ended.items():
+            if self.search.requests[trial_id].counted:
+                searched[end.status] += 1
+            elif trial_id in current:
+                final[end.status] += 1
+        searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,
             name=self.paths.name,
             entries=len(self.entries),
-            **searched,
-            final_runs=sum(counts[False, status] for status in ENDINGS),
-            final_runs_diverged=counts[False, Status.DIVERGED],
+            **{f"trials_{status}": searched[status] for status in ENDINGS},
+            final_runs=final.total(),
+            final_runs_diverged=final[Status.DIVERGED],
             seconds=round(seconds, 3),
             tracking_uri=self.store.uri,
             experiment_id=self.recording.experiment,

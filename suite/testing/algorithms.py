@@ -11,19 +11,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from suite.testing.comparing import apart, finish, ranked, same, timeless
-from suite.testing.wrong import WrongError
+from suite.testing.comparing import WrongError, apart, demand, finish, ranked, same, timeless
 from trials import algorithms
-from trials.algorithm import Algorithm
 from trials.common.errors import UserError, unknown
 from trials.common.plugins import failure
 from trials.common.tensors import torch
 from trials.engine.client_rows import ClientRows
 from trials.engine.training import EXECUTIONS
 from trials.federated_data import FederatedData
-from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec, canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import load_dataset, partition_data, simulate
 from trials.settings import Settings
 
@@ -60,7 +57,7 @@ def checks(
     models: Sequence[str] | None = None,
     **how: Any,
 ) -> Iterator[CheckFinding]:
-    """All checks of an algorithm with these hyperparameters; `how` as in `AlgorithmRuns`. Where one fails for an
+    """Yield all checks of an algorithm with these hyperparameters; `how` as in `Checked`. Where one fails for an
     exception, only the frames of the algorithm's own file are told. Raises `UserError` for names and values that
     are none.
     """
@@ -69,18 +66,18 @@ def checks(
         algorithms.resolve(reduces_to)
     data: dict[str, FederatedData] = {}
     for model in models or MODELS:
-        one = Checked(AlgorithmRuns(name, params, model, partitioned=partial(_once, data), **how))
+        checked = Checked(name, params, model, data, **how)
         wanted: dict[str, Callable[[], str]] = {
-            "hyperparameters": one.declares,
-            "two rounds": one.runs,
-            "shapes": one.shapes,
-            "executions": one.executions,
-            "repeats": one.repeats,
-            "state": one.state,
-            "bytes": one.sent,
+            "hyperparameters": checked.declares,
+            "two rounds": checked.runs,
+            "shapes": checked.shapes,
+            "executions": checked.executions,
+            "repeats": checked.repeats,
+            "state": checked.state,
+            "bytes": checked.sent,
         }
         if reduces_to is not None:
-            wanted[f"is {reduces_to}"] = partial(one.equals, reduces_to)
+            wanted[f"is {reduces_to}"] = partial(checked.equals, reduces_to)
         for what, action in wanted.items():
             ok, detail = attempt(action)
             yield CheckFinding(model, what, ok, detail)
@@ -92,20 +89,13 @@ def check_algorithm(name: str, params: Mapping[str, Any] | None = None, **how: A
     """Raise `WrongError` with all that is wrong with an algorithm, by its name or `FILE.py:Class`; `how` as in
     `checks`: `reduces_to="fedavg"`, `models=("logreg",)`, `settings`, `level`.
     """
-    wrong = [one for one in checks(name, params or {}, **how) if not one.ok]
-    if wrong:
-        raise WrongError("\n".join(f"{one.check} ({one.model}): {one.detail}" for one in wrong))
-
-
-def _once(data: dict[str, FederatedData], spec: TrialSpec) -> FederatedData:
-    """The data of a spec, partitioned once."""
-    if spec.data_key not in data:
-        data[spec.data_key] = partition_data(spec, load_dataset(spec, None))
-    return data[spec.data_key]
+    wrong = [finding for finding in checks(name, params or {}, **how) if not finding.ok]
+    lines = [f"{finding.check} ({finding.model}): {finding.detail}" for finding in wrong]
+    demand(not wrong, "\n".join(lines))
 
 
 def attempt(action: Callable[[], str]) -> tuple[bool, str]:
-    """Whether a check found nothing wrong, and what it says."""
+    """Return whether a check found nothing wrong, and what it says."""
     try:
         return True, action()
     except (WrongError, UserError) as fault:
@@ -114,50 +104,37 @@ def attempt(action: Callable[[], str]) -> tuple[bool, str]:
         return False, failure(error) or f"{type(error).__name__}: {error}"
 
 
-@dataclass(frozen=True)
-class AlgorithmRuns:
-    """Short runs of an algorithm on one model. `partitioned` gives the data of a spec; of `settings` and `level`
-    what the algorithm cannot honour is left out.
+@dataclass
+class Checked:
+    """Short runs of an algorithm on one model, checked. `data` has what was partitioned already; of `settings` and
+    `level` what the algorithm cannot honour is left out.
     """
 
     name: str
     params: Mapping[str, Any]
     model: str
-    partitioned: Callable[[TrialSpec], FederatedData]
+    data: dict[str, FederatedData]
     settings: Mapping[str, Any] = field(default_factory=lambda: SETTINGS)
     level: str = LEVEL
     dataset: str = "digits"
 
-    @property
-    def cls(self) -> type[Algorithm]:
-        """The algorithm."""
-        return algorithms.resolve(self.name)
-
-    def begun(
-        self,
-        name: str | None = None,
-        seed: int = 1,
-        **given: Any,
-    ) -> Simulation:
-        """A run of it at round 0; of another algorithm, with the hyperparameters both have."""
+    def begun(self, name: str | None = None, seed: int = 1, **more: Any) -> Simulation:
+        """Return a run of it at round 0; of another algorithm, with the hyperparameters both have."""
         params, refused = dict(self.params), self.cls.unsupported
         if name is not None:
             params = {k: v for k, v in params.items() if k in algorithms.resolve(name).ranges()}
-        taken = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
+        kept = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
         level = self.level.partition("+")[0] if "system" in refused else self.level
-        scenario, settings = (
-            Scenario(self.dataset, self.model, level),
-            Settings(**{**taken, **given}),
-        )
-        spec = canonical(name or self.name, params, scenario, settings, seed)
-        return simulate(spec, self.partitioned(spec))
+        scenario = Scenario(self.dataset, self.model, level)
+        spec = canonical(name or self.name, params, scenario, Settings(**{**kept, **more}), seed)
+        if spec.data_key not in self.data:
+            self.data[spec.data_key] = partition_data(spec, load_dataset(spec, None))
+        return simulate(spec, self.data[spec.data_key])
 
-
-class Checked:
-    """An algorithm on one model, checked."""
-
-    def __init__(self, runs: AlgorithmRuns) -> None:
-        self.cls, self.begun = runs.cls, runs.begun
+    @cached_property
+    def cls(self) -> Any:
+        """The algorithm."""
+        return algorithms.resolve(self.name)
 
     @cached_property
     def done(self) -> Simulation:
@@ -165,86 +142,78 @@ class Checked:
         return finish(self.begun())
 
     def declares(self) -> str:
-        """Hyperparameters and refusals that fit together."""
-        made, ranges = self.cls(), self.cls.ranges()
+        """Check that hyperparameters and refusals fit together."""
+        usual, ranges = self.cls(), self.cls.ranges()
         for key, spec in ranges.items():
-            default = getattr(made, key)
-            inside = default in spec.choices if spec.choices else spec.low <= default <= spec.high
-            if not inside or spec.check(key, default) != default:
-                raise WrongError(f"{key}: its default {default!r} is not in its range")
-            if strange := (spec.when or {}).keys() - ranges:
-                raise WrongError(
-                    f"{key} exists when {strange.pop()} is something, which there is not"
-                )
-            exists = all(getattr(made, k) == v for k, v in (spec.when or {}).items())
-            if (key in made.params()) != exists:
-                raise WrongError(f"params() and the condition of {key} disagree")
-        if self.cls.configured(made.params()) != made:
-            raise WrongError(
-                "configured(params()) is another algorithm: what does __post_init__ change?"
-            )
-        if "lr" not in ranges:
-            raise WrongError("there is no learning rate lr, which every study searches")
+            default, when = getattr(usual, key), spec.when or {}
+            inside = spec.holds(default) and spec.check(key, default) == default
+            demand(inside, f"{key}: its default {default!r} is not in its range")
+            demand(when.keys() <= ranges.keys(), f"{key} exists under what there is not: {when}")
+            exists = all(getattr(usual, k) == v for k, v in when.items())
+            agree = (key in usual.params()) == exists
+            demand(agree, f"params() and the condition of {key} disagree")
+        kept = self.cls.configured(usual.params()) == usual
+        demand(kept, "configured(params()) is another algorithm: what does __post_init__ change?")
+        demand("lr" in ranges, "there is no learning rate lr, which every study searches")
         for key in self.cls.unsupported:
-            if key.partition("=")[0] not in ("system", *Settings.model_fields):
-                raise WrongError(f"unsupported: {unknown('setting', key, Settings.model_fields)}")
+            setting = key.partition("=")[0]
+            there = setting in ("system", *Settings.model_fields)
+            demand(there, f"unsupported: {unknown('setting', key, Settings.model_fields)}")
         return ", ".join(ranges)
 
     def runs(self) -> str:
-        """To the end, with numbers that are finite."""
-        if not self.done.fed.counters["sample_gradients"]:
-            raise WrongError("nobody trained in any round: call fed.train")
-        if self.done.diverged:
-            raise WrongError("diverged: a loss is not finite; try another --set lr=...")
+        """Check that it runs to the end, with numbers that are finite."""
+        trained = self.done.fed.counters["sample_gradients"] > 0
+        demand(trained, "nobody trained in any round: call fed.train")
+        finite = not self.done.diverged
+        demand(finite, "diverged: a loss is not finite; try another --set lr=...")
         metric = f"test_{self.done.fed.data.dataset.task.metric}"
         values = [entry[metric] for entry in self.done.history]
         return f"{values[0]:.3f} to {values[-1]:.3f}"
 
     def shapes(self) -> str:
-        """The state keeps its names, and is of tensors; a run itself refuses what changes a shape."""
-        fed, before, after = self.done.fed, self.begun().state, self.done.state
-        if before.keys() != after.keys():
-            names = ", ".join(sorted(before.keys() ^ after.keys()))
-            raise WrongError(f"round() and init() give states with different names: {names}")
+        """Check that the state keeps its names, and is of tensors; a run itself refuses what changes a shape."""
+        before, after = self.begun().state, self.done.state
+        names = ", ".join(sorted(before.keys() ^ after.keys()))
+        demand(not names, f"round() and init() give states with different names: {names}")
         for name, value in after.items():
-            if not isinstance(value, ClientRows | torch.Tensor):
-                raise WrongError(
-                    f"state {name!r} is a {type(value).__name__}, not a tensor or ClientRows"
-                )
-        return f"d = {fed.d:,}"
+            kind, kept = type(value).__name__, isinstance(value, ClientRows | torch.Tensor)
+            demand(kept, f"state {name!r} is a {kind}, not a tensor or ClientRows")
+        return f"d = {self.done.fed.d:,}"
 
     def executions(self) -> str:
-        """Clients at once and one after the other: the same up to rounding, and the same counts."""
-        found: dict[str, Simulation] = {}
+        """Check that clients at once and one after the other give the same up to rounding, and the same counts."""
+        runs: dict[str, Simulation] = {}
         for way in EXECUTIONS:
             try:
                 run = self.begun(execution=way, dtype="float64")
             except UserError:
                 continue  # not for this model
-            found.setdefault(run.fed.execution, run)
-        base = finish(found.pop("sequential"))
-        for way, run in found.items():
+            runs.setdefault(run.fed.execution, run)
+        base = finish(runs.pop("sequential"))
+        for way, run in runs.items():
             off = _off(finish(run), base)
-            if not off <= TOLERANCE:
-                raise WrongError(
-                    f"{way} and sequential give weights that are {off:.1e} apart, relative to the "
-                    "largest: does a hook mix clients' rows, or change a tensor in place?"
-                )
-            if run.fed.counters != base.fed.counters:
-                raise WrongError(f"{way} and sequential count differently")
-        return ", ".join([*found, "sequential"])
+            demand(
+                off <= TOLERANCE,
+                f"{way} and sequential give weights that are {off:.1e} apart, relative to the "
+                "largest: does a hook mix clients' rows, or change a tensor in place?",
+            )
+            counted = run.fed.counters == base.fed.counters
+            demand(counted, f"{way} and sequential count differently")
+        return ", ".join([*runs, "sequential"])
 
     def repeats(self) -> str:
-        """The same seed, the same bits."""
-        if not same(finish(self.begun()), self.done):
-            raise WrongError(
-                "a second run differs: draw random numbers by fed.uniform, a function of the seed, the "
-                "round and the client, and keep nothing on the class"
-            )
+        """Check that the same seed gives the same bits."""
+        demand(
+            same(finish(self.begun()), self.done),
+            "a second run differs: draw random numbers by fed.uniform, a function of the seed, the "
+            "round and the client, and keep nothing on the class",
+        )
         return "to the bit"
 
     def state(self) -> str:
-        """A run that goes on from a checkpoint of any evaluation ends as one that was not interrupted."""
+        """Check that a run that goes on from a checkpoint of any evaluation ends as one that was not interrupted."""
+        rule = "a run that goes on from a checkpoint differs: all that survives a round must be in the state"
         for evaluations in range(len(self.done.history) - 1):
             first, second = self.begun(), self.begun()
             for _ in range(evaluations):
@@ -254,53 +223,44 @@ class Checked:
             torch.save(first.save(), buffer)
             buffer.seek(0)
             second.load(torch.load(buffer, weights_only=True))
-            if not same(finish(second), self.done):
-                raise WrongError(
-                    "a run that goes on from a checkpoint differs: all that survives a round must be in the "
-                    "state"
-                )
+            demand(same(finish(second), self.done), rule)
         return "all of it"
 
     def sent(self) -> str:
-        """What is counted for one round, in models of each selected client."""
+        """Check that something is sent where the model changes; return it for one round, in models of each client."""
         fed, change = self.done.fed, _off(self.done, self.begun())
         down, up, peer = (fed.counters[name] for name in COUNTERS)
-        if not (peer or (down and up)) and change > 0 and not self.cls.reference:
-            way = "up" if down else "down" if up else "down or up"
-            raise WrongError(
-                f"the model changed and nothing was sent {way}: what reaches the server goes through "
-                "fed.upload, what leaves it through fed.broadcast"
-            )
-        one = fed.d * 8 * max(1, round(fed.settings.participation * fed.n)) * fed.settings.rounds
-        peers = f", {peer / one:.3g} K d peers" if peer else ""
-        return f"{down / one:.3g} K d down, {up / one:.3g} K d up{peers}"
+        way = "up" if down else "down" if up else "down or up"
+        demand(
+            bool(peer or (down and up)) or change == 0 or self.cls.reference,
+            f"the model changed and nothing was sent {way}: what reaches the server goes through "
+            "fed.upload, what leaves it through fed.broadcast",
+        )
+        model = fed.d * 8 * max(1, round(fed.settings.participation * fed.n)) * fed.settings.rounds
+        peers = f", {peer / model:.3g} K d peers" if peer else ""
+        return f"{down / model:.3g} K d down, {up / model:.3g} K d up{peers}"
 
     def equals(self, other: str) -> str:
-        """The other method's run, to the bit."""
+        """Check that it is the other method's run, to the bit."""
         theirs = finish(self.begun(other))
         off = _off(self.done, theirs)
+        words = f"{off:.1e} apart, relative to the largest"
+        if off <= TOLERANCE:
+            words += (
+                ": that is rounding, as of an equal formula that adds up in another order; only the same "
+                "operations give the same bits"
+            )
         for mine, its in zip(timeless(self.done.history), timeless(theirs.history), strict=True):
-            both = mine.keys() & its.keys() - {*COUNTERS}
-            if different := sorted(key for key in both if mine[key] != its[key]):
-                raise WrongError(
-                    f"differs from {other} at round {mine['round']:g} in {different[0]} "
-                    f"({mine[different[0]]!r}, {its[different[0]]!r}); weights end {_rounding(off)}"
+            for key in sorted(mine.keys() & its.keys() - {*COUNTERS}):
+                seen = f"round {mine['round']:g} in {key} ({mine[key]!r}, {its[key]!r})"
+                demand(
+                    mine[key] == its[key], f"differs from {other} at {seen}; weights end {words}"
                 )
-        if not torch.equal(ranked(self.done), ranked(theirs)):
-            raise WrongError(f"scores are those of {other}, but weights are {_rounding(off)}")
+        equal = torch.equal(ranked(self.done), ranked(theirs))
+        demand(equal, f"scores are those of {other}, but weights are {words}")
         return "to the bit"
 
 
 def _off(a: Simulation, b: Simulation) -> float:
-    """How far the ranked weights are apart, relative to the largest."""
+    """Return how far the ranked weights are apart, relative to the largest."""
     return apart(ranked(a), ranked(b), max(float(ranked(b).abs().max()), 1e-300))
-
-
-def _rounding(off: float) -> str:
-    """How far weights are apart, and whether that is rounding."""
-    if off > TOLERANCE:
-        return f"{off:.1e} apart, relative to the largest"
-    return (
-        f"{off:.1e} apart, relative to the largest: that is rounding, as of an equal formula that adds up in "
-        "another order; only the same operations give the same bits"
-    )

@@ -1,4 +1,4 @@
-"""What two runs are compared by."""
+"""What two runs are compared by, and what a check raises."""
 
 from trials.algorithm import Devices
 from trials.common.tensors import Tensor, torch
@@ -6,15 +6,25 @@ from trials.engine.client_rows import ClientRows
 from trials.run.simulation import Simulation
 
 
+class WrongError(AssertionError):
+    """What is wrong with code of one's own, in words."""
+
+
+def demand(holds: bool, rule: str) -> None:
+    """Raise `WrongError` with a rule that does not hold."""
+    if not holds:
+        raise WrongError(rule)
+
+
 def finish(run: Simulation) -> Simulation:
-    """The same run, at its end."""
+    """Take a run to its end, and return it."""
     while not run.finished:
         run.advance()
     return run
 
 
 def numbers(run: Simulation) -> dict[str, Tensor]:
-    """All tensors of the state, on the CPU; of per-client tables every client's row."""
+    """Return all tensors of the state, on the CPU; of per-client tables every client's row."""
     everyone = torch.arange(run.fed.n)
     return {
         name: (value[everyone] if isinstance(value, ClientRows) else value).cpu()
@@ -23,28 +33,29 @@ def numbers(run: Simulation) -> dict[str, Tensor]:
 
 
 def ranked(run: Simulation) -> Tensor:
-    """The ranked model's weights; of several devices' models all of them."""
+    """Return the ranked model's weights; of several devices' models all of them."""
     model = next(iter(run.algorithm.scored(run.state, run.fed).values()))
     return model.models if isinstance(model, Devices) else model
 
 
 def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
-    """A history without wall-clock times."""
-    return [{k: v for k, v in entry.items() if not k.endswith("_seconds")} for entry in history]
+    """Return a history without wall-clock times."""
+    entries = []
+    for entry in history:
+        clocks = [name for name in entry if name.endswith("_seconds")]
+        entries.append({name: entry[name] for name in entry if name not in clocks})
+    return entries
 
 
 def same(a: Simulation, b: Simulation) -> bool:
-    """Whether two runs have the same bits: history, times apart, and state."""
+    """Return whether two runs have the same bits: history, times apart, and state."""
     left, right = numbers(a), numbers(b)
-    return (
-        timeless(a.history) == timeless(b.history)
-        and left.keys() == right.keys()
-        and all(torch.equal(value, right[name]) for name, value in left.items())
-    )
+    alike = timeless(a.history) == timeless(b.history) and left.keys() == right.keys()
+    return alike and all(torch.equal(value, right[name]) for name, value in left.items())
 
 
 def apart(found: Tensor, right: Tensor, least: float = 1.0) -> float:
-    """The largest difference of two tensors, beside their size and beside `least`; infinite where shapes differ."""
+    """Return the largest difference of two tensors, beside their size and beside `least`; infinite where shapes differ."""
     if found.shape != right.shape:
         return float("inf")
     if not right.numel():

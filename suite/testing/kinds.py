@@ -30,37 +30,33 @@ CHECKS: dict[str, Callable[..., str]] = {
 
 
 def defined(file: str) -> list[tuple[str, str]]:
-    """The kind and the name of each class that a file defines; raises `UserError` for none."""
-    found = [
-        (kind, f"{file}:{name}")
-        for kind, registry in REGISTRIES.items()
-        for name in registry.defined(file)
-    ]
-    if not found:
-        *most, last = REGISTRIES
-        raise UserError(
-            f"{file} has no {', '.join(most)} or {last}; a model is named with what makes it, as in {file}:make"
-        )
-    return found
+    """Return the kind and the name of each class that a file defines; raises `UserError` for none."""
+    classes = []
+    for kind, registry in REGISTRIES.items():
+        classes += [(kind, f"{file}:{name}") for name in registry.defined(file)]
+    if not classes:
+        model = f"a model is named with what makes it, as in {file}:make"
+        raise UserError(f"{file} has no {', '.join(REGISTRIES)}; {model}")
+    return classes
 
 
 def kind_of(name: str) -> str:
-    """The kind of a name with its arguments; an algorithm where it is none."""
+    """Return the kind of a name with its arguments; an algorithm where it is none."""
     bare, _ = names.split(name)
     path, _, class_name = bare.rpartition(":")
     for kind, registry in REGISTRIES.items():
-        known = registry.defined(path, class_name) if path.endswith(".py") else registry
-        if class_name in known:
+        there = registry.defined(path, class_name) if path.endswith(".py") else registry
+        if class_name in there:
             return kind
     return MODEL if makes_a_model(name) else ALGORITHM
 
 
 def finding(kind: str, name: str, dataset: str | None = None) -> CheckFinding:
-    """What the check of a kind finds of a name; of a model, on a data set. Raises `UserError` for a data set that is
-    given for anything else.
+    """Return what the check of a kind finds of a name; of a model, on a data set. Raises `UserError` for a data set that
+    is given for anything else.
     """
     if dataset is not None and kind != MODEL:
         raise UserError(f"--dataset {dataset}: is for a model only, and {name} is {kind}")
-    given = {} if dataset is None else {"dataset": dataset}
-    ok, detail = attempt(lambda: CHECKS[kind](name, **given))
+    words = (name,) if dataset is None else (name, dataset)
+    ok, detail = attempt(lambda: CHECKS[kind](*words))
     return CheckFinding("", f"{kind} {name.rpartition(':')[2]}", ok, detail)

@@ -24,7 +24,6 @@ np.savez("my.npz", x_train=x[:500], y_train=y[:500], x_test=x[500:], y_test=y[50
 RUN = "suite run --algorithm fedavg --dataset digits --set rounds=2 --save model --json"
 NEW = "suite new algorithm SlowMo"
 TYPED = {
-    "suite tuned diff mine.yaml theirs.yaml": "suite tuned diff $(find runs/quickstart/tuned -name '*.yaml' | sort | head -2)",
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep mine.yaml": "{} --smoke",
     "suite replay RUN_ID": "suite replay $(cut -c1-12 run_id)",
@@ -36,15 +35,15 @@ TYPED = {
 COVERED = {
     # Each is typed by the fixture `folder`, or another line types the same command.
     "suite sweep quickstart --algorithms fedavg,folb --trials 8 --name small": "suite sweep mine.yaml",
-    "suite run --algorithm fedprox --set mu=0.1 --heterogeneity 'dirichlet(0.3)'": RUN,
-    "suite leaderboard --name quickstart --format latex > table.tex": "suite leaderboard --name quickstart",
+    "suite run --algorithm fedprox --mu 0.1 --heterogeneity 'dirichlet(0.3)'": RUN,
+    "suite leaderboard quickstart --format latex > table.tex": "suite leaderboard quickstart",
     "suite tuned list --dataset digits": "suite tuned list",
     "suite replay 0f3c12": "suite replay RUN_ID",
     "suite new algorithm SlowMo": NEW,
 }
 DOWNLOADS = ("suite data prepare mnist fashion_mnist --data-root ~/data",)
 """Nothing can be downloaded here."""
-SERVERS = ("suite ui", "suite ui quickstart --open")
+SERVERS = ("suite ui", "suite ui quickstart")
 LONG = "suite reproduce folb/table1"
 """A table of a paper: it needs data that are not at hand."""
 ALSO = (

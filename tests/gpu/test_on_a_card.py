@@ -15,16 +15,11 @@ from tests.support.model_cases import CASES
 from tests.support.simulations import CPU, honoured, local_work, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.common import randomness
-from trials.common.memory import CONTEXT
 from trials.common.transfer import uniform_on
 from trials.engine.federation import Federation
 from trials.engine.pack import Pack
 from trials.run import trainable
-from trials.run.scenario import Scenario
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec, canonical
-from trials.run.trial import fit_model, load_dataset, partition_data, simulate
-from trials.sizing.footprint import Footprint, footprint
 
 pytestmark = [
     pytest.mark.gpu,
@@ -89,31 +84,6 @@ def test_coins_are_hashed_on_the_card() -> None:
     words = (3, 2, np.array([0, 1, 7])[:, None])
     found = uniform_on(CARD, "anneal", *words, size=257)
     assert (found.cpu().numpy() == randomness.uniform("anneal", *words, np.arange(257))).all()
-
-
-@pytest.mark.parametrize("algorithms", [["fedavg"] * 8, ["scaffold", "safl", "fedadam", "folb"]])
-def test_a_pack_takes_no_more_memory_than_is_estimated(algorithms: list[str]) -> None:
-    place = Scenario("digits", "mlp(64,32)", "iid")
-    common = settings(rounds=2, clients=20, participation=0.5, batch_size=10, dtype="float32")
-    specs = [canonical(name, {}, place, common, seed) for seed, name in enumerate(algorithms)]
-    in_a_pack(specs[:1])  # libraries' work space, which is not counted
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    estimates = in_a_pack(specs)
-    estimated = estimates[0].device - CONTEXT + sum(each.beside for each in estimates)
-    assert torch.cuda.max_memory_allocated() - before <= estimated
-
-
-def in_a_pack(specs: list[TrialSpec]) -> list[Footprint]:
-    """Run trials in one pack; return what each was estimated to take."""
-    data, pack = partition_data(specs[0], load_dataset(specs[0], None)), Pack()
-    pack.run(
-        [
-            lambda spec=spec: finish(simulate(spec, data, "cuda", solver=pack.solver))
-            for spec in specs
-        ]
-    )
-    return [footprint(spec, data, fit_model(spec, data.dataset), "cuda") for spec in specs]
 
 
 def test_a_trial_over_its_part_of_a_card_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,10 +60,8 @@ def test_a_sweep_records_what_its_study_names_and_goes_on_only_with_it(here: Pat
         assert f'{{"{name}":"{digest}"}}' in runs_of(store, kind=kind)[0].tags[tag]
     now = write(here, "# another line\n")
     resume = ("sweep", "study.yaml", "--resume", "--trials", 2, *SINGLY)
-    assert fault(suite_here(*resume, cwd=here, code=2)) == (
-        f"sweep study: {name} has changed since: SHA-256 was {digest} and is {now}. Put the former file "
-        "back, or choose another --name"
-    )
+    said = fault(suite_here(*resume, cwd=here, code=2))
+    assert f"{name} has changed since: SHA-256 was {digest} and is {now}" in said
     write(here)
     suite_here(*resume, cwd=here)
 
@@ -117,11 +115,7 @@ def test_a_tuned_file_with_a_hash_is_not_run_with_another_file(here: Path) -> No
     name = content["algorithm"]
     content |= {"format": FORMAT, "provenance": {"code": {name: "0" * 64}}}
     (here / "tuned.yaml").write_text(yaml.safe_dump(content))
-    changed = (
-        f"tuned.yaml: {name} has changed since: SHA-256 was {'0' * 64} and is {write(here)}. Put the former file "
-        "back, or name what is there now with --algorithm or --dataset and --set"
-    )
-    assert fault(suite_here("run", "tuned.yaml", cwd=here, code=2)) == changed
-    many = suite_here("tuned", "import", "tuned.yaml", cwd=here, code=2)
-    assert fault(many) == f"1 of 1 files cannot be imported; nothing was\n{changed}"
+    changed = f"{name} has changed since: SHA-256 was {'0' * 64} and is {write(here)}"
+    for words in (("run",), ("tuned", "import")):
+        assert changed in fault(suite_here(*words, "tuned.yaml", cwd=here, code=2))
     assert not (here / "ran").exists()

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from trials.run.spec import TrialSpec
+from trials.run.spec import TrialConfig, TrialSpec, packed
 from trials.run.trainable import REPORTS, FederatedTrial
 from trials.run.trial import load_dataset
-from trials.run.trial_config import TrialConfig, packed
 from trials.settings import Settings
 
 

@@ -12,7 +12,7 @@ from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.leaderboard import leaderboard
 from reports.leaderboard.replication import Draw
 from reports.wording.formats import table
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.scoring.metrics import COUNTED, REACHED
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]

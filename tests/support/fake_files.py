@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.datasets.published import PublishedFile
+from trials.datasets.published import Published
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
@@ -37,13 +37,13 @@ def image_set(
     return arrays
 
 
-def mnist_files(root: Path, cls: type, arrays: list[np.ndarray]) -> tuple[PublishedFile, ...]:
+def mnist_files(root: Path, cls: type, arrays: list[np.ndarray]) -> tuple[Published, ...]:
     """The four files, gzipped, below `root`, with the checksums of their content."""
     files = []
     for published, array in zip(cls.published, arrays, strict=True):
         data = idx_bytes(array)
         write(root / f"{published.path}.gz", gzip.compress(data, mtime=0))
-        files.append(PublishedFile(published.path, hashlib.md5(data).hexdigest(), published.url))
+        files.append(Published(published.path, hashlib.md5(data).hexdigest(), published.url))
     return tuple(files)
 
 

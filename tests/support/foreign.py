@@ -11,7 +11,7 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study
 from trials.run.checkpoint import Checkpoint
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialResult
 from trials.run.spec import TrialSpec
 
 ROUNDS = {"rounds": 2, "clients": 4, "participation": 1.0}

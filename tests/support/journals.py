@@ -5,8 +5,7 @@ from pathlib import Path
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal import events as journal
 from suite.sweeps.journal.events import Event, Requested
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 
 STUDY = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
 
@@ -18,7 +17,7 @@ def line(event: Event) -> bytes:
 def asked(entry: str, index: int, kind: TrialKind = TrialKind.SEARCH) -> Requested:
     request = {"kind": kind, "index": index, "origin": "sampled", "params": {"lr": 0.1}}
     source = None if kind == TrialKind.SEARCH else f"{entry}-s0000"
-    trial = f"{entry}-{'s' if kind == TrialKind.SEARCH else 'f'}{index:04d}"
+    trial = f"{entry}-s{index:04d}" if kind == TrialKind.SEARCH else f"{entry}-f0000-{index}"
     return Requested(
         request=TrialRequest(trial, entry, **request, seed=0, partition_seed=0, source=source)
     )

@@ -5,6 +5,8 @@ They know nothing of the solver; from `trials.common.randomness` they take the n
 chance.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from tests.support.simulations import partitioned, settings, simulation, state
@@ -17,22 +19,45 @@ EXECUTIONS = ("compiled", "batched", "sequential")
 GENERAL = ("batched", "sequential")
 """Those of models that are not linear, and of any loss and direction."""
 FEATURES, CLASSES = 2, 3
+LINEAR = (FEATURES, CLASSES)
+"""Widths of logistic regression; of a network those of hidden layers stand between."""
 D = CLASSES * (FEATURES + 1)
 STEPS, LR, SEED = 4, 0.5, 11
-TWO, THREE, SIZES = [5, 9], [5, 9, 3], [5, 9, 3, 7, 4]
+TWO, SIZES = [5, 9], [5, 9, 3, 7, 4]
 
 
-def loss(w, x, y):
-    z = x @ w[: CLASSES * FEATURES].reshape(CLASSES, FEATURES).T + w[CLASSES * FEATURES :]
+def layers(w, widths=LINEAR):
+    """Weights (out, in) and biases (out,) of each layer of a network with ReLU between."""
+    for inputs, outputs in pairwise(widths):
+        size = inputs * outputs
+        yield w[:size].reshape(outputs, inputs), w[size : size + outputs]
+        w = w[size + outputs :]
+
+
+def activations(w, x, widths=LINEAR):
+    """What each layer is given, and the logits last."""
+    given = [x]
+    for weight, bias in layers(w, widths):
+        x = given[-1] @ weight.T + bias
+        given.append(np.maximum(x, 0))
+    return [*given[:-1], x]
+
+
+def loss(w, x, y, widths=LINEAR):
+    z = activations(w, x, widths)[-1]
     return np.mean(np.log(np.exp(z).sum(1)) - z[np.arange(len(y)), y])
 
 
-def gradient(w, x, y):
-    z = x @ w[: CLASSES * FEATURES].reshape(CLASSES, FEATURES).T + w[CLASSES * FEATURES :]
-    dz = np.exp(z) / np.exp(z).sum(1, keepdims=True)
-    dz[np.arange(len(y)), y] -= 1
-    dz /= len(y)
-    return np.concatenate([(dz.T @ x).ravel(), dz.sum(0)])
+def gradient(w, x, y, widths=LINEAR):
+    *given, z = activations(w, x, widths)
+    d = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    d[np.arange(len(y)), y] -= 1
+    d /= len(y)
+    parts = []
+    for (weight, _), a in zip(reversed(list(layers(w, widths))), reversed(given), strict=True):
+        parts = [(d.T @ a).ravel(), d.sum(0), *parts]
+        d = (d @ weight) * (a > 0)
+    return np.concatenate(parts)
 
 
 def cut(step, longest):
@@ -60,13 +85,15 @@ def clients(data: FederatedData):
         yield data.dataset.x[ids].astype(float), data.dataset.y[ids]
 
 
-def initial(k=-1):
-    """Client k's own initial weights, or the common ones; fan in is FEATURES everywhere."""
-    return (2 * uniform("initial", SEED, k, np.arange(D)) - 1) / np.sqrt(FEATURES)
+def initial(k=-1, widths=LINEAR):
+    """Client k's own initial weights, or the common ones: uniform below 1 / sqrt(inputs of the layer)."""
+    sizes = [(a + 1) * b for a, b in pairwise(widths)]
+    inputs = np.repeat(widths[:-1], sizes)
+    return (2 * uniform("initial", SEED, k, np.arange(sum(sizes))) - 1) / np.sqrt(inputs)
 
 
-def selected(t, n, count):
-    return np.sort(np.argsort(uniform("select", SEED, t, np.arange(n)))[:count])
+def selected(t, n, count, stream="select"):
+    return np.sort(np.argsort(uniform(stream, SEED, t, np.arange(n)))[:count])
 
 
 def shares(parts, ids, aggregation="samples"):
@@ -130,10 +157,6 @@ def spelled(name="fedavg", level="iid", seed=SEED, lr=LR, model="logreg", **give
         settings=settings(**given),
         seed=seed,
     )
-
-
-def first(oracle, count=5):
-    return [next(oracle) for _ in range(count)]
 
 
 def apart(a, b):

@@ -25,15 +25,6 @@ def lenet5(shape, classes):
     )
 
 
-def mcmahan_cnn(shape, classes):
-    return nn.Sequential(
-        *(nn.Conv2d(shape[0], 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Flatten(), nn.Linear(64 * (shape[1] // 4) ** 2, 512), nn.ReLU()),
-        nn.Linear(512, classes),
-    )
-
-
 def resnet18(shape, classes):
     from trials.datasets.torchvision_import import torchvision
 

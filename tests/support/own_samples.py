@@ -23,25 +23,3 @@ def digits():
     """180 digits to train on, 60 to test on."""
     every = Digits()
     return Subset(every, range(180)), Subset(every, range(180, 240))
-
-
-def of_no_pairs():
-    return [1.0, 2.0], [3.0]
-
-
-def of_two_shapes():
-    return [(torch.zeros(2), 0), (torch.zeros(3), 1)], [(torch.zeros(2), 0)]
-
-
-def of_pictures():
-    from PIL import Image
-
-    return [(Image.new("L", (8, 8)), 0)], [(Image.new("L", (8, 8)), 0)]
-
-
-def of_empty():
-    return [(torch.zeros(2), 0)], []
-
-
-def of_words():
-    return [(torch.zeros(2), "cat")], [(torch.zeros(2), "dog")]

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from suite.reproduction import experiments, paper
+from suite.reproduction import experiments
 from suite.reproduction.experiments import parse_paper
 
 SMALL = """
 paper: Toy
 cites: nobody
-data: {digits: {samples: 1437, test: 360, shape: [1, 8, 8], classes: 10}}
 settings: {clients: 10, participation: 0.5, batch_size: 10, local_epochs: 1, rounds: 5}
 params: {lr: 0.1}
 chosen:
@@ -44,8 +43,7 @@ def only(monkeypatch: pytest.MonkeyPatch, root: Path, text: str) -> None:
     """Have this paper in place of those that are shipped; `read_paper` keeps what it has read."""
     (root / "papers").mkdir(parents=True, exist_ok=True)
     (root / "papers" / "toy.yaml").write_text(text)
-    for module in (experiments, paper):
-        monkeypatch.setattr(module, "files", lambda package: root)
+    monkeypatch.setattr(experiments, "files", lambda package: root)
     experiments.read_paper.cache_clear()
 
 

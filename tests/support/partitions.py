@@ -1,8 +1,5 @@
 """Labels by their counts, and what a level partitions of them."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 
 from trials import heterogeneity
@@ -10,7 +7,6 @@ from trials import heterogeneity
 POOLED = [6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958]
 """MNIST's images of each digit, train and test together."""
 TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
 
 def shared(level: str, y: np.ndarray, clients: int, seed: int = 0, owner=None) -> list[np.ndarray]:

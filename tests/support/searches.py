@@ -108,11 +108,9 @@ class Player:
 
 
 def by_entry(requests: list[TrialRequest]) -> dict[str, list[TrialRequest]]:
-    """The requests for each entry, in order."""
-    return {
-        entry: [a for a in requests if a.entry_id == entry]
-        for entry in sorted({a.entry_id for a in requests})
-    }
+    """The requests for each entry, each replicate on its own, in order."""
+    searches = sorted({a.search for a in requests})
+    return {search: [a for a in requests if a.search == search] for search in searches}
 
 
 def replay(sweep: SweepSearch, log: list[tuple[Any, ...]]) -> SweepSearch:

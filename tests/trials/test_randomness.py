@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials.common.randomness import bits, generator, uniform
+from trials.common.randomness import bits, uniform
 from trials.common.transfer import uniform_on
 
 N = 100_000
@@ -22,22 +22,6 @@ def test_uniform_numbers_are_uniform():
     assert u.var() == pytest.approx(1 / 12, abs=5 * (180 * N) ** -0.5)
     counts = np.bincount((u * 100).astype(int), minlength=100)
     assert ((counts - N / 100) ** 2 / (N / 100)).sum() < 99 + 5 * np.sqrt(2 * 99)
-
-
-@pytest.mark.parametrize("word", range(3))
-def test_neighbours_in_each_word_are_uncorrelated(word):
-    """Seed, round or client k and k + 1."""
-    words = [7, 8, 9]
-    words[word] = np.arange(N + 1)
-    u = uniform("anneal", *words)
-    assert abs(np.corrcoef(u[1:], u[:-1])[0, 1]) < 5 * N**-0.5
-
-
-def test_each_bit_is_fair():
-    drawn = bits("order", 0, np.arange(N))
-    for position in range(64):
-        ones = int((drawn >> np.uint64(position) & np.uint64(1)).sum())
-        assert abs(ones - N / 2) < 5 * np.sqrt(N / 4)
 
 
 def test_streams_seeds_and_word_orders_share_no_number():
@@ -74,14 +58,6 @@ def test_numbers_are_what_they_were():
     expected = word(word(crc32_of_a, 5), -1)
     assert int(bits("a", 5, -1)[0]) == expected
     assert uniform("a", 5, -1)[0] == (expected >> 11) / 2**53
-
-
-def test_generators_are_named_too():
-    a, b = generator("partition", 0).random(50), generator("partition", 0).random(50)
-    np.testing.assert_array_equal(a, b)
-    others = [generator("partition", 1), generator("validation", 0), generator("partition", 0, 0)]
-    for other in others:
-        assert not np.isin(other.random(50), a).any()
 
 
 def test_coins_are_the_same_bits_by_torch():

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from tests.support.oracle import (
     EXECUTIONS,
     LR,
-    SEED,
     SIZES,
     STEPS,
     D,
@@ -26,7 +24,6 @@ from tests.support.simulations import (
     honoured,
     local_work,
     partitioned,
-    rounds,
     same,
     settings,
     simulation,
@@ -34,8 +31,6 @@ from tests.support.simulations import (
 )
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
-from trials.algorithms.fedprox import FedProx
-from trials.settings import Settings
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 
@@ -45,20 +40,6 @@ every = pytest.mark.parametrize("name", ALGORITHMS)
 def test_fedavg_at_a_decaying_rate(lr_decay, execution):
     oracle = fedavg(partitioned(SIZES), lr_decay=lr_decay)
     agrees(run_of(FedAvg(lr=LR), lr_decay=lr_decay, execution=execution), oracle)
-
-
-def test_fedsgd_at_a_decaying_rate():
-    data = partitioned(SIZES)
-    parts, p = list(clients(data)), np.array(SIZES) / sum(SIZES)
-
-    def oracle():
-        w, rate = initial(), LR
-        while True:
-            w = w - rate * (p @ np.array([gradient(w, *part) for part in parts]))
-            rate *= 0.6
-            yield w
-
-    agrees(run_of(ALGORITHMS["fedsgd"](lr=LR), lr_decay=0.6), oracle())
 
 
 @pytest.mark.parametrize("count", [5, 2])
@@ -122,32 +103,6 @@ def test_a_step_is_cut_with_its_weight_decay_and_before_momentum(momentum, decay
     agrees(run_of(FedAvg(lr=LR), execution=execution, **common), fedavg(data, **local))
 
 
-def test_the_cases_of_clipping_differ():
-    """Else the test above could not tell them apart."""
-    data, clip = partitioned(SIZES), 0.5
-    cases = [{"decay": 0.5}, {"decay": 0.5, "clip": clip}, {"decay": 0.5, "momentum": 0.6}]
-    cases.append({"decay": 0.5, "momentum": 0.6, "clip": clip})
-    ends = [next(fedavg(data, **case)) for case in cases]
-    for i, one in enumerate(ends):
-        for other in ends[:i]:
-            assert np.abs(one - other).max() > 1e-3
-
-
-def test_some_steps_are_cut_and_some_are_not():
-    norms = [np.linalg.norm(gradient(initial(), x, y)) for x, y in clients(partitioned(SIZES))]
-    assert min(norms) < 0.5 < max(norms)
-
-
-@pytest.mark.parametrize("execution", EXECUTIONS)
-def test_the_whole_direction_is_cut(execution):
-    """FedProx's pull is in it."""
-    oracle = fedavg(partitioned(SIZES), prox=2.0, clip=0.2)
-    given = {"clip_norm": 0.2, "execution": execution}
-    agrees(run_of(FedProx(lr=LR, mu=2.0), **given), oracle)
-    outside = fedavg(partitioned(SIZES), prox=2.0)
-    assert np.abs(next(oracle) - next(outside)).max() > 1e-3
-
-
 def test_fedsgd_cuts_what_a_client_sends():
     parts, p = list(clients(partitioned(SIZES))), np.array(SIZES) / sum(SIZES)
 
@@ -170,46 +125,3 @@ def test_a_huge_clip_changes_only_rounding(name):
         for given in ({}, {"clip_norm": 1e12})
     )
     same(plain, clipped, 1e-12)
-
-
-@pytest.mark.parametrize("execution", EXECUTIONS)
-def test_a_tiny_clip_bounds_how_far_a_client_goes(execution):
-    """One step goes just that far, several no further than together."""
-    ids = torch.arange(len(SIZES))
-    for steps in (1, 3):
-        common = settings(clip_norm=1e-3, local_steps=steps, execution=execution)
-        fed = simulation(FedAvg(), partitioned(SIZES), common, seed=SEED).fed
-        fed.begin(1)
-        start = fed.initial(ids)
-        far = (fed.train(ids, start, LR, lambda w, g: g) - start).norm(dim=1).numpy()
-        assert (far <= LR * steps * 1e-3 * (1 + 1e-9)).all()
-        assert (far > 0.9 * LR * steps * 1e-3).all()
-
-
-@pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold", "fedavgm", "fedsgd"])
-def test_a_tiny_clip_bounds_how_far_the_server_goes(name):
-    run = simulation(
-        ALGORITHMS[name](lr=LR), partitioned(SIZES), settings(clip_norm=1e-3), seed=SEED
-    )
-    moved = np.linalg.norm(next(rounds(run)) - initial())
-    assert 0 < moved <= LR * STEPS * 1e-3 * (1 + 1e-9)
-
-
-def test_clipping_zeros_gives_zeros_and_short_rows_stay():
-    fed = simulation(FedAvg(), partitioned(SIZES), settings(clip_norm=2.0)).fed
-    rows = torch.tensor([[0.0, 0.0], [0.3, -0.4], [0.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
-    expected = [[0, 0], [0.3, -0.4], [0, 2], [1.2, 1.6]]
-    np.testing.assert_allclose(fed.clipped(rows).numpy(), expected, rtol=0, atol=1e-15)
-    np.testing.assert_array_equal(rows[3].numpy(), [3, 4])
-
-
-@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
-def test_a_clip_that_makes_no_sense_is_refused(value):
-    with pytest.raises(ValueError, match="clip_norm"):
-        Settings(clip_norm=value)
-
-
-@pytest.mark.parametrize("value", [0, -0.5, 1.01, float("nan")])
-def test_a_decay_that_makes_no_sense_is_refused(value):
-    with pytest.raises(ValueError, match="lr_decay"):
-        Settings(lr_decay=value)

@@ -66,26 +66,6 @@ def test_what_is_refused_is_refused_by_name_and_with_its_reason(name, key, monke
     spelled(name, "iid", **base).configured()
 
 
-@pytest.mark.parametrize(("name", "key"), [(n, k) for n, k in REFUSED if k != "system"])
-def test_a_search_over_a_refused_setting_is_refused(name, key):
-    """Among choices, and within an interval where there is no other value."""
-    given, _, _ = asked(key)
-    ((setting, value),) = given.items()
-    usual = Settings.model_fields[setting].default
-    choices = [value, usual] if usual is not None else [value, value + 1]
-    spec = {"default": choices[0] if usual is None else usual, "choices": choices}
-    with pytest.raises(UserError) as caught:
-        entries_of(algorithms=["fedavg", name], search={setting: spec})
-    assert ALGORITHMS[name].unsupported[key] in str(caught.value)
-    assert entries_of(algorithms=["fedavg"], search={setting: spec})
-
-
-def test_an_algorithm_refuses_what_it_is_made_of_refuses():
-    """What FedDC cannot honour its combination with FedUmf cannot either."""
-    parts, whole = (ALGORITHMS[name].unsupported for name in ("feddc", "fedumf_feddc"))
-    assert set(parts) | set(ALGORITHMS["fedumf"].unsupported) <= set(whole)
-
-
 @pytest.mark.parametrize("name", ["fedumf_feddc", "feddc", "feddyn", "scaffold"])
 @pytest.mark.parametrize("selection", ["with_replacement", "independent"])
 def test_a_server_that_keeps_a_mean_of_states_keeps_it(name, selection):

@@ -42,16 +42,6 @@ WAYS = {
 }
 
 
-def test_the_selections_have_repeats_and_empty_rounds():
-    draws = [repeated(t, 5, 3).tolist() for t in range(1, 6)]
-    assert any(len(set(ids)) < 3 for ids in draws)
-    assert any(len(set(ids)) == 3 for ids in draws)
-    u = [uniform("select", SEED, t, np.arange(5)) for t in range(1, 13)]
-    assert any((one < 0.2).sum() == 0 for one in u)
-    assert any((one < 0.2).sum() > 1 for one in u)
-    assert len({int((one < 0.6).sum()) for one in u}) > 1
-
-
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("aggregation", ["samples", "plain"])
 @pytest.mark.parametrize("selection", WAYS)
@@ -65,12 +55,6 @@ def test_fedavg_of_who_is_selected(selection, aggregation, execution):
         assert entry["uploaded_bytes"] == entry["downloaded_bytes"] == 8 * D * devices
         assert entry["client_steps"] == STEPS * devices
         assert entry["clients_uploaded"] == devices
-
-
-def test_independent_selection_has_at_least_one_client():
-    oracle = fedavg(partitioned(SIZES), lambda t: independent(t, 5, 0.2))
-    given = {"participation": 0.2, "selection": "independent", "rounds": 12}
-    agrees(run_of(FedAvg(lr=LR), **given), oracle)
 
 
 @given(
@@ -93,13 +77,6 @@ def test_who_is_selected(n, participation, t, stream):
     assert chosen["with_replacement"] == repeated(t, n, count, stream).tolist()
     below = np.flatnonzero(u < participation).tolist()
     assert chosen["independent"] == (below or [int(u.argmin())])
-
-
-def test_participation_1_selects_everyone_where_nobody_repeats():
-    for selection in ("without_replacement", "independent"):
-        fed = simulation(FedAvg(), partitioned(SIZES), settings(selection=selection)).fed
-        fed.begin(1)
-        assert fed.select().tolist() == [0, 1, 2, 3, 4]
 
 
 probabilities = st.lists(
@@ -125,29 +102,6 @@ def test_a_draw_maps_uniform_numbers_through_the_cumulative_probabilities(p, par
         expected.append(k)
     assert found == sorted(expected)
     assert all(p[k] > 0 for k in found)
-
-
-def test_a_draw_on_an_edge_belongs_to_the_next(monkeypatch):
-    """As floor(n u) does; what has no probability is never drawn."""
-    edges = np.array([0.0, 0.25, 0.5, 0.75])
-    monkeypatch.setattr("trials.common.randomness.uniform", lambda *words: edges)
-    for p, expected in [([1, 1, 1, 1], [0, 1, 2, 3]), ([0, 1, 1, 0, 2], [1, 2, 4, 4])]:
-        fed = simulation(FedAvg(), partitioned([1] * len(p)), settings(init="zeros"), seed=SEED).fed
-        assert fed.draw(torch.tensor(p, dtype=torch.float64)).tolist() == expected
-
-
-def test_a_draw_is_proportional():
-    """6,000 draws, each count within 5 deviations; scale does not matter."""
-    p = np.array([0.1, 0.0, 0.6, 0.3])
-    fed = simulation(FedAvg(), partitioned([1] * 4), settings(), seed=SEED).fed
-    counts = np.zeros(4)
-    for t in range(1, 1501):
-        fed.begin(t)
-        ids = fed.draw(torch.from_numpy(p))
-        assert torch.equal(ids, fed.draw(torch.from_numpy(1000 * p)))
-        counts += np.bincount(ids.numpy(), minlength=4)
-    assert counts.sum() == 6000
-    assert (np.abs(counts - 6000 * p) <= 5 * np.sqrt(6000 * p * (1 - p))).all()
 
 
 # What a client does for each of the times it was drawn is done once.
@@ -184,11 +138,3 @@ def test_a_repeated_client_works_and_sends_once(execution):
         assert float(accuracy[row]) == pytest.approx(np.mean(z.argmax(1) == part[1]), abs=1e-12)
     m = np.array(SIZES)[twice]
     np.testing.assert_allclose(fed.weights(twice), m / m.sum(), rtol=0, atol=1e-15)
-
-
-def test_relative_sizes_are_n_times_shares_of_all():
-    some = torch.tensor([1, 4])
-    expected = 5 * np.array([9, 4]) / 28
-    np.testing.assert_allclose(service().relative_size(some), expected, rtol=0, atol=1e-15)
-    plain = service(aggregation="plain").relative_size(some)
-    np.testing.assert_array_equal(plain, [1, 1])

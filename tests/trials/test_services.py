@@ -1,14 +1,11 @@
 """Step counts, rates of clients and epochs, trajectories, earlier rounds."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
-from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, initial, local_sgd, service
-from tests.support.simulations import finish, partitioned, settings, simulation
-from trials.algorithms.fedprox import FedProx
+from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, local_sgd, service
+from tests.support.simulations import partitioned
 from trials.common.randomness import uniform
 from trials.engine.training import minibatches
 
@@ -73,18 +70,6 @@ def test_rates_of_clients_and_epochs(kind, decay, momentum, execution):
         np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("execution", EXECUTIONS)
-def test_rates_of_clients_with_unequal_steps(execution):
-    fed, ids = service(level=SYSTEM, batch_size=2, execution=execution), torch.arange(5)
-    rates, start = np.array([0.1, 0.9, 0.3, 0.5, 0.7]), np.tile(initial(), (5, 1))
-    assert len(set(fed.steps(ids).tolist())) > 2
-    found = fed.train(ids, torch.from_numpy(start), torch.from_numpy(rates), lambda w, g: g)
-    for i, batches in enumerate(work(fed, ids)):
-        np.testing.assert_allclose(
-            found[i], local_sgd(start[i], batches, rates[i]), rtol=0, atol=1e-12
-        )
-
-
 def pulled(w, g, default, a):
     return g + a * (w - default)
 
@@ -138,16 +123,6 @@ def test_a_trajectory_is_train_epoch_by_epoch(kind, batch, momentum, execution):
     assert fed.counters["client_steps"] == other.counters["client_steps"]
 
 
-def test_a_trajectory_of_repeated_clients():
-    fed, once = service(**EPOCHS), service(**EPOCHS)
-    ids, some = torch.tensor([1, 1, 4]), torch.tensor([1, 4])
-    twice = fed.trajectory(ids, fed.initial(ids), LR, lambda w, g: g)
-    alone = once.trajectory(some, once.initial(some), LR, lambda w, g: g)
-    assert torch.equal(twice[0], twice[1])
-    np.testing.assert_allclose(twice[1:], alone, rtol=0, atol=1e-13)
-    assert fed.counters["client_steps"] == once.counters["client_steps"] == 3 * (3 + 1)
-
-
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("level", ["iid", SYSTEM])
 def test_an_earlier_round_is_computed_as_it_was_and_not_counted_again(level, execution):
@@ -166,34 +141,6 @@ def test_an_earlier_round_is_computed_as_it_was_and_not_counted_again(level, exe
     both = then.steps(torch.tensor([1, 4])).sum() + then.steps(ids).sum()
     assert then.counters["client_steps"] == int(both)
     assert (now.train(ids, start, LR, lambda w, g: g) - expected).abs().max() > 1e-4
-
-
-def test_train_leaves_what_it_is_given():
-    for execution in EXECUTIONS:
-        fed = service(execution=execution, momentum=0.5, weight_decay=0.1, **EPOCHS)
-        ids = torch.arange(5)
-        start = fed.initial(ids)
-        kept = start.clone()
-        fed.train(ids, start, LR, lambda w, g: g)
-        fed.trajectory(ids, start, LR, lambda w, g: g)
-        assert torch.equal(start, kept)
-
-
-def test_a_rate_in_a_round_is_what_a_user_gave():
-    """The algorithm itself keeps the undecayed rate, and its other hyperparameters."""
-    seen = []
-
-    class Watched(FedProx):
-        def round(self, state, fed):
-            seen.append((fed.round, self.lr, self.mu))
-            return super().round(state, fed)
-
-    algorithm = Watched(lr=0.8, mu=0.3)
-    run = finish(
-        simulation(algorithm, partitioned(SIZES), settings(lr_decay=0.5, rounds=4, eval_every=2))
-    )
-    assert seen == [(1, 0.8, 0.3), (2, 0.4, 0.3), (3, 0.2, 0.3), (4, 0.1, 0.3)]
-    assert run.algorithm == algorithm == replace(algorithm, lr=0.8)
 
 
 def test_equal_keys_keep_the_order_of_the_samples(monkeypatch):

@@ -5,23 +5,16 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.oracle import (
     CLASSES,
     FEATURES,
     GENERAL,
-    LR,
     SIZES,
-    clients,
     fedavg,
-    initial,
     spelled,
 )
-from tests.support.simulations import finish, partitioned, rounds, same, state
-from trials import models
-from trials.models.base import Model
+from tests.support.simulations import finish, partitioned, rounds, state
 from trials.run.trial import simulate
 from trials.scoring.losses import LOSSES
 
@@ -45,15 +38,6 @@ def two_sided_gradient(w, x, y):
     z = x @ w[: CLASSES * FEATURES].reshape(CLASSES, FEATURES).T + w[CLASSES * FEATURES :]
     dz = two_sided_slope(z, y) / len(y)
     return np.concatenate([(dz.T @ x).ravel(), dz.sum(0)])
-
-
-def test_the_slope_is_that_of_the_loss():
-    rng = np.random.default_rng(0)
-    z, y, h = rng.normal(size=(20, 4)), rng.integers(0, 4, 20), 1e-6
-    found = two_sided_slope(z, y)
-    for j, e in enumerate(np.eye(4)):
-        slope = (two_sided(z + h * e, y) - two_sided(z - h * e, y)) / (2 * h)
-        np.testing.assert_allclose(found[:, j], slope, rtol=0, atol=1e-8)
 
 
 def torch_two_sided(z, y, dtype=torch.float64):
@@ -84,15 +68,6 @@ def test_two_sided_by_hand():
     losses, slopes = torch_two_sided([[5.0, 5.0, 5.0]], [1])
     np.testing.assert_allclose(losses, [np.log(3) + 2 * np.log(1.5)], rtol=0, atol=1e-14)
     np.testing.assert_allclose(slopes, [[0.5, -1.0, 0.5]], rtol=0, atol=1e-14)
-
-
-@given(st.lists(st.tuples(st.floats(-30, 30), st.floats(-30, 30)), min_size=1, max_size=6))
-def test_with_two_classes_it_is_twice_the_cross_entropy(z):
-    z = torch.tensor(z, dtype=torch.float64)
-    for label in (0, 1):
-        y = torch.full((len(z),), label)
-        one, both = (LOSSES[name](z, y) for name in ("cross_entropy", "two_sided"))
-        torch.testing.assert_close(both, 2 * one, rtol=1e-12, atol=1e-14)
 
 
 def exact(z, y):
@@ -132,47 +107,6 @@ def test_two_sided_does_not_overflow(z, dtype, relative):
         np.testing.assert_allclose(slopes[0], slope, rtol=relative, atol=relative)
 
 
-def test_exact_by_hand():
-    """p = (1, 0, 0) and label 1: the loss 400 + (400 - ln 2), the slope (2, -3/2, -1/2)."""
-    loss, slope = exact([200, -200, -200], 1)
-    assert loss == pytest.approx(800 - np.log(2), abs=1e-9)
-    assert slope == pytest.approx([2, -1.5, -0.5], abs=1e-12)
-
-
-SMALL = {
-    "logreg": ("logreg", (3, 2)),
-    "mlp": ("mlp(6,5)", (3, 2)),
-    "lenet5": ("lenet5", (1, 16, 16)),
-}
-"""All other models meet this loss in test_models_contract.py."""
-
-
-@pytest.mark.parametrize("model", SMALL)
-def test_models_under_the_two_sided_loss(model):
-    """Losses from the model's logits, gradients along random directions, one client and many."""
-    text, shape = SMALL[model]
-    rng, k, b, classes = np.random.default_rng(2), 3, 4, 4
-    fitted = Model(models.parse(text), shape, classes, LOSSES["two_sided"])
-    w = torch.from_numpy(fitted.initial(np.arange(k), 0))
-    x, y = torch.from_numpy(rng.normal(size=(k, b, *shape))), rng.integers(0, classes, (k, b))
-    weight = torch.tensor([[0.25] * 4, [0.5, 0.5, 0, 0], [1.0, 0, 0, 0]], dtype=torch.float64)
-    losses, g = fitted.gradients(w, x, torch.from_numpy(y), weight)
-
-    def loss(at):
-        z = fitted.logits(at, x).numpy()
-        return (two_sided(z, y) * weight.numpy()).sum(-1)
-
-    np.testing.assert_allclose(losses, loss(w), rtol=0, atol=1e-12)
-    for _ in range(5):
-        u, h = torch.from_numpy(rng.normal(size=(k, fitted.d))), 1e-6
-        slope = (loss(w + h * u) - loss(w - h * u)) / (2 * h)
-        np.testing.assert_allclose((g * u).sum(1), slope, rtol=1e-5, atol=1e-6)
-    for i in range(k):
-        one = fitted.gradients(w[i], x[i], torch.from_numpy(y[i]), weight[i])
-        torch.testing.assert_close(one[0], losses[i], rtol=0, atol=1e-12)
-        torch.testing.assert_close(one[1], g[i], rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("execution", GENERAL)
 def test_fedavg_under_the_two_sided_loss(execution):
     run = simulate(spelled(loss="two_sided", execution=execution), partitioned(SIZES))
@@ -186,31 +120,3 @@ def test_fedavg_under_the_two_sided_loss(execution):
     assert run.finished
     ordinary = finish(simulate(spelled(execution=execution), partitioned(SIZES)))
     assert np.abs(state(run)["w"] - state(ordinary)["w"]).max() > 1e-2
-
-
-def test_full_gradients_are_of_the_two_sided_loss():
-    parts, p = list(clients(partitioned(SIZES))), np.array(SIZES) / sum(SIZES)
-    w = initial()
-    run = simulate(spelled("fedsgd", loss="two_sided", rounds=1), partitioned(SIZES))
-    step = p @ np.array([two_sided_gradient(w, *part) for part in parts])
-    np.testing.assert_allclose(next(rounds(run)), w - LR * step, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("model", SMALL)
-def test_batched_equals_sequential_under_the_two_sided_loss(model):
-    data = partitioned([9, 4, 7, 12], shape=(1, 16, 16))
-    given = {"batch_size": 4, "momentum": 0.5, "weight_decay": 0.01, "clip_norm": 1.0}
-    text = "mlp(7,5)" if model == "mlp" else model
-    runs = [
-        finish(
-            simulate(
-                spelled(lr=0.05, model=text, loss="two_sided", rounds=2, execution=one, **given),
-                data,
-            )
-        )
-        for one in GENERAL
-    ]
-    same(*runs, 1e-10)
-    ends = [run.history[-1] for run in runs]
-    assert ends[0]["train_loss"] == pytest.approx(ends[1]["train_loss"], abs=1e-10)
-    assert ends[0]["test_loss"] == pytest.approx(ends[1]["test_loss"], abs=1e-10)

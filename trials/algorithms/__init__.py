@@ -34,6 +34,7 @@ from trials.algorithms.safl import SAFL
 from trials.algorithms.safl_extended import SAFLExtended
 from trials.algorithms.scaffold import SCAFFOLD
 from trials.common.errors import UserError
+from trials.common.names import check_recorded
 from trials.common.registry import Registry
 
 _OWN: dict[str, type[Algorithm]] = {
@@ -71,13 +72,15 @@ _OWN: dict[str, type[Algorithm]] = {
 
 
 def _ranged(cls: type[Algorithm], where: str) -> None:
-    """Raise `UserError` for a field that is no hyperparameter."""
+    """Raise `UserError` for a field that is no hyperparameter, or cannot be recorded."""
     for field in dataclasses.fields(cls):
         if "range" not in field.metadata:
             raise UserError(
                 f"{where}: its field {field.name} has no range: make it with real(), whole() or choice() of "
                 "trials.algorithm"
             )
+        for value in (field.default, *(field.metadata["range"].choices or ())):
+            check_recorded(f"{where}: its hyperparameter", field.name, value)
 
 
 ALGORITHMS = Registry(

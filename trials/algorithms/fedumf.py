@@ -33,8 +33,8 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """The base's, and of the round before: what was sent, the real hyperparameters (a schedule may
-        change them), who was selected (n,), answering or not.
+        """The base's, and of the round before: what was sent, the real hyperparameters (a decay changes
+        the rate), who was selected (n,), answering or not.
         """
         state = super().init(fed)
         return {

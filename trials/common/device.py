@@ -1,38 +1,77 @@
-"""Where a trial computes: on the CPU or on a GPU, and why it cannot."""
+"""Where a trial computes, on the CPU or on a GPU, and how much memory of it the trial may take."""
 
 from __future__ import annotations
 
+import ctypes
 import os
-from contextlib import suppress
+from functools import cache
+from math import inf
 
 from trials.common.errors import UserError
 from trials.common.tensors import torch
 
 DEVICES = ("cpu", "cuda")
 """The kinds of device that a trial runs on."""
-BUILDS = "https://pytorch.org/get-started/locally"
-"""Where torch says how its builds for GPUs are installed."""
+CONTEXT = 1_000_000_000
+"""Bytes of a GPU that a process takes besides its tensors: the context, kernels, work space."""
+TABLES = 1 / 4
+"""The share of a trial's part of a GPU that clients' tables may take; longer ones lie on the host."""
+KEPT = 2**28
+"""Bytes of freed memory that a process keeps for its next tensors."""
 
 
 def named(name: str) -> torch.device:
-    """The device of this name, which need not be there; raises `UserError` where it is none of ours."""
-    with suppress(RuntimeError):  # torch's list of all kinds is long
-        found = torch.device(name)
-        if found.type in DEVICES:
-            return found
+    """Return the device of this name, which need not be there; raise `UserError` where it is none of ours."""
+    if name.partition(":")[0] in DEVICES:
+        try:
+            return torch.device(name)
+        except RuntimeError:
+            pass
     raise _refused(name, f"must be {' or '.join(DEVICES)}")
 
 
 def usable(name: str) -> torch.device:
-    """The device of this name; raises `UserError` where it is none, or cannot be used here."""
-    found = named(name)
-    if found.type == "cuda" and (reason := no_gpu()):
+    """Return the device of this name; raise `UserError` where it is none, or cannot be used here."""
+    device = named(name)
+    if device.type == "cuda" and (reason := no_gpu()):
         raise _refused(name, reason)
     try:
-        torch.empty(0, device=found)
+        torch.empty(0, device=device)
     except RuntimeError as error:
         raise _refused(name, str(error).splitlines()[0]) from None
-    return found
+    return device
+
+
+def _refused(name: str, reason: str) -> UserError:
+    return UserError(f"device {name!r} cannot be used: {reason}")
+
+
+def no_gpu() -> str:
+    """Return why this process's torch has no GPU, with the remedy; "" where it has one."""
+    if torch.version.cuda is None and torch.version.hip is None:
+        return (
+            f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; "
+            "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
+        )
+    if not torch.cuda.is_available():
+        return (
+            f"torch {torch.__version__} finds no GPU; see what `nvidia-smi` says, whether the driver is "
+            "new enough for torch's build, and what CUDA_VISIBLE_DEVICES is"
+        )
+    return ""
+
+
+def look() -> tuple[str, list[tuple[str, int]]]:
+    """Return why torch has no GPU on this machine ("" where it has), and the name and bytes of each."""
+    if reason := no_gpu():
+        return reason, []
+    cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return "", [(card.name, card.total_memory) for card in cards]
+
+
+def name_of(device: torch.device) -> str:
+    """Return what runs are said to be computed on: a GPU's own name, or `cpu`."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def computes(device: torch.device, dtype: str) -> None:
@@ -52,33 +91,43 @@ def computes(device: torch.device, dtype: str) -> None:
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
 
 
-def name_of(device: torch.device) -> str:
-    """What runs are said to be computed on: a GPU's own name, or `cpu`."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+@cache
+def keep_freed() -> None:
+    """Let this process keep up to `KEPT` bytes that tensors free. By default glibc gives large blocks back to the
+    system and asks for them again in each step, which costs a recurrent network a quarter of its time. Other C libraries
+    keep their own rules.
+    """
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tune is not None:
+        largest_of_heap, freed_at_its_end = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
+        tune(largest_of_heap, 2**25)
+        tune(freed_at_its_end, KEPT)
 
 
-def look() -> tuple[str, list[tuple[str, int]]]:
-    """Why torch has no GPU on this machine ("" where it has), and the name and bytes of each."""
-    if reason := no_gpu():
-        return reason, []
-    cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
-    return "", [(card.name, card.total_memory) for card in cards]
+def take_part(share: float) -> None:
+    """Let this process have tensors on its share of the GPU only: who wants more fails alone."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    part = max(0.0, min(1.0, share) * total - CONTEXT)
+    torch.cuda.set_per_process_memory_fraction(part / total)
 
 
-def no_gpu() -> str:
-    """Why this process's torch has no GPU, with the remedy; "" where it has one."""
-    if torch.version.cuda is None and torch.version.hip is None:
-        return (
-            f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; "
-            f"install one for this machine's GPU ({BUILDS})"
-        )
-    if not torch.cuda.is_available():
-        return (
-            f"torch {torch.__version__} finds no GPU; see what `nvidia-smi` says, whether the driver is "
-            "new enough for torch's build, and what CUDA_VISIBLE_DEVICES is"
-        )
-    return ""
+def _left(device: torch.device, held: float) -> float:
+    """Return the bytes of this process's part of a GPU that are not `held`."""
+    total = torch.cuda.get_device_properties(device).total_memory
+    fraction = torch.cuda.get_per_process_memory_fraction(device)
+    return max(0.0, min(fraction * total, total - CONTEXT) - held)
 
 
-def _refused(name: str, reason: str) -> UserError:
-    return UserError(f"device {name!r} cannot be used: {reason}")
+def memory_budget(device: torch.device, held: float = 0.0) -> float:
+    """Return the bytes that clients computed at once may take by default: 2 GiB on a CPU; on a GPU the process's
+    part of it, less what a trial has `held` there throughout, and less the part of clients' tables.
+
+    Never what is free at the moment: how many clients are computed at once must not depend on what
+    else runs.
+    """
+    return (1 - TABLES) * _left(device, held) if device.type == "cuda" else 2.0**31
+
+
+def tables_budget(device: torch.device, held: float = 0.0) -> float:
+    """Return the bytes of clients' tables that lie on the device; without bound on a CPU."""
+    return TABLES * _left(device, held) if device.type == "cuda" else inf

@@ -8,39 +8,28 @@ class UserError(ValueError):
     """Bad input. Its text is shown as it is, without a traceback, and the command exits with 2."""
 
 
-USUAL = {
-    "learning_rate": "lr",
-    "eta": "lr",
-    "step_size": "lr",
-    "epochs": "local_epochs",
-    "local_steps_per_round": "local_steps",
-    "steps": "local_steps",
-    "batch": "batch_size",
-    "num_clients": "clients",
-    "n_clients": "clients",
-    "client_fraction": "participation",
-    "fraction": "participation",
-    "num_rounds": "rounds",
-    "communication_rounds": "rounds",
-    "lr_schedule": "lr_decay",
-    "l2": "weight_decay",
-    "n_trials": "trials",
-    "num_trials": "trials",
-    "num_samples": "trials",
-    "dataset": "datasets",
-    "model": "models",
-    "algorithm": "algorithms",
-    "partition": "heterogeneity",
-    "noniid": "dirichlet",
-    "non_iid": "dirichlet",
-    "non-iid": "dirichlet",
+_CALLED = {
+    "lr": "learning_rate eta step_size",
+    "local_epochs": "epochs",
+    "local_steps": "local_steps_per_round steps",
+    "batch_size": "batch",
+    "clients": "num_clients n_clients",
+    "participation": "client_fraction fraction",
+    "rounds": "num_rounds communication_rounds",
+    "lr_decay": "lr_schedule",
+    "weight_decay": "l2",
+    "trials": "n_trials num_trials num_samples",
+    "datasets": "dataset",
+    "models": "model",
+    "algorithms": "algorithm",
+    "heterogeneity": "partition",
+    "dirichlet": "noniid non_iid non-iid",
 }
+USUAL = {other: name for name, others in _CALLED.items() for other in others.split()}
 """What others call things that are known here by another name."""
 
 CUTOFF = 0.6
 """How alike names must be for one to be meant: `nope` is not `pers`."""
-
-
 LONGEST = 200
 """Characters of a value that a message shows."""
 
@@ -52,7 +41,7 @@ def shown(value: object) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that is not in a registry: says the nearest one, or lists them all."""
+    """Return the error for a name that is not in a registry: it says the nearest one, or lists them all."""
     names = sorted(known)
     usual = USUAL.get(name.lower())
     near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)

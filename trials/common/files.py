@@ -25,23 +25,21 @@ def look(text: str | Path, what: str) -> tuple[Path, str]:
     except (OSError, RuntimeError, ValueError) as error:  # no such user; NUL
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"cannot read {what} {written}: {reason}") from None
-    if stat.S_ISDIR(mode):
-        return path, "folder"
-    return path, "file" if stat.S_ISREG(mode) else "pipe or device"
+    kind = "file" if stat.S_ISREG(mode) else "pipe or device"
+    return path, "folder" if stat.S_ISDIR(mode) else kind
 
 
 def resolved(text: str | Path, what: str) -> Path:
-    """Return the absolute path without links; raises `UserError` as `look` does."""
+    """Return the absolute path without links; raise `UserError` as `look` does."""
     return look(text, what)[0].resolve()
 
 
 def plain(path: Path, what: str) -> Path:
-    """Return the path of a file, which a link may lead to; `what` says what is read. Raises `UserError` where there is
+    """Return the path of a file, which a link may lead to; `what` says what is read. Raise `UserError` where there is
     none, or a pipe that reading would wait for.
     """
-    found, kind = look(path, what)
-    if not kind:
-        raise UserError(f"cannot read {what} {path}: it does not exist")
+    there, kind = look(path, what)
     if kind != "file":
-        raise UserError(f"cannot read {what} {path}: it is a {kind}, not a file")
-    return found
+        reason = f"it is a {kind}, not a file" if kind else "it does not exist"
+        raise UserError(f"cannot read {what} {path}: {reason}")
+    return there

@@ -6,12 +6,14 @@ a flag, written as its bare name: `shards(2, strict)`. `parse` reads a name, `sp
 canonical one, and `parse(spell(x)) == x`.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from functools import cache, partial
 from math import inf, isfinite
+from posixpath import normpath
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -25,7 +27,7 @@ N = TypeVar("N", int, float)
 
 
 def number(kind: type[N], text: str) -> N:
-    """A number as programs write it; raises `ValueError` for what only Python also takes: underscores
+    """Return a number as programs write it; raise `ValueError` for what only Python also takes: underscores
     between digits, digits of other scripts, and whole numbers that 64 bits do not hold.
     """
     value = kind(text) if text.isascii() and "_" not in text else None
@@ -39,38 +41,13 @@ _NAME = re.compile(
 )
 
 
+_RECORDED = re.compile(r"[\w./: -]{1,250}")
 _hints = cache(get_type_hints)
 """The types of a class's fields; working them out takes most of the time that a name is read in."""
 
 
 class LabelSet(frozenset[int]):
     """One label or more, 0, 1, ..., written `{1,2,5}`."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What a number may be that is an argument of a name; of a range LOW..HIGH, what both ends may be."""
-
-    low: float = -inf
-    high: float = inf
-    above: float = -inf
-    below: float = inf
-
-    def hold(self, value: float | Range) -> bool:
-        """Return whether a finite number, or both ends of a range that does not go down, are inside."""
-        ends = value if isinstance(value, tuple) else (value,)
-        inside = (isfinite(end) and self.low <= end <= self.high for end in ends)
-        return all(inside) and self.above < ends[0] <= ends[-1] < self.below
-
-    def __str__(self) -> str:
-        said = {
-            "at least": self.low,
-            "above": self.above,
-            "at most": self.high,
-            "below": self.below,
-        }
-        rules = [f"{words} {bound:g}" for words, bound in said.items() if isfinite(bound)]
-        return " and ".join(rules) or "finite"
 
 
 def bounded(
@@ -83,8 +60,22 @@ def bounded(
     kw_only: bool = False,
 ) -> Any:
     """Return the field of an argument that is a finite number in [low, high] and in (above, below), or a range of such."""
-    bounds = Bounds(low, high, above, below)
-    return field(default=default, kw_only=kw_only, metadata={"bounds": bounds})
+    rules = {"at least": low, "above": above, "at most": high, "below": below}
+    return field(default=default, kw_only=kw_only, metadata={"bounds": rules})
+
+
+def _rule(value: Any, bounds: Mapping[str, float]) -> str:
+    """Return what a number, or both ends of a range that does not go down, must be, where they are not; else ""."""
+    ends, (low, above, high, below) = (
+        value if isinstance(value, tuple) else (value,),
+        bounds.values(),
+    )
+    inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)
+    if all(inside) and ends[0] <= ends[-1]:
+        return ""
+    rules = [f"{words} {bound:g}" for words, bound in bounds.items() if isfinite(bound)]
+    rule = " and ".join(rules) or "finite"
+    return f"LOW..HIGH, LOW <= HIGH, {rule}" if isinstance(value, tuple) else rule
 
 
 def split_top(text: str, separator: str) -> list[str]:
@@ -100,16 +91,13 @@ def split_top(text: str, separator: str) -> list[str]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-    """A name without its arguments, and these: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
+    """Return a name without its arguments, and these: `mlp(200)` -> (`mlp`, `200`), `iid` -> (`iid`, None)."""
     match = _NAME.fullmatch(text)
     return (text, None) if match is None else (match[1], match[2])
 
 
 def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
-    """The object a name stands for.
-
-    Raises `UserError` naming the nearest known name, or the usage when the arguments are wrong.
-    """
+    """Return the object a name stands for; raise `UserError` naming the nearest known name, or the usage."""
     name, given = split(text)
     if name not in registry:
         raise unknown(kind, text, registry)
@@ -117,41 +105,34 @@ def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
 
 
 def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
-    """The object of a class with the `arguments` of the name `text`; raises `UserError` with the usage."""
-    hints = _hints(cls)
-    flags = [f.name for f in fields(cls) if hints[f.name] is bool]
-    raised: list[str] = []
-    positional: list[str] = []
-    named: dict[str, str] = {}
-    twice = False
+    """Return the object of a class with the `arguments` of the name `text`; raise `UserError` with the usage."""
+    hints, known = _hints(cls), {f.name: f for f in fields(cls)}
+    places = [f.name for f in fields(cls) if not f.kw_only]
+    wrong = UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
+    values: dict[str, Any] = {}
     for part in split_top(arguments, ",") if arguments and arguments.strip() else []:
         keyed = re.fullmatch(r"(\w+)\s*=\s*(.*)", part)
         if keyed:
-            twice |= keyed[1] in named
-            named[keyed[1]] = keyed[2]
-        elif part in flags:
-            twice |= part in raised
-            raised.append(part)
+            name, value = keyed.groups()
+        elif hints.get(part) is bool:
+            name, value = part, ""
+        elif places:
+            name, value = places.pop(0), part
         else:
-            positional.append(part)
-    slots = [f.name for f in fields(cls) if not f.kw_only]
-    wanted = {f.name for f in fields(cls)} - set(flags)
-    required = {f.name for f in fields(cls) if f.default is MISSING}
-    given = {**dict(zip(slots, positional, strict=False)), **named}
-    twice |= len(given) < len(positional) + len(named)
-    if twice or not required <= set(given) <= wanted:
-        raise UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
-    values = {k: _convert(kind, text, k, v, hints[k]) for k, v in given.items()}
-    for f in fields(cls):
-        bounds, value = f.metadata.get("bounds"), values.get(f.name)
-        if bounds is not None and value is not None and not bounds.hold(value):
-            rule = f"LOW..HIGH, LOW <= HIGH, {bounds}" if isinstance(value, tuple) else bounds
-            raise UserError(f"{kind} {text!r}: {f.name} is {_show(value)}, but must be {rule}")
-    return cls(**values, **dict.fromkeys(raised, True))
+            raise wrong
+        if name not in known or name in values or (hints[name] is bool) != (value == ""):
+            raise wrong
+        values[name] = value == "" or _convert(kind, text, name, value, hints[name])
+        bounds = known[name].metadata.get("bounds")
+        if bounds and (rule := _rule(values[name], bounds)):
+            raise UserError(f"{kind} {text!r}: {name} is {_show(values[name])}, but must be {rule}")
+    if any(f.default is MISSING and f.name not in values for f in known.values()):
+        raise wrong
+    return cls(**values)
 
 
 def spell(name: str, value: Any) -> str:
-    """The canonical name of an object: arguments as in `parse`, none when all are defaults."""
+    """Return the canonical name of an object: arguments as in `parse`, none when all are defaults."""
     given = [(f, getattr(value, f.name)) for f in fields(value)]
     places = [(f, v) for f, v in given if not f.kw_only]
     parts = [_show(v) for _, v in places] if any(v != f.default for f, v in places) else []
@@ -164,9 +145,8 @@ def spell(name: str, value: Any) -> str:
 
 
 def usage(name: str, cls: type) -> str:
-    """How a name is written: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
-    hints = _hints(cls)
-    parts = []
+    """Return how a name is written: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
+    hints, parts = _hints(cls), []
     for f in fields(cls):
         if hints[f.name] is bool:
             parts.append(f"[{f.name}]")
@@ -182,24 +162,18 @@ def usage(name: str, cls: type) -> str:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, without None; any other hint is the only one."""
+    """Return the types of a union, without None; any other hint is the only one."""
     if isinstance(hint, UnionType):
         return tuple(part for part in get_args(hint) if part is not NoneType)
     return (hint,)
 
 
 def _convert(kind: str, text: str, key: str, value: str, hint: Any) -> Any:
-    rules = {
-        int: "a whole number",
-        float: "a number",
-        Range: "LOW..HIGH",
-        LabelSet: "labels such as {1,2,5}",
-    }
-    wanted = _choices(hint)
-    for one in wanted:
+    readers = {wanted: _READ.get(wanted, (str(wanted), wanted)) for wanted in _choices(hint)}
+    for _, read in readers.values():
         with suppress(ValueError):
-            return _READ.get(one, one)(value)
-    rule = " or ".join(rules.get(one, str(one)) for one in wanted)
+            return read(value)
+    rule = " or ".join(words for words, _ in readers.values())
     raise UserError(f"{kind} {text!r}: {key} is {value!r}, but must be {rule}")
 
 
@@ -215,11 +189,11 @@ def _labels(value: str) -> LabelSet:
     return LabelSet(number(int, label) for label in match[1].split(","))
 
 
-_READ: dict[Any, Callable[[str], Any]] = {
-    int: partial(number, int),
-    float: partial(number, float),
-    Range: _range,
-    LabelSet: _labels,
+_READ: dict[Any, tuple[str, Callable[[str], Any]]] = {
+    int: ("a whole number", partial(number, int)),
+    float: ("a number", partial(number, float)),
+    Range: ("LOW..HIGH", _range),
+    LabelSet: ("labels such as {1,2,5}", _labels),
 }
 
 
@@ -229,3 +203,19 @@ def _show(value: Any) -> str:
     if isinstance(value, LabelSet):
         return f"{{{','.join(map(str, sorted(value)))}}}"
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> None:
+    """Raise `UserError`, which begins with `where`, for a name that MLflow does not take, and for a value that is none of
+    a `kind`, or that JSON does not give back.
+    """
+    if not _RECORDED.fullmatch(name) or normpath(name) != name or name[0] in "/.":
+        raise UserError(
+            f"{where} {name!r} cannot be recorded: a name has letters, digits, spaces and _ - . : / alone, and is no "
+            "path that begins with / or ."
+        )
+    with suppress(TypeError, ValueError):
+        given_back = json.loads(json.dumps(value))
+        if isinstance(value, kind) and (given_back == value or value != value):
+            return
+    raise UserError(f"{where} {name} has {value!r}, which JSON does not give back as it is")

@@ -16,11 +16,12 @@ from importlib.util import decode_source, module_from_spec, spec_from_file_locat
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from trials.common.errors import UserError, unknown
 from trials.common.files import plain, resolved
 
+T = TypeVar("T")
 _PREFIX = "suite_"
 _NAME = re.compile(r"((?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)\s*(?:\(.*\))?(?:\?.*)?", re.DOTALL)
 _ran: dict[str, bytes] = {}
@@ -42,8 +43,11 @@ def one_command() -> Iterator[None]:
         _settled.intersection_update(before)
 
 
+# What a name stands for
+
+
 def named(text: str) -> bool:
-    """Whether a name brings in code of others."""
+    """Return whether a name brings in code of others."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -76,27 +80,28 @@ def _sha256(text: str) -> str:
 
 def hashes(*names: str) -> dict[str, str]:
     """Return the SHA-256 of the code behind those of these names that bring in any: of a file as it ran here."""
-    found = {}
+    digests = {}
     for name in filter(named, names):
         content = _ran.get(module_name(_place(name)))
-        found[name] = _sha256(name) if content is None else hashlib.sha256(content).hexdigest()
-    return found
+        digests[name] = _sha256(name) if content is None else hashlib.sha256(content).hexdigest()
+    return digests
 
 
 def refuse_changed(
-    recorded: object,
+    recorded: Mapping[str, str | None],
     source: str,
     else_: str = "name what is there now with --algorithm or --dataset and --set",
 ) -> None:
     """Raise `UserError` where code is not what its `hashes` were recorded of, or none were."""
-    if not isinstance(recorded, Mapping):
-        raise UserError(f"{source}: its hashes of code are {recorded!r}, which is no mapping")
     for name, before in recorded.items():
-        if (now := _sha256(str(name))) != before:
+        if (now := _sha256(name)) != before:
             raise UserError(
                 f"{source}: {name} has changed since: SHA-256 was {before} and is {now}. Put the "
                 f"former file back, or {else_}"
             )
+
+
+# How its file runs
 
 
 def imported(text: str, what: str) -> ModuleType:
@@ -105,66 +110,65 @@ def imported(text: str, what: str) -> ModuleType:
     """
     place = text.rpartition(":")[0]
     if not place.endswith(".py"):
-        return _run(f"{what} {text}: {place}", partial(importlib.import_module, place))
+        return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))
     name = module_name(place)
     if name in _settled:
         return sys.modules[name]
     content = plain(Path(place), f"{what} file").read_bytes()
     if name not in sys.modules or _ran.get(name) != content:
-        _run(f"{what} file {place}", partial(run_module, name, place, content))
-        _ran[name] = content
+        tried(f"{what} file {place}", partial(_run, place, content))
     if _in_command:
         _settled.add(name)
     return sys.modules[name]
 
 
-def function(text: str, what: str) -> Any:
-    """Return what a name stands for, which can be called; raises `UserError` where nothing is that."""
-    place, _, name = text.rpartition(":")
-    module = imported(text, what)
-    found = getattr(module, name, None)
-    if not callable(found):
-        known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-        raise unknown(f"function in {place}:", name, known)
-    return found
-
-
-def _run(what: str, run: Callable[[], ModuleType]) -> ModuleType:
-    try:
-        return run()
-    except (Exception, SystemExit) as error:
-        raise UserError(f"{what} cannot be imported: {_reason(error)}") from error
-
-
-def run_module(name: str, path: str, content: bytes | str) -> ModuleType:
-    """Return the module that a file makes, run from its content, which is what is hashed: Python's compiled copy
-    beside the file may be of another.
+def _run(path: str, content: bytes) -> None:
+    """Make a module of a file, run from its content, which is what is hashed: Python's compiled copy
+    beside the file may be of another. Modules that lie beside it are found as with `python FILE.py`.
     """
+    name, folder = module_name(path), str(Path(path).parent)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     module = sys.modules[name] = module_from_spec(spec)
+    sys.path.insert(0, folder)
     try:
         exec(compile(content, path, "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
-    return module
+    finally:
+        sys.path.remove(folder)
+        if (
+            folder not in sys.path
+        ):  # last, so that nothing that others import later is one of its files
+            sys.path.append(folder)
+    _ran[name] = content
+
+
+def function(text: str, what: str) -> Any:
+    """Return what a name stands for, which can be called; raise `UserError` where nothing is that."""
+    place, _, name = text.rpartition(":")
+    module = imported(text, what)
+    value = getattr(module, name, None)
+    if not callable(value):
+        known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
+        raise unknown(f"function in {place}:", name, known)
+    return value
 
 
 def sources(texts: Iterable[str]) -> dict[str, str]:
     """Return the text of each file that one of these names brings in, by its path."""
     files = [str(file_of(text)) for text in texts if named(text) and ".py:" in text]
-    found = {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
-    return {file: decode_source(content) for file, content in found.items()}
+    contents = {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
+    return {file: decode_source(content) for file, content in contents.items()}
 
 
 def supply(path: str, text: str) -> None:
     """Import a file from its text, for a machine that may not have the file."""
-    name = module_name(path)
-    if name not in sys.modules:
+    if module_name(path) not in sys.modules:
         with contained():
-            run_module(name, path, text)
-        _settled.add(name)
+            _run(path, text.encode())
+        _settled.add(module_name(path))
 
 
 def module_name(path: str) -> str:
@@ -172,8 +176,11 @@ def module_name(path: str) -> str:
     return f"{_PREFIX}{zlib.crc32(path.encode()):08x}"
 
 
+# How it is called
+
+
 class ExitedError(RuntimeError):
-    """Code of others tried to end the process."""
+    """Code of others tried to end the process, or the loop that calls it."""
 
 
 @contextmanager
@@ -182,23 +189,44 @@ def contained() -> Iterator[None]:
     try:
         yield
     except BaseException as end:
-        if isinstance(end, Exception | KeyboardInterrupt):
+        if isinstance(end, Exception | KeyboardInterrupt) and not isinstance(end, StopIteration):
             raise
-        text = f"it raised {end!r}"
+        text = f"it raised {type(end).__name__}: {_text(end)}"
         if isinstance(end, SystemExit):
             text = f"it called sys.exit({end.code!r})"
         raise ExitedError(text).with_traceback(end.__traceback__) from None
 
 
-def tried(what: str, function: Callable[[], Any]) -> Any:
-    """Call a function of others'; raises `UserError`, which begins with `what`, for whatever it raises."""
+def tried(what: str, function: Callable[[], T]) -> T:
+    """Call a function of others'; raise `UserError`, which begins with `what`, for whatever it raises."""
     try:
         with contained():
             return function()
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{what} raised {type(error).__name__}: {error}") from error
+        own = _own_frames(error)
+        line = f", line {own[-1].lineno}" if own else ""
+        raise UserError(f"{what} raised {type(error).__name__}: {_text(error)}{line}") from error
+
+
+def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
+    """Return what a method of a class of others gives; raise `UserError`, which names the method and its file, where
+    that is none of a `kind`, a type or a union of types.
+    """
+    with contained():
+        answer = getattr(owner, name)(*arguments)
+    if not isinstance(answer, kind):
+        kinds = getattr(kind, "__name__", str(kind))
+        raise UserError(f"{written(owner)}.{name}() gives {type(answer).__name__}, not {kinds}")
+    return answer
+
+
+def written(owner: object) -> str:
+    """Return where the class of an object is written, its file or else its module, and its name."""
+    cls = type(owner)
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
+    return f"{file}: {cls.__name__}"
 
 
 def failure(error: BaseException) -> str | None:
@@ -206,7 +234,7 @@ def failure(error: BaseException) -> str | None:
     own = _own_frames(error)
     if not own:
         return None
-    lines = [f"{own[-1].filename} failed: {type(error).__name__}: {error}"]
+    lines = [f"{own[-1].filename} failed: {type(error).__name__}: {_text(error)}"]
     for frame in own:
         lines.append(f"  File {frame.filename}, line {frame.lineno}, in {frame.name}: {frame.line}")
     return "\n".join(lines)
@@ -218,9 +246,9 @@ def _own_frames(error: BaseException) -> traceback.StackSummary:
     return traceback.StackSummary.extract(own)
 
 
-def _reason(error: BaseException) -> str:
-    """Return why such a file cannot be imported, and at which of its lines."""
-    if isinstance(error, SyntaxError):
-        return f"SyntaxError: {error.msg}, line {error.lineno}: {(error.text or '').strip()}"
-    own = _own_frames(error)
-    return f"{error!r}{f', line {own[-1].lineno}' if own else ''}"
+def _text(error: BaseException) -> str:
+    """Return the text of an exception, which is code of others too."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text raises, too)"

@@ -2,8 +2,10 @@
 
 A data set is a frozen dataclass whose fields are the arguments of its name (`synthetic(1,1)`) and
 whose `load` returns a `Dataset`. A new one is one class and one entry of `_OWN`, or one class in a file
-elsewhere (examples/own_dataset.py). docs/data.md lists sources, files, checksums and remedies.
+elsewhere (examples/own_dataset.py).
 """
+
+from pathlib import Path
 
 from trials.common import names
 from trials.common.errors import UserError, unknown
@@ -84,31 +86,12 @@ def parse(text: str) -> DatasetFamily:
         return Function.at(text)
     bare, _ = names.split(text)
     if bare not in DATASETS and bare not in DATASETS.known():
-        _refuse_bare_path(text)
         paths = [f"{scheme}:PATH" for scheme in PATHS]
+        if look(text.partition("?")[0], "dataset")[1] or Path(bare).suffix:
+            forms = ", ".join([*paths, "FILE.py:function"])
+            raise UserError(f"unknown dataset {text!r}. Your own data are {forms} (docs/data.md)")
         raise unknown("dataset", text, [*DATASETS.known(), *paths, "module:function"])
     return DATASETS.parse(text)
-
-
-def _refuse_bare_path(text: str) -> None:
-    """Raise `UserError` for a path without what stands before the colon, and say how it is written."""
-    bare, question, columns = text.partition("?")
-    path, there = look(bare, "dataset")
-    columns = columns if question else "target=COLUMN" + "&sep=tab" * (path.suffix == ".tsv")
-    function = "a function that returns them is FILE.py:function (docs/data.md)."
-    hints = {
-        ".npz": f"Did you mean 'npz:{text}'?",
-        ".csv": f"Did you mean 'csv:{bare}?{columns}'?",
-        ".tsv": f"Did you mean 'csv:{bare}?{columns}'?",
-        ".parquet": f"Did you mean 'parquet:{bare}?{columns}'?",
-    }
-    arrays = dict.fromkeys(
-        (".npy", ".pt", ".pkl"), f"Its arrays as an .npz file are npz:PATH, and {function}"
-    )
-    if there == "folder":
-        raise UserError(f"unknown dataset {text!r}. Of images in folders, {function}")
-    if hint := (hints | arrays).get(path.suffix):
-        raise UserError(f"unknown dataset {text!r}. {hint}")
 
 
 def canonical(text: str) -> str:

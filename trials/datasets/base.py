@@ -1,13 +1,9 @@
-"""What a data set is, where its files lie, and how they are checked before anything is read.
-
-A data set is a frozen dataclass whose fields are the arguments of its name (`synthetic(1,1)`) and
-whose `load` returns a `Dataset`. One that has files says in `published` or `files` which they are and what they
-must be; `fetch` refuses a file that is not that, and gets absent ones where it can.
-"""
+"""What a data set is, where its files lie, and how they are checked before anything is read."""
 
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trials.common.errors import UserError
-from trials.datasets.published import Array, FileReport, PublishedFile, user_cache
+from trials.datasets.published import LOADS, Array, FileReport, Published, user_cache
 from trials.scoring.metrics import CLASSIFICATION, Task
 
 
@@ -67,7 +63,7 @@ class Dataset:
 
 
 class DatasetFamily(ABC):
-    """What an entry of `DATASETS` is."""
+    """What an entry of `DATASETS` is: a frozen dataclass whose fields are the arguments of its name."""
 
     summary: ClassVar[str] = ""
     task: ClassVar[Task] = CLASSIFICATION
@@ -75,10 +71,10 @@ class DatasetFamily(ABC):
     """Data sets of one kind resemble each other: what was tuned on one is tried on another. "": no others."""
     family: ClassVar[str] = ""
     """Data sets of one family are variants of the same samples or of one generator; its name if none."""
-    published: ClassVar[tuple[PublishedFile, ...]] = ()
-    """The files it is made of, where their checksums are published."""
+    published: ClassVar[tuple[Published, ...]] = ()
+    """The files it is made of."""
     source: ClassVar[str] = ""
-    """Where a person gets the files, and under which licence."""
+    """Where a person gets those that are not downloaded, and under which licence."""
 
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
@@ -87,27 +83,29 @@ class DatasetFamily(ABC):
         Raises `UserError` when a file is absent, with the remedy, or has the wrong content.
         """
 
-    def layout(self, root: Path) -> tuple[PublishedFile, ...]:
-        """Return the published files that are wanted below `root`."""
-        return self.published
-
     def files(self, root: Path) -> list[FileReport]:
-        """Report the files needed below `root`; none for what is generated."""
+        """Report the files needed below `root`; none for what is generated. Those without a checksum are loaded."""
         remedy = self.remedy(root)
-        return [file.report(root, remedy) for file in self.layout(root)]
+        reports = [file.report(root, remedy) for file in self.published]
+        unchecked = any(report.expected == LOADS for report in reports)
+        if unchecked and all(report.sound for report in reports):
+            fault = self.fault(root)
+            reports = [replace(report, found=fault or report.found) for report in reports]
+        return reports
+
+    def fault(self, root: Path) -> str:
+        """Return why the data do not load, "" where they do."""
+        try:
+            self.load(0, None, str(root))
+        except UserError as error:
+            return str(error)
+        return ""
 
     def remedy(self, root: Path) -> str:
-        """Say which files to put where, and by which command."""
-        commands = "".join(f"{file.command(root)}\n" for file in self.published if file.url)
-        by_hand = [root / file.path for file in self.published if not file.url]
-        text = f"Where there is a network:\n{commands}" if commands else ""
-        if by_hand:
-            places = sorted({str(path.parent) for path in by_hand})
-            text += (
-                f"Get {', '.join(path.name for path in by_hand)} from {self.source}, and put them into "
-                f"{', '.join(places)} (.gz and .tar.xz are read too),\n"
-            )
-        return f"{text}or name the folder that holds them with --data-root or SUITE_DATA."
+        """Say which files to put where."""
+        lines = [f"{root / file.path} from {file.url or self.source}" for file in self.published]
+        head = "These files are needed, as they are or packed (.gz, .tar.gz, .tar.xz); --data-root or SUITE_DATA name another folder:"
+        return "\n".join([head, *lines])
 
     def fetch(self, root: str | None) -> Path:
         """Return the data root, once every file is there and sound; absent ones are downloaded.
@@ -116,30 +114,20 @@ class DatasetFamily(ABC):
         but wrong is left alone.
         """
         folder = data_root(root)
-        absent = self._absent(folder)  # before anything is downloaded, what is there must be sound
-        try:
-            for file in self.layout(folder) if absent else ():
-                if file.find(folder) is None:
+        for file in self.published:
+            if file.find(folder) is None:
+                try:
                     file.download(folder)
-            absent = absent and self._absent(folder)
-            if absent:
-                raise OSError("no automatic download")
-        except (OSError, RuntimeError, HTTPException) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            shown = ", ".join(absent[:6]) + (", ..." if len(absent) > 6 else "")
-            raise UserError(
-                f"{type(self).__name__} is not in {folder} (absent: {shown}) and could not be "
-                f"downloaded ({reason}).\n{self.remedy(folder)}"
-            ) from None
+                except (OSError, RuntimeError, HTTPException) as error:
+                    reason = (str(error).splitlines() or [type(error).__name__])[0]
+                    raise UserError(
+                        f"{type(self).__name__}: {folder / file.path} is absent and could not be downloaded "
+                        f"({reason}).\n{self.remedy(folder)}"
+                    ) from None
+            report = file.report(folder)
+            if not report.sound:
+                raise self.wrong(folder, report.path, report.expected, str(report.found))
         return folder
-
-    def _absent(self, folder: Path) -> list[str]:
-        """Return the names of absent files; raises `UserError` for one that is there and wrong."""
-        reports = self.files(folder)
-        for report in reports:
-            if report.found is not None and not report.sound:
-                raise self.wrong(folder, report.path, report.expected, report.found)
-        return [report.name for report in reports if report.found is None]
 
     def wrong(self, root: Path, path: Path, expected: str, found: str) -> UserError:
         """Return the error for a file with the wrong content."""
@@ -154,17 +142,19 @@ def data_root(root: str | None) -> Path:
     return Path(root or os.environ.get("SUITE_DATA") or user_cache()).expanduser()
 
 
-def joined(parts: list[Array]) -> Array:
-    """Return the rows of all parts as one float32 array. Empties the list as it goes, so that the samples
-    are not held twice.
-    """
-    total = sum(map(len, parts))
-    x = np.empty((total, *parts[0].shape[1:]), np.float32)
-    while parts:
-        part = parts.pop()
-        x[total - len(part) : total] = part
-        total -= len(part)
-    return x
+def drawn_of_each(
+    group: Array, rng: np.random.Generator, number: Callable[[Array], Array]
+) -> Array:
+    """Draw samples of each group, (N,) bool: `number(m)` of m, the groups' sizes."""
+    order = rng.permutation(len(group))
+    _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
+    nth = np.empty(len(order), int)  # of its group's samples
+    nth[np.argsort(k, kind="stable")] = np.arange(len(order)) - np.repeat(
+        np.cumsum(sizes) - sizes, sizes
+    )
+    drawn = np.zeros(len(group), bool)
+    drawn[order] = nth < number(sizes)[k]
+    return drawn
 
 
 def scaled(x: Array, test: Array) -> Array:

@@ -41,11 +41,9 @@ class Synthetic(DatasetFamily):
     Device k has floor(LogNormal(4, 2)) + 50 samples of 60 features and 10 classes:
     u_k ~ N(0, alpha), B_k ~ N(0, beta); v_k ~ N(B_k, 1) in R^60; x ~ N(v_k, diag(j^-1.2));
     W_k in R^{60x10}, b_k in R^10 ~ N(u_k, 1); y = argmax(x W_k + b_k). alpha and beta are standard
-    deviations, as in the authors' code. A tenth of each device's samples is test. Features are used
-    as they are drawn.
+    deviations, as in the authors' code. A tenth of each device's samples is test.
 
-    alpha changes no label: W_k = u_k + noise adds the same x u_k 1 + u_k to every class's logit, so equal
-    seeds give equal data for every alpha at the same beta (up to the rounding of x W_k).
+    alpha changes no label: W_k = u_k + noise adds the same x u_k 1 + u_k to every class's logit.
     """
 
     kind = "generated features"
@@ -87,18 +85,16 @@ class SyntheticIID(DatasetFamily):
 class FedDCSynthetic(DatasetFamily):
     """The synthetic sets of FedDyn and FedDC, used by FedUmf (Fig. A5).
 
-    20 devices of 200 samples, 30 features, 5 classes; u_k, B_k, v_k, x, W_k, b_k and y as in
-    `Synthetic`. Two flags of the authors' code make the solution or the inputs common: all devices
-    then have one W, b ~ N(0, 1), or v_k = 0. Features are used as they are drawn.
+    20 devices of 200 samples, 30 features, 5 classes, otherwise as `Synthetic`. Two flags of the authors' code make
+    the solution or the inputs common: all devices then have one W, b ~ N(0, 1), or v_k = 0.
 
-    Reading: alpha = 0 sets the first flag and beta = 0 the second, as in the authors' runs, so (0, 0)
-    is homogeneous. Their test set is the training set; here a tenth of each device's samples is test.
+    Reading: alpha = 0 sets the first flag and beta = 0 the second, as in the authors' runs. Their test set is the
+    training set; here a tenth of each device's samples is test.
     """
 
     kind = "generated features"
     summary = (
-        "FedDC's synthetic: 20 devices of 200, 30 features, 5 classes; alpha=0: one solution for all, "
-        "beta=0: one input law"
+        "FedDC's synthetic: 20 devices, 5 classes; alpha=0: one solution, beta=0: one input law"
     )
     alpha: float = bounded(low=0)
     beta: float = bounded(low=0)
@@ -144,8 +140,7 @@ class Gaussians(DatasetFamily):
     """Clients without number: each has `samples` training samples x = m_y + noise of a class y that is
     uniform among `classes`, x (features,), m_y ~ N(0, 1 / features), noise uniform with variance 1.
 
-    Labels are kept, features are computed when they are met, so that 100,000 clients fit a laptop.
-    1,000 more samples are the test set. For measuring and for trying out; no paper uses it.
+    Features are computed when they are met, so that 100,000 clients fit a laptop. 1,000 more samples are the test set.
     """
 
     summary = "as many clients as asked for, their samples computed when met"

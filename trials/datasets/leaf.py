@@ -4,42 +4,40 @@ import json
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trials.common import names
 from trials.common.names import bounded
-from trials.datasets.base import Dataset, DatasetFamily, data_root, joined
-from trials.datasets.published import Array, Arrays, FileReport, cached, md5, packed
+from trials.datasets.base import Dataset, DatasetFamily
+from trials.datasets.published import Array, Arrays, Published, cached
 
-FORMAT = "1"
-"""The version of what is kept, to be changed with what `convert` and `samples` make of a file."""
-EXPECTED = "LEAF json whose users, num_samples and user_data agree"
-MALFORMED = (ValueError, TypeError, AttributeError)
-"""What reading a file raises that is json, but not of this form, or is cut off."""
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """LEAF's 80 characters; a token is a place in this string."""
 WORDS = 25
 """Tokens of a tweet, as in LEAF."""
 
 
+def _parts(folder: str) -> tuple[Published, ...]:
+    return tuple(Published(f"{folder}/{part}", suffixes=(".json",)) for part in ("train", "test"))
+
+
 class Leaf(DatasetFamily):
     """A data set in LEAF's format: files `train/*.json` and `test/*.json` below its folder, each with
     `users`, `num_samples` and `user_data: {user: {x, y}}`. A user is a client.
 
-    LEAF draws its samples and splits with a seed of the person's, so no checksum is published: each
-    file must be whole, and every user must have the announced number of samples, that fit the task.
-    What was read and found good is kept as .npz beside the files, or in the user's cache where they
-    are read-only, with the files' checksums, and read from there while these are the same.
+    LEAF draws its samples and splits with a seed of the person's, so no checksum is published: each file must be
+    whole, and every user must have the announced number of samples. What was read is kept in the user's cache.
     """
 
     kind = "text"
-    folder: ClassVar[str]
+    source = (
+        "a checkout of LEAF (github.com/TalwalkarLab/leaf): in the folder of the same name below data/, "
+        "./preprocess.sh -s niid --sf 1.0 -k 0 -t sample makes data/train and data/test"
+    )
     classes: ClassVar[int]
 
     @abstractmethod
@@ -50,90 +48,55 @@ class Leaf(DatasetFamily):
 
     def samples(self, pieces: list[Array], test: Array) -> Array:
         """Return x (N, ...) of what `convert` made of each user, in pieces; `test` (N,) says which are test."""
-        return joined(pieces)
+        return np.concatenate(pieces)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        folder = data_root(root)
-        # Where both parts are there, what is in them is checked as it is read.
-        if {path.parent.name for path in self._paths(folder)} != {"train", "test"}:
-            folder = self.fetch(root)
-        sums = [f"{path.parent.name}/{path.name} {md5(path)}" for path in self._paths(folder)]
-        key = f"{FORMAT} {sha256(chr(10).join(sums).encode()).hexdigest()}"
-        name = names.spell(f"parsed-{type(self).__name__.lower()}", self)
-        kept = cached(folder / self.folder, f"{name}.npz", key, lambda: self._arrays(folder))
+        folder = self.fetch(root)
+        key = " ".join(part.digest(folder) for part in self.published)
+        name = names.spell(type(self).__name__, self)
+
+        def read() -> Arrays:
+            try:
+                return self._arrays(part.members(folder) for part in self.published)
+            except (ValueError, TypeError, AttributeError, KeyError) as error:
+                place = (folder / self.published[0].path).parent
+                expected = "LEAF json whose users, num_samples and user_data agree"
+                raise self.wrong(folder, place, expected, str(error)) from None
+
+        kept = cached(name, key, read)
         x = kept["x"].astype(np.float32, copy=False)
         return Dataset(x, kept["y"], kept["test"], self.classes, kept["client"])
 
-    def _arrays(self, folder: Path) -> Arrays:
+    def _arrays(self, parts: Iterable[Iterable[tuple[str, bytes]]]) -> Arrays:
+        """Return x, y, test and client of the files, name and content, of the training and the test part."""
         index: dict[str, int] = {}
         pieces, labels, tests, owners = [], [], [], []
-        for path in self._paths(folder):
-            try:
-                for user, x, y in self._users(path):
+        for number, files in enumerate(parts):
+            for name, content in files:
+                for user, x, y in self._users(name, json.loads(content)):
                     pieces.append(x)
                     labels.append(y)
-                    tests.append(np.full(len(y), path.parent.name == "test"))
+                    tests.append(np.full(len(y), number == 1))
                     owners.append(np.full(len(y), index.setdefault(user, len(index))))
-            except MALFORMED as error:
-                raise self.wrong(folder, path, EXPECTED, str(error)) from None
         y, test, client = (np.concatenate(column) for column in (labels, tests, owners))
-        return {"x": packed(self.samples(pieces, test)), "y": y, "test": test, "client": client}
+        if not 0 < test.sum() < len(test):
+            raise ValueError("one of the two parts without a sample")
+        return {"x": self.samples(pieces, test), "y": y, "test": test, "client": client}
 
-    def files(self, root: Path) -> list[FileReport]:
-        """Report each file, which is read to the end."""
-        reports, remedy = [], self.remedy(root)
-        for part in ("train", "test"):
-            if not list((root / self.folder / part).glob("*.json")):
-                name = f"{self.folder}/{part}/*.json"
-                place = root / self.folder / part
-                reports.append(FileReport(name, place, EXPECTED, None, False, remedy))
-        for path in self._paths(root):
-            name = f"{self.folder}/{path.parent.name}/{path.name}"
-            try:
-                for _ in self._users(path):
-                    pass
-                reports.append(FileReport(name, path, EXPECTED, md5(path), True, ""))
-            except MALFORMED as error:
-                reports.append(FileReport(name, path, EXPECTED, str(error), False, remedy))
-        return reports
-
-    def remedy(self, root: Path) -> str:
-        return (
-            f"In a checkout of LEAF (github.com/TalwalkarLab/leaf), in data/{self.folder}:\n"
-            f"./preprocess.sh -s niid --sf 1.0 -k 0 -t sample; then copy data/train and data/test "
-            f"into {root / self.folder}/,\n"
-            f"or name the folder that holds {self.folder}/ with --data-root or SUITE_DATA."
-        )
-
-    def _paths(self, root: Path) -> list[Path]:
-        parts = (root / self.folder / part for part in ("train", "test"))
-        return [path for part in parts for path in sorted(part.glob("*.json"))]
-
-    def _users(self, path: Path) -> Iterator[tuple[str, Array, Array]]:
+    def _users(self, name: str, content: Any) -> Iterator[tuple[str, Array, Array]]:
         """Yield user, samples and labels; raises `ValueError` saying what is wrong with the file."""
-        content = json.loads(path.read_bytes())
-        wanted = ("users", "num_samples", "user_data")
-        if not isinstance(content, dict) or not set(wanted) <= set(content):
-            raise ValueError("no users, num_samples and user_data in it")
-        users, announced, data = (content[key] for key in wanted)
-        if len(users) != len(announced):
-            raise ValueError(f"{len(users)} users, but {len(announced)} num_samples")
+        users, announced = content["users"], content["num_samples"]
         for user, number in zip(users, announced, strict=True):
-            held = data.pop(user, {})
-            x, y = held.get("x", []), held.get("y", [])
-            if not len(x) == len(y) == number:
+            held = content["user_data"].pop(user)
+            if not len(held["x"]) == len(held["y"]) == number:
                 raise ValueError(
-                    f"user {user!r} with {len(x)} samples and {len(y)} labels of {number}"
+                    f"{name} with {len(held['x'])} samples and {len(held['y'])} labels of {number} of user {user!r}"
                 )
-            if not number:
-                continue
-            samples, labels = self.convert(x, y)
-            if labels.min() < 0 or labels.max() >= self.classes:
-                raise ValueError(
-                    f"user {user!r} with label {labels.min()}..{labels.max()}, which must be "
-                    f"0..{self.classes - 1}"
-                )
-            yield user, samples, labels
+            if number:
+                samples, labels = self.convert(held["x"], held["y"])
+                if labels.min() < 0 or labels.max() >= self.classes:
+                    raise ValueError(f"{name} with labels beyond 0..{self.classes - 1}")
+                yield user, samples, labels
 
 
 @dataclass(frozen=True)
@@ -145,7 +108,7 @@ class FEMNIST(Leaf):
     kind = "grey images"
     family = "emnist"
     summary = "LEAF's FEMNIST 28x28 by writer (natural), 62 classes"
-    folder = "femnist"
+    published = _parts("femnist")
     classes = 62
 
     def convert(self, x: list[list[float]], y: list[int]) -> tuple[Array, Array]:
@@ -172,7 +135,7 @@ class Shakespeare(Leaf):
     """
 
     summary = "LEAF's Shakespeare: next of 80 characters, by speaking role (natural)"
-    folder = "shakespeare"
+    published = _parts("shakespeare")
     classes = len(CHARACTERS)
 
     def convert(self, x: list[str], y: list[str]) -> tuple[Array, Array]:
@@ -191,28 +154,35 @@ def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
     return {word: rank for rank, word in enumerate(ranked[:number])}
 
 
+def bags(texts: Collection[list[str]], rank: dict[str, int], size: int) -> Array:
+    """Return how often each ranked word occurs in each text, (N, size) uint16."""
+    x = np.zeros((len(texts), size), np.uint16)
+    for row, text in zip(x, texts, strict=True):
+        for word, times in Counter(text).items():
+            if word in rank:
+                row[rank[word]] = min(times, np.iinfo(np.uint16).max)
+    return x
+
+
 @dataclass(frozen=True)
 class Sent140(Leaf):
     """LEAF's Sent140 (Go et al. 2009, Caldas et al. 2018): is a tweet positive? By account; LEAF's
     own training and test parts. x (N, 25) token ids: 0 pads at the end, 1 is any other word, and
     2, 3, ... are the most frequent words of the training tweets, `vocabulary` ids in all.
 
-    Reading: the papers use 300-dimensional GloVe vectors, which are not at hand, so tokens come from
-    the training text alone and a model learns its embedding. Labels 0 and 2 (neutral) are not
-    positive, 1 and 4 are, as in LEAF's and FedProx's files.
+    Reading: the papers use GloVe vectors; here a model learns its embedding from the training text alone. Labels 0 and
+    2 (neutral) are not positive, 1 and 4 are, as in LEAF's and FedProx's files.
     """
 
     family = "sent140"
     summary = "LEAF's Sent140: sentiment of tweets by account (natural), token ids"
-    folder = "sent140"
+    published = _parts("sent140")
     classes = 2
     vocabulary: int = bounded(10000, low=3)
 
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
         """Return texts and sentiments as numbers: the text is a sample's fifth entry (LEAF's csv row), or the sample itself."""
         positive = {"0": 0, "2": 0, "1": 1, "4": 1}
-        if not {str(label) for label in y} <= set(positive):
-            raise ValueError(f"labels {sorted({str(label) for label in y})} of 0, 1, 2, 4")
         texts = np.empty(len(x), object)
         for i, row in enumerate(x):
             text = row if isinstance(row, str) else row[4] if len(row) > 4 else None
@@ -243,9 +213,4 @@ class Sent140BagOfWords(Sent140):
     def samples(self, pieces: list[Array], test: Array) -> Array:
         texts = np.concatenate(pieces)
         rank = frequent(texts[~test], self.vocabulary)
-        x = np.zeros((len(texts), self.vocabulary), np.float32)
-        for row, text in zip(x, texts, strict=True):
-            for word in text:
-                if word in rank:
-                    row[rank[word]] += 1
-        return x
+        return bags(texts, rank, self.vocabulary)

@@ -6,13 +6,12 @@ import bz2
 import io
 import re
 import struct
-import wave
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,19 +19,11 @@ from trials.common import randomness
 from trials.common.lazy import Lazy
 from trials.common.names import bounded
 from trials.common.tensors import torch
-from trials.datasets.base import Dataset, DatasetFamily, scaled
+from trials.datasets.base import Dataset, DatasetFamily, drawn_of_each, scaled
 from trials.datasets.images import MNIST
-from trials.datasets.leaf import CHARACTERS, character_ids, frequent, words
-from trials.datasets.published import (
-    BROKEN,
-    Array,
-    Arrays,
-    FileReport,
-    PublishedFile,
-    cached,
-    report,
-)
-from trials.datasets.speech import RATE, mfccs
+from trials.datasets.leaf import CHARACTERS, bags, character_ids, frequent, words
+from trials.datasets.published import DAMAGED, Array, Published
+from trials.datasets.speech import mfccs, one_second, read_wav
 from trials.datasets.tables import indicators
 
 if TYPE_CHECKING:
@@ -40,14 +31,8 @@ if TYPE_CHECKING:
 else:
     pd = Lazy("pandas")
 
-
-class Born(NamedTuple):
-    """Samples as they are published: x (N, ...), labels and owners (N,), and which are test, where that is published."""
-
-    x: Array
-    y: Array
-    client: Array
-    test: Array | None = None
+Born = tuple[Array, Array, Array, Array | None]
+"""Samples as they are published: x (N, ...), labels and owners (N,), and which are test, where that is published."""
 
 
 class NaturalData(DatasetFamily):
@@ -66,35 +51,30 @@ class NaturalData(DatasetFamily):
         """Return the samples of files that were checked, below the data root."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        x, y, client, test = self.born(self.fetch(root))
+        folder = self.fetch(root)
+        try:
+            x, y, client, test = self.born(folder)
+        except (*DAMAGED, KeyError) as error:
+            if not self.counts:
+                raise
+            place = (folder / self.published[0].path).parent
+            raise self.wrong(folder, place, self.counts, str(error)) from None
         if test is None:
-            test = share_of_each(client, self.share, seed)
+            rng = randomness.generator("natural_test", seed)
+            test = drawn_of_each(client, rng, lambda sizes: sizes // self.share)
         return Dataset(scaled(x, test) if self.features else x, y, test, self.classes, client)
 
-    def counted(self, root: Path) -> str:
-        """Count what is in files whose checksums are not published."""
-        raise NotImplementedError
-
-    def files(self, root: Path) -> list[FileReport]:
-        if not self.counts:
-            return super().files(root)
-        place, found = (root / self.published[0].path).parent, None
-        if place.is_dir():
-            try:
-                found = self.counted(root)
-            except (*BROKEN, KeyError) as error:
-                found = f"damaged files ({error})"
-        return [report(place.name, place, self.counts, found, self.remedy(root))]
+    def check(self, counts: str) -> None:
+        """Raise `ValueError` where the files hold something else."""
+        if counts != self.counts:
+            raise ValueError(counts)
 
 
-def share_of_each(client: Array, share: int, seed: int) -> Array:
-    """Draw one in `share` of each owner's samples, rounded down, (N,) bool, by `seed`."""
-    test = np.zeros(len(client), bool)
-    order = randomness.generator("natural_test", seed).permutation(len(client))
-    for owner in np.unique(client):
-        own = order[client[order] == owner]
-        test[own[: len(own) // share]] = True
-    return test
+def read_table(content: bytes, columns: str = "", **options: Any) -> pd.DataFrame:
+    """Return a comma-separated table without a header."""
+    names = columns.split() or None
+    options |= {"skipinitialspace": True, "float_precision": "round_trip"}
+    return pd.read_csv(io.BytesIO(content), header=None, names=names, **options)
 
 
 @dataclass(frozen=True)
@@ -106,7 +86,7 @@ class MNISTWriters(MNIST):
     summary = "MNIST by its 539 writers (natural), with QMNIST's labels"
     published = (
         *MNIST.published,
-        PublishedFile(
+        Published(
             "QMNIST/raw/qmnist-train-labels-idx2-int",
             "1d43300e7f41ddcbf7fd006cbe865af9",
             "https://raw.githubusercontent.com/facebookresearch/qmnist/master/qmnist-train-labels-idx2-int.gz",
@@ -118,7 +98,7 @@ class MNISTWriters(MNIST):
         table = np.frombuffer(labels.read(self.fetch(root)), ">i4", offset=12).reshape(-1, 8)
         client = np.zeros(len(images.y), np.int64)  # of test images it is never read
         client[~images.test] = np.unique(table[:, 2], return_inverse=True)[1]
-        return Dataset(images.x, images.y, images.test, images.classes, client)
+        return replace(images, client=client)
 
 
 @dataclass(frozen=True)
@@ -132,32 +112,32 @@ class MNISTUSPS(MNIST):
     source = "cran.r-project.org/src/contrib/Archive/ElemStatLearn (its folder data; GPL-2)"
     published = (
         *MNIST.published,
-        PublishedFile("usps/zip.train.RData", "3e37e46fa4937e76cf4c92db29460640"),
-        PublishedFile("usps/zip.test.RData", "213610705fb453b9dfe916a02f6c7be6"),
+        Published("usps/zip.train.RData", "3e37e46fa4937e76cf4c92db29460640"),
+        Published("usps/zip.test.RData", "213610705fb453b9dfe916a02f6c7be6"),
     )
     each: int = bounded(1, low=1, high=1000, kw_only=True)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        images, ((mean,), (deviation,)) = super().load(seed, clients, root), self.scale
-        assert isinstance(images.x, np.ndarray)
-        folder, rows = self.fetch(root), (7291, 2007)
-        files = zip(self.published[-2:], rows, strict=True)
-        parts = [read_r_matrix(file.read(folder), count) for file, count in files]
-        pixels, y = (np.concatenate(both) for both in zip(*parts, strict=True))
-        x = np.concatenate([images.x, (pixels - np.float32(mean)) / np.float32(deviation)])
-        test = np.concatenate([images.test, np.arange(len(y)) >= rows[0]])
+        images, ((mean,), (deviation,)) = super().load(seed, clients, root), self.used_scale
+        folder = self.fetch(root)
+        train, test = (read_r_matrix(file.read(folder)) for file in self.published[-2:])
+        pixels, y = (np.concatenate(both) for both in zip(train, test, strict=True))
+        small = (pixels - np.float32(mean)) / np.float32(deviation)
         rng = randomness.generator("domains", seed)
-        within = [rng.permutation(len(some)) % self.each for some in (images.y, y)]
+        within = [rng.permutation(len(labels)) % self.each for labels in (images.y, y)]
         client = np.repeat([0, 1], [len(images.y), len(y)]) * self.each + np.concatenate(within)
-        return Dataset(x, np.concatenate([images.y, y]), test, images.classes, client)
+        held_out = np.concatenate([images.test, np.arange(len(y)) >= len(train[1])])
+        x, y = np.concatenate([images.x, small]), np.concatenate([images.y, y])
+        return replace(images, x=x, y=y, test=held_out, client=client)
 
 
-def read_r_matrix(file: bytes, rows: int) -> tuple[Array, Array]:
-    """Return pixels (rows, 1, 28, 28) in [0, 1] and labels (rows,) of an R matrix: a label and 256 values a row."""
+def read_r_matrix(file: bytes) -> tuple[Array, Array]:
+    """Return pixels (n, 1, 28, 28) in [0, 1] and labels (n,) of an R matrix: a label and 256 values a row."""
     # Before the numbers of a matrix stands the type of reals, 0x20E, and how many there are.
-    content, head = bz2.decompress(file), struct.pack(">ii", 0x20E, rows * 257)
-    start = content.index(head) + len(head)
-    table = np.frombuffer(content, ">f8", rows * 257, start).reshape(257, rows).T
+    content, kind = bz2.decompress(file), struct.pack(">i", 0x20E)
+    start = content.index(kind) + 8
+    (count,) = struct.unpack(">i", content[start - 4 : start])
+    table = np.frombuffer(content, ">f8", count, start).reshape(257, -1).T
     small = torch.from_numpy(((table[:, 1:] + 1) / 2).astype(np.float32)).unflatten(1, (1, 16, 16))
     large = torch.nn.functional.interpolate(small, size=(28, 28), mode="bilinear")
     return large.numpy(), table[:, 0].astype(np.int64)
@@ -166,29 +146,21 @@ def read_r_matrix(file: bytes, rows: int) -> tuple[Array, Array]:
 @dataclass(frozen=True)
 class HAPT(NaturalData):
     """Human activities and postural transitions (Reyes-Ortiz et al. 2016): 12 activities of 30 people, by a phone's
-    acceleration and rotation at 50 Hz. A sample is a window of 128 rows, every 64 rows within a labelled stretch: 10,929
-    windows, as published. x (N, 390): log(1 + |FFT|) of six channels at 65 frequencies. The published split: 7,767
-    windows of 21 people are training, and 3,162 of nine others are test.
+    acceleration and rotation at 50 Hz, in windows of 128 rows, every 64 rows within a labelled stretch. x (N, 390):
+    log(1 + |FFT|) of six channels at 65 frequencies. The published split: nine of the people are test.
     """
 
     summary = "HAPT: 12 activities of 30 people by phone sensors (natural by person)"
-    source = (
-        "archive.ics.uci.edu/dataset/341 (CC BY 4.0), or the same rows as hapt_raw.npz with signals, label, "
-        "user and recording"
-    )
-    published = (PublishedFile("hapt/RawData", ""),)
+    source = "archive.ics.uci.edu/dataset/341 (CC BY 4.0), whose RawData lies in it, or hapt_raw.npz with the same rows"
+    published = (Published("hapt"),)
     classes = 12
     features = True
     counts = "1122772 rows, 815614 of them labelled, of 30 people"
-    test_people: ClassVar[tuple[int, ...]] = (2, 4, 9, 10, 12, 13, 18, 20, 24)
-
-    def counted(self, root: Path) -> str:
-        _, label, user, _ = self.recordings(root / "hapt")
-        people = len(set(user.tolist()))
-        return f"{len(label)} rows, {(label > 0).sum()} of them labelled, of {people} people"
 
     def born(self, folder: Path) -> Born:
         signals, label, user, recording = self.recordings(folder / "hapt")
+        people, labelled = len(np.unique(user)), (label > 0).sum()
+        self.check(f"{len(label)} rows, {labelled} of them labelled, of {people} people")
         where = np.stack([label, user, recording])
         # A window must not reach across a change of activity, person or recording.
         ends = np.flatnonzero((where[:, 1:] != where[:, :-1]).any(0)) + 1
@@ -196,29 +168,26 @@ class HAPT(NaturalData):
         for first, last in zip([0, *ends], [*ends, len(label)], strict=True):
             if label[first] > 0:
                 starts += range(first, last - 128 + 1, 64)
-        windows = np.stack([signals[start : start + 128] for start in starts])
-        spectrum = np.log1p(abs(np.fft.rfft(windows.transpose(0, 2, 1)))).reshape(len(starts), -1)
+        stretches = np.stack([signals[start : start + 128] for start in starts])
+        spectrum = np.log1p(abs(np.fft.rfft(stretches.transpose(0, 2, 1)))).reshape(len(starts), -1)
         person, y = user[starts].astype(np.int64), label[starts].astype(np.int64) - 1
-        return Born(spectrum, y, person, np.isin(person, self.test_people))
+        return spectrum, y, person, np.isin(person, [2, 4, 9, 10, 12, 13, 18, 20, 24])
 
     def recordings(self, place: Path) -> tuple[Array, ...]:
         """Return signals (rows, 6), and of each row its label (-1: none), person and recording."""
         if (place / "hapt_raw.npz").is_file():
             with np.load(place / "hapt_raw.npz", allow_pickle=False) as file:
                 return tuple(file[name] for name in ("signals", "label", "user", "recording"))
-        raw, parts = place / "RawData", []
-        labels = np.loadtxt(raw / "labels.txt", dtype=np.int64)
-        for path in sorted(raw.glob("acc_exp*_user*.txt")):
-            experiment, person = (int(part[-2:]) for part in path.stem.split("_")[1:])
-            gyro = np.loadtxt(raw / path.name.replace("acc", "gyro"), dtype=np.float32)
-            signals = np.hstack([np.loadtxt(path, dtype=np.float32), gyro])
-            label = np.full(len(signals), -1, np.int8)
+        parts, labels = [], np.loadtxt(place / "RawData" / "labels.txt", dtype=np.int64)
+        for path in sorted((place / "RawData").glob("acc_exp*_user*.txt")):
+            experiment, person = map(int, re.findall(r"\d+", path.name))
+            both = (path, path.with_name(path.name.replace("acc", "gyro")))
+            signals = np.hstack([np.loadtxt(part, dtype=np.float32) for part in both])
+            label = np.full(len(signals), -1)
             for _, _, activity, first, last in labels[labels[:, 0] == experiment]:
                 label[first - 1 : last] = activity
-            who, which = (
-                np.full(len(signals), number, np.uint8) for number in (person, experiment)
-            )
-            parts.append((signals, label, who, which))
+            owner = np.full((2, len(signals)), [[person], [experiment]])
+            parts.append((signals, label, *owner))
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
@@ -232,34 +201,24 @@ class FSDD(NaturalData):
     summary = "Free Spoken Digit Dataset: ten digits by six speakers (natural)"
     source = "github.com/Jakobovski/free-spoken-digit-dataset (CC BY-SA 4.0)"
     published = (
-        PublishedFile("fsdd/recordings", "4a644619e29942b8615be1879bd399e9", suffix=".wav"),
+        Published("fsdd/recordings", "dbd99df2d81f98e4a1058afcb3e06d30", suffixes=(".wav",)),
     )
     classes = 10
 
     def born(self, folder: Path) -> Born:
-        key = self.published[0].md5
-        arrays = cached(folder / "fsdd", "fsdd-mfcc.npz", key, lambda: self._arrays(folder))
-        test = arrays["take"] < 5
-        x = arrays["x"].astype(np.float64)
-        mean, deviation = (of((0, 2), keepdims=True) for of in (x[~test].mean, x[~test].std))
-        x = ((x - mean) / deviation).astype(np.float32)
-        return Born(x[:, None], arrays["y"], arrays["client"], test)
-
-    def _arrays(self, folder: Path) -> Arrays:
-        """Return MFCC (3000, 13, 59), and of each clip its digit, speaker and number."""
         names, sounds = [], []
         for name, content in self.published[0].members(folder):
-            with wave.open(io.BytesIO(content)) as file:
-                sound = np.frombuffer(file.readframes(file.getnframes()), "<i2") / 32768
-            clip = np.zeros(RATE, np.float32)
-            twice = np.interp(np.arange(2 * len(sound)) / 2, np.arange(len(sound)), sound)[:RATE]
-            clip[: len(twice)] = twice
+            sound = read_wav(io.BytesIO(content), 8000)
+            twice = np.interp(np.arange(2 * len(sound)) / 2, np.arange(len(sound)), sound)
             names.append(Path(name).stem.split("_"))
-            sounds.append(clip)
+            sounds.append(one_second(twice))
         digit, speaker, take = zip(*names, strict=True)
+        test = np.array(take, int) < 5
+        x = mfccs(sounds, len(sounds)).astype(np.float64)
+        train = x[~test]
+        x = (x - train.mean((0, 2), keepdims=True)) / train.std((0, 2), keepdims=True)
         client = np.unique(speaker, return_inverse=True)[1]
-        y, number = (np.array(column, np.int64) for column in (digit, take))
-        return {"x": mfccs(sounds, len(sounds)), "y": y, "client": client, "take": number}
+        return x[:, None].astype(np.float32), np.array(digit, np.int64), client, test
 
 
 @dataclass(frozen=True)
@@ -271,21 +230,19 @@ class WISDM(NaturalData):
     summary = "WISDM 1.1: six activities of 36 people (natural by person)"
     source = "www.cis.fordham.edu/wisdm/dataset.php (WISDM lab; no licence is stated)"
     published = (
-        PublishedFile("tabular/wisdm/WISDM_ar_v1.1_transformed.arff", "36dff2e1be235ebe7e779a15c4ffe08e"),
-    )  # fmt: skip
+        Published(
+            "tabular/wisdm/WISDM_ar_v1.1_transformed.arff", "36dff2e1be235ebe7e779a15c4ffe08e"
+        ),
+    )
     classes = 6
     share = 5
     features = True
-    activities: ClassVar[str] = "Walking Jogging Upstairs Downstairs Sitting Standing"
 
     def born(self, folder: Path) -> Born:
-        lines = self.published[0].read(folder).decode().splitlines()
-        rows = [line.split(",") for line in lines if line[:1].isdigit()]
-        x = np.array([row[2:-1] for row in rows])
-        y = np.array([self.activities.split().index(row[-1]) for row in rows])
-        return Born(
-            np.where(x == "?", "nan", x).astype(float), y, np.array([int(row[1]) for row in rows])
-        )
+        activities = ["Walking", "Jogging", "Upstairs", "Downstairs", "Sitting", "Standing"]
+        table = read_table(self.published[0].read(folder), comment="@", na_values="?")
+        y = table[45].map(activities.index).to_numpy(np.int64)
+        return table.drop(columns=[0, 1, 45]).to_numpy(float), y, table[1].to_numpy(), None
 
 
 @dataclass(frozen=True)
@@ -299,35 +256,25 @@ class HeartDisease(NaturalData):
     summary = "heart disease of 740 patients by four hospitals (natural)"
     source = "archive.ics.uci.edu/dataset/45 (CC BY 4.0)"
     published = tuple(
-        PublishedFile(f"tabular/fed_heart_disease/processed.{hospital}.data", "")
+        Published(f"tabular/fed_heart_disease/processed.{hospital}.data")
         for hospital in ("cleveland", "hungarian", "switzerland", "va")
     )
     classes = 2
     share = 3
     features = True
     counts = "303, 294, 123, 200 patients"
-    columns: ClassVar[str] = (
-        "age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal target"
-    )
-
-    def counted(self, root: Path) -> str:
-        sizes = (len(self.patients(file.read(root))) for file in self.published)
-        return f"{', '.join(map(str, sizes))} patients"
+    columns = "age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal target"
 
     def born(self, folder: Path) -> Born:
-        tables = (self.patients(file.read(folder)) for file in self.published)
+        # UCI's files have no header; in others it begins with "age".
+        form = {"comment": "a", "na_values": ["?", "-9", "-9.0"]}
+        tables = [read_table(file.read(folder), self.columns, **form) for file in self.published]
+        self.check(f"{', '.join(str(len(table)) for table in tables)} patients")
         kept = [table.drop(columns=["slope", "ca", "thal"]).dropna() for table in tables]
-        table = pd.concat(kept, ignore_index=True)
+        table = pd.concat(kept, ignore_index=True).astype(float)
         y = (table.pop("target") > 0).to_numpy(np.int64)
         x = pd.get_dummies(table, columns=["cp", "restecg"], drop_first=True).to_numpy(float)
-        return Born(x, y, np.repeat(np.arange(len(kept)), [len(rows) for rows in kept]))
-
-    def patients(self, content: bytes) -> pd.DataFrame:
-        """Return a hospital's table; UCI's files have no header, and ? or nothing for what is absent."""
-        lines = content.decode().splitlines()
-        rows = [line.split(",") for line in lines if line and not line.startswith("age")]
-        table = pd.DataFrame(rows, columns=self.columns.split())
-        return table.replace({"?": None, "": None, "-9": None, "-9.0": None}).astype(float)
+        return x, y, np.repeat(np.arange(len(kept)), [len(rows) for rows in kept]), None
 
 
 @dataclass(frozen=True)
@@ -340,57 +287,50 @@ class Adult(NaturalData):
     summary = "Adult: income above 50,000 dollars, by occupation (natural)"
     source = "archive.ics.uci.edu/dataset/2 (CC BY 4.0)"
     published = (
-        PublishedFile("tabular/adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
-        PublishedFile("tabular/adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
+        Published("tabular/adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
+        Published("tabular/adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
     )
     classes = 2
-    columns: ClassVar[str] = (
+    columns = (
         "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
         "capital_gain capital_loss hours_per_week native_country income"
     )
-    numbers: ClassVar[str] = "age education_num capital_gain capital_loss hours_per_week"
 
     def born(self, folder: Path) -> Born:
-        parts = []
-        for file in self.published:
-            lines = file.read(folder).decode().splitlines()
-            parts.append([line.split(", ") for line in lines if line.count(",") == 14])
+        form = {"comment": "|", "keep_default_na": False}
+        parts = [read_table(file.read(folder), self.columns, **form) for file in self.published]
         test = np.repeat([False, True], [len(part) for part in parts])
-        table = pd.DataFrame([*parts[0], *parts[1]], columns=self.columns.split())
-        y = table["income"].str.startswith(">50K").to_numpy(np.int64)
-        numbers = scaled(table[self.numbers.split()].to_numpy(), test)
-        words = indicators(table.drop(columns=[*self.numbers.split(), "fnlwgt", "income"]), test)
+        table = pd.concat(parts, ignore_index=True).drop(columns="fnlwgt")
+        y = table.pop("income").str.startswith(">50K").to_numpy(np.int64)
         client = np.unique(table["occupation"], return_inverse=True)[1]
-        return Born(np.hstack([numbers, words]), y, client, test)
+        numbers = scaled(table.select_dtypes("number").to_numpy(), test)
+        return (
+            np.hstack([numbers, indicators(table.select_dtypes("object"), test)]),
+            y,
+            client,
+            test,
+        )
 
 
 @dataclass(frozen=True)
 class News20(NaturalData):
     """20 newsgroups by author (Lang 1995; the version by date): to which group does a mail belong? Clients are the
     addresses in `From:` of at least `mails` training mails: 389 of 5, who wrote 3,743. The test part is whole: 7,532.
-    x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails' subjects and bodies, scaled
-    to length 1. Other headers are left out, since they tell the group.
+    x (N, `vocabulary`): log(1 + count) of the most frequent words of the kept training mails, scaled to length 1.
+    Headers but the subject are left out, since they tell the group.
     """
 
     summary = "20 newsgroups by author (natural), words of subject and body"
     source = "qwone.com/~jason/20Newsgroups, 20news-bydate.tar.gz (public posts)"
     published = (
-        PublishedFile("news20/20news-bydate", "62f83d4c1486934501a945e839043e35", suffix=""),
+        Published("news20/20news-bydate", "7ac20b1baa6345ed8748da57fb7c33bf", suffixes=("",)),
     )
     classes = 20
     mails: int = bounded(5, low=1)
     vocabulary: int = bounded(2000, low=1)
 
     def born(self, folder: Path) -> Born:
-        name, key = f"news20-{self.mails}-{self.vocabulary}.npz", self.published[0].md5
-        arrays = cached(folder / "news20", name, key, lambda: self._arrays(folder))
-        x = np.log1p(arrays["counts"].astype(np.float32))
-        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        return Born(x, arrays["y"], arrays["client"], arrays["test"])
-
-    def _arrays(self, folder: Path) -> Arrays:
-        """Return counts (N, vocabulary) of the kept mails, with label, part and author."""
-        authors, texts, groups, tests = [], [], [], []
+        authors, groups, tests, texts = [], [], [], []
         for name, content in self.published[0].members(folder):
             part, group, _ = name.split("/")[-3:]
             author, text = mail(content.decode("latin-1"))
@@ -399,20 +339,16 @@ class News20(NaturalData):
             groups.append(group)
             tests.append(part.endswith("test"))
         test = np.array(tests)
-        count = Counter(a for a, t in zip(authors, tests, strict=True) if a and not t)
-        kept = np.flatnonzero(test | np.array([count[a] >= self.mails for a in authors]))
+        count = Counter(a for a, held_out in zip(authors, tests, strict=True) if a and not held_out)
+        kept = np.flatnonzero(test | np.array([count[author] >= self.mails for author in authors]))
         # Words of test mails would tell a model what it is tested on.
         rank = frequent((texts[i] for i in kept if not test[i]), self.vocabulary)
-        counts = np.zeros((len(kept), self.vocabulary), np.uint16)
-        for row, i in zip(counts, kept, strict=True):
-            for word, times in Counter(texts[i]).items():
-                if word in rank:
-                    row[rank[word]] = min(times, np.iinfo(np.uint16).max)
-        y = np.unique(groups, return_inverse=True)[1][kept].astype(np.int64)
-        test, names = test[kept], np.array(authors)[kept]
+        x = np.log1p(bags([texts[i] for i in kept], rank, self.vocabulary).astype(np.float32))
+        x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        y, test = np.unique(groups, return_inverse=True)[1][kept], test[kept]
         client = np.zeros(len(kept), np.int64)  # of test mails it is never read
-        client[~test] = np.unique(names[~test], return_inverse=True)[1]
-        return {"counts": counts, "y": y, "test": test, "client": client}
+        client[~test] = np.unique(np.array(authors)[kept][~test], return_inverse=True)[1]
+        return x, y.astype(np.int64), client, test
 
 
 def mail(text: str) -> tuple[str, str]:
@@ -426,20 +362,16 @@ def mail(text: str) -> tuple[str, str]:
 @dataclass(frozen=True)
 class ShakespeareText(NaturalData):
     """The roles of 36 plays (McMahan et al. 2017, Caldas et al. 2018): the next character after 80, of LEAF's 80. It
-    reads Project Gutenberg's text, as LEAF's own program does: 1,130 roles with 4,226,206 samples (LEAF's site says 1,129
-    and 4,226,158); `shakespeare` reads what that program writes. `stride` keeps each so-many-th sample of a role; the last
-    fifth is test, as LEAF's `--tf 0.8`. After that 1,015 roles have something to train on at stride 1.
+    reads Project Gutenberg's text, as LEAF's own program does: 1,130 roles with 4,226,206 samples. `stride` keeps each
+    so-many-th sample of a role; the last fifth is test, as LEAF's `--tf 0.8`.
     """
 
     kind = "text"
     family = "shakespeare"
     summary = "Shakespeare's plays as LEAF reads them: next of 80 characters, by role (natural)"
-    source = (
-        "www.gutenberg.org/files/100/old/1994-01-100.zip (Project Gutenberg's etext 100 of 1994: for personal "
-        "use, not commercial)"
-    )
+    source = "www.gutenberg.org/files/100/old/1994-01-100.zip (etext 100 of 1994: for personal use, not commercial)"
     published = (
-        PublishedFile("leaf_shakespeare/t8.shakespeare.txt", "d2028225a89d8b0b3093dddb720da91f"),
+        Published("leaf_shakespeare/t8.shakespeare.txt", "d2028225a89d8b0b3093dddb720da91f"),
     )
     classes = len(CHARACTERS)
     stride: int = bounded(1, low=1)
@@ -498,4 +430,4 @@ def windows(texts: Iterable[str], length: int, stride: int) -> Born:
             x = np.lib.stride_tricks.sliding_window_view(ids, length)[used]
             parts.append((x, ids[used + length], np.full(len(used), len(parts)), used >= first))
     x, y, client, test = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Born(x.astype(np.float32), y.astype(np.int64), client, test)
+    return x.astype(np.float32), y.astype(np.int64), client, test

@@ -1,28 +1,28 @@
 """A person's own data: arrays or tables in a file, what a Python function returns, and what a program holds."""
 
-import csv
 import hashlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from trials.common import names, plugins
-from trials.common.errors import UserError, unknown
+from trials.common.errors import UserError
 from trials.common.files import plain, resolved
 from trials.common.lazy import Lazy
-from trials.datasets.base import Dataset, DatasetFamily, OnDemand, joined
-from trials.datasets.published import Array, FileReport
+from trials.datasets.base import Dataset, DatasetFamily, OnDemand
+from trials.datasets.published import LOADS, Array, FileReport
 from trials.datasets.tables import FEW, PART, Options, encoded
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 
 pd: Any = Lazy("pandas")
-ARRAYS = ("x_train", "y_train", "x_test", "y_test", "client_train")
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+CLIENT = "client_train"
 PARTS = ("train", "test")
 NONE = Options()
 
@@ -63,8 +63,6 @@ class Own(DatasetFamily):
         path = plain(Path(self.path), f"data set {self.scheme}:")
         try:
             content = self.read(path)
-        except UserError:
-            raise
         except Exception as error:  # NumPy's, pandas', and those of whatever parses a member
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UserError(f"cannot read data set {self.where}: {reason}") from None
@@ -75,39 +73,19 @@ class Own(DatasetFamily):
         raise NotImplementedError
 
     def files(self, root: Path) -> list[FileReport]:
-        """Report the data, which are sound when they load."""
-        fault, expected = "", "data that load"
-        try:
-            self.load(0, None, str(root))
-        except UserError as error:
-            fault = str(error)
-        remedy = f"mend {self.name}, or name other data" if fault else ""
-        place = Path(self.path)
-        return [FileReport(self.name, place, expected, fault or expected, not fault, remedy)]
+        return [FileReport(self.name, Path(self.path), LOADS, self.fault(root) or LOADS)]
 
 
 @dataclass(frozen=True)
 class Npz(Own):
-    """A user's own data: `npz:PATH` with x_train, y_train, x_test, y_test and, for `natural`,
-    client_train (an integer per training sample). Values are used as they are, as float32.
-    """
+    """Arrays, which are used as they are, as float32; client_train (a whole number per training sample) is for `natural`."""
 
     summary = "your own data: arrays x_train, y_train, x_test, y_test [, client_train]"
     scheme: ClassVar[str] = "npz"
 
     def read(self, path: Path) -> dict[str, Array]:
-        with path.open("rb") as file:  # of all else NumPy says that it is a pickle
-            if file.read(2) not in (b"PK", b"\x93N"):
-                raise ValueError("it is no .npz archive, as numpy.savez writes them")
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            raise ValueError("it holds one array without a name (.npy), not an .npz archive")
-        with content:
-            arrays = {name: content[name] for name in content.files}
-        for name, array in arrays.items():
-            if not isinstance(array, np.ndarray):
-                raise ValueError(f"its member {name} is no array")
-        return arrays
+        with np.load(path, allow_pickle=False) as content:  # which an array alone (.npy) is not
+            return dict(content)
 
 
 @dataclass(frozen=True)
@@ -118,27 +96,25 @@ class Csv(Own):
     scheme: ClassVar[str] = "csv"
 
     def read(self, path: Path) -> Any:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
-            file.seek(0)
-            sep = self.options.reading["sep"]
-            lines = list(islice(csv.reader(file, delimiter=sep, skipinitialspace=True), 2))
-        other = max(";\t|", key=header.count)
-        if not header.strip():
-            raise UserError(f"{self.where} is empty: its first line has to name the columns")
-        if self.options.sep is None and other in header and "," not in header:
-            spelled = "tab" if other == "\t" else other
-            raise UserError(
-                f"{self.where}: its columns are separated by {other!r}: add &sep={spelled}"
+        sep = {"tab": "\t", None: ","}.get(self.options.sep, self.options.sep)
+        form = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0].dropna()
+        if len(head) == 1 and self.options.sep is None:
+            raise ValueError(f"its one column is {head[0]!r}: what separates columns is &sep=")
+        if head.duplicated().any():
+            raise ValueError(f"two columns have the name {head[head.duplicated()].iloc[0]!r}")
+        with warnings.catch_warnings():
+            # Of rows that are longer than the line of names pandas would only warn.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                path,
+                index_col=False,
+                low_memory=False,
+                decimal=self.options.decimal or ".",
+                thousands=self.options.thousands,
+                na_values=["?", *self.options.absent],
+                **form,
             )
-        # pandas would take the first value of such rows for a name of the row, and shift the others.
-        if len(lines) > 1 and len(lines[1]) > len(lines[0]):
-            raise UserError(
-                f"{self.where}: its first line names {len(lines[0])} columns, and the next has {len(lines[1])} values"
-            )
-        if twice := [column for column in lines[0] if column and lines[0].count(column) > 1]:
-            raise UserError(f"{self.where} has two columns {twice[0]!r}")
-        return pd.read_csv(path, skipinitialspace=True, low_memory=False, **self.options.reading)
 
 
 @dataclass(frozen=True)
@@ -154,13 +130,8 @@ class Parquet(Own):
 
 @dataclass(frozen=True)
 class Function(Own):
-    """A user's own data: `package.module:function` or `path/to/file.py:function`. The function takes
-    no arguments and returns a `trials.datasets.Dataset`, the arrays of `npz:PATH` by name, a pair (train, test)
-    of `torch.utils.data.Dataset`s, or a table of pandas or two (train, test), whose columns follow as in
-    `FILE.py:function?target=y`. It has to return the same data every time.
-
-    In a function's place may be a class that derives from `DatasetFamily`, whose fields are the arguments of the
-    name: `path/to/file.py:Class(3)`.
+    """What a function of `package.module:function` or `FILE.py:function?target=y` returns, the same every time, as
+    `dataset_of` takes it; or a class that derives from `DatasetFamily`, with its arguments, `FILE.py:Class(3)`.
     """
 
     summary = (
@@ -189,18 +160,14 @@ class Function(Own):
         what, code = f"data set {self.path}", self._code()
         if isinstance(code, DatasetFamily):
             code = partial(code.load, seed, clients, root)
-        content = plugins.tried(what, code)
-        taken = partial(dataset_of, what, content, self.options, seed)
-        dataset: Dataset = plugins.tried(what, taken)
+        dataset: Dataset = plugins.tried(what, lambda: dataset_of(what, code(), self.options, seed))
         return dataset
 
     def files(self, root: Path) -> list[FileReport]:
-        """Report a class's own files; else the data, which are sound when they load."""
         code = self._code()
         return code.files(root) if isinstance(code, DatasetFamily) else super().files(root)
 
     def fetch(self, root: str | None) -> Path:
-        """Return the data root, as a class's own `fetch`."""
         code = self._code()
         return code.fetch(root) if isinstance(code, DatasetFamily) else super().fetch(root)
 
@@ -234,8 +201,7 @@ class Given(Own):
         """Return the data; raises `UserError` in another process."""
         if self.path not in _given:
             raise UserError(
-                f"data set {self.name} was given by a program, and is known to its process alone: let a function "
-                "in a file return it, and name that, FILE.py:function"
+                f"data set {self.name} is known to the process alone that gave it: let FILE.py:function return it"
             )
         return _given[self.path](seed)
 
@@ -249,16 +215,16 @@ def given(data: Any, columns: Mapping[str, Any]) -> str:
     """
     asked = {key: value for key, value in columns.items() if value is not None}
     if isinstance(data, Dataset) and data.task.metric == REGRESSION.metric:
-        asked |= {"task": "regression"}
-    options = Options(**asked)
-    dataset = dataset_of("data", data, options, 0)
+        asked["task"] = "regression"
+    load = partial(dataset_of, "data", data, Options(**asked))
+    dataset = load(0)
     digest, x = hashlib.sha256(repr(sorted(asked.items())).encode()), dataset.x
     x = np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x
     for array in (x, dataset.y, dataset.test, dataset.client):
         digest.update(b"" if array is None else np.ascontiguousarray(array).data)
     # Only what a table becomes depends on the seed, which draws its test rows.
-    load = partial(dataset_of, "data", data, options)
-    _given[key := digest.hexdigest()[:16]] = load if dataset.note else lambda seed: dataset
+    key = digest.hexdigest()[:16]
+    _given[key] = load if dataset.note else lambda seed: dataset
     return f"{Given.scheme}:{key}"
 
 
@@ -267,60 +233,42 @@ def dataset_of(name: str, content: Any, options: Options, seed: int) -> Dataset:
     (train, test), or one table or two of pandas, pyarrow or whatever has `to_pandas`. Raises `UserError` where it does
     not fit.
     """
-    parts = content if isinstance(content, tuple | list) else (content,)
-    tables = [_table(part) for part in parts]
-    if tables and all(table is not None for table in tables):
-        if len(tables) > len(PARTS):
-            raise UserError(f"{name}: one table, or two (train, test), but there are {len(tables)}")
-        if len(tables) == 1:
-            return encoded(name, tables[0], options, seed)
-        if set(tables[0]) ^ set(tables[1]):
-            odd = sorted(map(str, set(tables[0]) ^ set(tables[1])))[0]
-            raise UserError(f"{name}: only one of training and test table has the column {odd!r}")
-        marked = [table.assign(**{PART: part}) for part, table in zip(PARTS, tables, strict=True)]
+    parts = [_table(part) for part in (content if isinstance(content, tuple | list) else [content])]
+    if len(parts) in (1, 2) and all(isinstance(part, pd.DataFrame) for part in parts):
+        if len(parts) == 1:
+            return encoded(name, parts[0], options, seed)
+        if set(parts[0]) != set(parts[1]):
+            raise UserError(f"{name}: training and test table must have the same columns")
+        marked = [table.assign(**{PART: part}) for part, table in zip(PARTS, parts, strict=True)]
         both = pd.concat(marked, ignore_index=True)
-        return encoded(name, both, Options(**{**vars(options), "test": PART}), seed)
+        return encoded(name, both, replace(options, test=PART), seed)
     for key, value in vars(options).items():
         if key != "task" and value != getattr(NONE, key):
-            raise UserError(f"{name}: {key}: only a table has columns, and it is {_kind(content)}")
-    regression = options.task == "regression"
+            raise UserError(f"{name}: {key}: only a table has columns")
     if isinstance(content, Dataset):
-        if (content.task.metric == REGRESSION.metric) != regression:
-            asked = "no regression" if regression else "a regression: add ?task=regression"
-            raise UserError(f"{name} is {asked}")
-        for rule in broken_rules(content):
-            raise UserError(f"{name}: {rule}")
-        return content
-    if _is_pair(content):
-        content = pair_arrays(name, content)
-    if not isinstance(content, Mapping):
+        dataset = content
+        if (dataset.task.metric == REGRESSION.metric) != (options.task == "regression"):
+            raise UserError(
+                f"{name}: a regression is named with ?task=regression, and nothing else"
+            )
+    elif isinstance(content, Mapping):
+        dataset = from_arrays(name, content, options.task)
+    elif len(parts) == len(PARTS) and all(hasattr(part, "__getitem__") for part in parts):
+        dataset = from_arrays(name, pair_arrays(name, parts), options.task)
+    else:
+        kinds = ", ".join(type(part).__name__ for part in parts)
         raise UserError(
             f"{name} must be a trials.datasets.Dataset, a dict of x_train, y_train, x_test, y_test [, client_train], "
-            f"two torch Datasets (train, test), or one table or two with target=, not {_kind(content)}"
+            f"two torch Datasets (train, test), or one table or two with target=, not {kinds}"
         )
-    return from_arrays(name, content, options.task)
+    for rule in broken_rules(dataset):
+        raise UserError(f"{name}: {rule}")
+    return dataset
 
 
 def _table(data: Any) -> Any:
-    """Return a pandas table of it; None where it is none."""
-    if hasattr(data, "to_pandas"):
-        return data.to_pandas()
-    return data if type(data).__name__ == "DataFrame" and hasattr(data, "iloc") else None
-
-
-def _kind(data: Any) -> str:
-    if isinstance(data, tuple | list):
-        return f"a {type(data).__name__} of {', '.join(type(part).__name__ for part in data)}"
-    return type(data).__name__
-
-
-def _is_pair(data: object) -> bool:
-    """Return whether something is a training part and a test part of samples."""
-    return (
-        isinstance(data, tuple | list)
-        and len(data) == len(PARTS)
-        and all(hasattr(part, "__len__") and hasattr(part, "__getitem__") for part in data)
-    )
+    """Return a pandas table of it, where it is a table of another library."""
+    return data.to_pandas() if hasattr(data, "to_pandas") else data
 
 
 def pair_arrays(name: str, pair: Any) -> dict[str, Array]:
@@ -329,49 +277,36 @@ def pair_arrays(name: str, pair: Any) -> dict[str, Array]:
     """
     arrays: dict[str, Array] = {}
     for part, samples in zip(PARTS, pair, strict=True):
-        x: list[Array] = []
-        y: list[Array] = []
+        columns: tuple[list[Array], list[Array]] = ([], [])
         for i in range(len(samples)):
-            sample, what = samples[i], f"{name}: sample {i} of {part}"
+            sample = samples[i]
             if not isinstance(sample, tuple | list) or len(sample) != 2:
-                raise UserError(f"{what} must be a pair (x, y), but is {type(sample).__name__}")
-            features, label = map(_numbers, sample)
-            if features is None:
+                sample = (None, None)
+            x, y = map(_numbers, sample)
+            if x is None or y is None or y.size != 1 or x.shape != (columns[0] or [x])[0].shape:
                 raise UserError(
-                    f"{what} must have numbers as its x, but it is {type(sample[0]).__name__}: use a transform that "
-                    "makes tensors"
+                    f"{name}: sample {i} of {part} must be a pair (x, y): tensors or arrays x of one shape, no pictures, "
+                    "and a number y"
                 )
-            if label is None or label.size != 1:
-                raise UserError(f"{what} must have one number as its y, but it is {sample[1]!r}")
-            if x and features.shape != x[0].shape:
-                raise UserError(
-                    f"{name}: samples must have one shape, but sample {i} of {part} has {features.shape} and "
-                    f"sample 0 {x[0].shape}"
-                )
-            x.append(features)
-            y.append(label.reshape(()))
-        if not x:
+            columns[0].append(x)
+            columns[1].append(y.reshape(()))
+        if not len(samples):
             raise UserError(f"{name}: the {part} part has no samples")
-        arrays |= {f"x_{part}": np.stack(x), f"y_{part}": np.stack(y)}
+        arrays |= {f"x_{part}": np.stack(columns[0]), f"y_{part}": np.stack(columns[1])}
     return arrays
 
 
-def _array(value: Any) -> Array:
-    """Return an array of anything, tensors of any precision, device and gradient among it."""
-    if hasattr(value, "detach"):  # NumPy knows neither bfloat16 nor gradients
-        value = value.detach().cpu()
-        value = value.float() if value.is_floating_point() else value
-    return np.asarray(value)
-
-
 def _numbers(value: Any) -> Array | None:
-    """Return numbers as an array; None for anything else: a picture of Pillow is an array of pixels too, laid out
-    otherwise.
+    """Return numbers as an array, tensors of any precision, device and gradient among them; None for anything else: a
+    picture of Pillow is an array of pixels too, laid out otherwise.
     """
     if type(value).__module__.startswith("PIL."):
         return None
+    if hasattr(value, "detach"):  # NumPy knows neither bfloat16 nor gradients
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() else value
     with suppress(TypeError, ValueError, RuntimeError):
-        array = _array(value)
+        array = np.asarray(value)
         return array if array.dtype.kind in "iufb" else None
     return None
 
@@ -381,103 +316,66 @@ def from_arrays(name: str, content: Mapping[str, Any], task: str | None) -> Data
 
     Raises `UserError` naming the array that is missing or does not fit.
     """
-    if missing := sorted(set(ARRAYS[:4]) - set(content)):
+    if set(content) - {CLIENT} != set(ARRAYS):
         has = ", ".join(map(str, content)) or "nothing"
-        raise UserError(f"{name} lacks {', '.join(missing)}; it has {has}")
-    arrays, regression = {}, task == "regression"
+        raise UserError(f"{name} must hold {', '.join(ARRAYS)} [, {CLIENT}], but holds {has}")
+    arrays: dict[str, Array] = {}
     for key, value in content.items():
-        if key not in ARRAYS:
-            raise UserError(f"{name}: {unknown('array', str(key), ARRAYS)}")
-        arrays[key] = _checked(name, key, value, regression)
-    for a, b in (("x_train", "y_train"), ("x_test", "y_test"), ("x_train", "client_train")):
+        array = _numbers(value)
+        if array is not None and key[0] != "x" and array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array is None or not array.size or (array.ndim > 1) != (key[0] == "x"):
+            form = "(samples, ...)" if key[0] == "x" else "(samples,)"
+            raise UserError(
+                f"{name}: {key} must be numbers of shape {form}; labels are numbered, as "
+                "numpy.unique(y, return_inverse=True)[1] does"
+            )
+        arrays[key] = array
+    for a, b in (("x_train", "y_train"), ("x_test", "y_test"), ("x_train", CLIENT)):
         if b in arrays and len(arrays[a]) != len(arrays[b]):
             raise UserError(f"{name}: {a} has {len(arrays[a])} rows, but {b} has {len(arrays[b])}")
-    shapes = [arrays[key].shape[1:] for key in ("x_train", "x_test")]
-    if shapes[0] != shapes[1]:
-        raise UserError(
-            f"{name}: a sample of x_train has shape {shapes[0]}, one of x_test {shapes[1]}"
+    if arrays["x_train"].shape[1:] != arrays["x_test"].shape[1:]:
+        raise UserError(f"{name}: samples of x_train and x_test must have one shape")
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = np.concatenate(
+            [arrays["x_train"], arrays["x_test"]], dtype=np.float32, casting="unsafe"
         )
     y = np.concatenate([arrays["y_train"], arrays["y_test"]])
-    y = y.astype(np.float32) if regression else _labels(name, y, task)
     test = np.arange(len(y)) >= len(arrays["y_train"])
     client = None
-    if "client_train" in arrays:
-        _, index = np.unique(arrays["client_train"], return_inverse=True)
+    if CLIENT in arrays:
+        if (arrays[CLIENT] % 1 != 0).any():
+            raise UserError(f"{name}: {CLIENT} must be whole numbers")
+        _, index = np.unique(arrays[CLIENT], return_inverse=True)
         client = np.concatenate([index, np.full(int(test.sum()), -1)])
-    x = joined([arrays["x_train"], arrays["x_test"]])
-    if regression:
-        return Dataset(x, y, test, 1, client, REGRESSION)
-    return Dataset(x, y, test, int(y.max()) + 1, client)
+    if task == "regression":
+        return Dataset(x, y.astype(np.float32), test, 1, client, REGRESSION)
+    return Dataset(x, _labels(name, y, task), test, int(y.max()) + 1, client)
 
 
 def _labels(name: str, y: Array, task: str | None) -> Array:
     """Return labels (N,) that count 0, 1, ..."""
-    meant = "; for a regression add ?task=regression (from Python task='regression')"
-    if (largest := y.max()) >= len(y):
-        raise UserError(
-            f"{name}: the largest label is {largest}, but labels count 0, 1, ... and there are {len(y)} "
-            f"samples{meant}"
-        )
-    if smallest := int(y.min()):
-        raise UserError(
-            f"{name}: the smallest label is {smallest}, but labels count 0, 1, ...: subtract {smallest} from "
-            f"y_train and y_test{meant}"
-        )
-    if not largest:
-        raise UserError(f"{name}: all labels are 0: two labels at least")
+    present = np.unique(y)
     # A model has an output for each label up to the largest.
-    if 2 * (present := len(np.unique(y))) <= largest:
+    if (present % 1 != 0).any() or present[0] or not 1 <= present[-1] < 2 * len(present):
         raise UserError(
-            f"{name}: the largest label is {largest}, but only {present} labels occur: number them, as "
-            f"numpy.unique(y, return_inverse=True)[1] does{meant}"
+            f"{name}: labels must count 0, 1, ..., but go from {present[0]} to {present[-1]} with {len(present)} values: "
+            "number them, as numpy.unique(y, return_inverse=True)[1] does; for a regression add ?task=regression (from "
+            "Python task='regression')"
         )
-    if task is None and present > FEW and len(y) < 2 * present:
+    if task is None and len(present) > FEW:
         raise UserError(
-            f"{name}: {len(y)} samples have {present} different labels: are they numbers to predict "
-            "(?task=regression), or labels (?task=classification)?"
+            f"{name}: {len(present)} different labels: are they numbers to predict (?task=regression), or labels "
+            "(?task=classification)?"
         )
     return y.astype(np.int64)
-
-
-def _checked(name: str, key: str, value: Any, regression: bool) -> Array:
-    """Return samples (n, ...) of finite numbers, labels 0, 1, ... or targets (n,), or owners, whole numbers (n,)."""
-    try:
-        array = _array(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"{name}: {key} is no array: {error}") from None
-    samples = key.startswith("x_")
-    if not samples and array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    form = "(samples, ...)" if samples else "(samples,)"
-    shown = f"is {array.dtype} of shape {array.shape}"
-    fits = array.dtype.kind in "iufb" and (array.ndim > 1 if samples else array.ndim == 1)
-    if not fits or not len(array):
-        words = key[0] == "y" and array.dtype.kind in "USO"
-        hint = ": number the labels, as numpy.unique(y, return_inverse=True)[1] does" * words
-        raise UserError(f"{name}: {key} must be finite numbers of shape {form}, but {shown}{hint}")
-    if not array.size:
-        raise UserError(f"{name}: {key} must hold at least one value per sample, but {shown}")
-    finite = np.isfinite(array)
-    if not finite.all():
-        at = tuple(np.argwhere(~finite)[0].tolist())
-        raise UserError(f"{name}: {key} must be finite, but holds {array[at]} at {list(at)}")
-    if samples and (largest := float(np.abs(array).max())) > float(np.finfo(np.float32).max):
-        raise UserError(f"{name}: {key} holds values beyond float32, as {largest:g}")
-    whole = key[0] == "c" or (key[0] == "y" and not regression)
-    if whole and ((array != np.floor(array)).any() or (key[0] == "y" and array.min() < 0)):
-        raise UserError(
-            f"{name}: {key} must be whole numbers; labels count 0, 1, ... For a regression add ?task=regression "
-            "(from Python task='regression')"
-        )
-    return array
 
 
 def broken_rules(dataset: Dataset) -> Iterator[str]:
     """Yield what a data set breaks of what `Dataset` promises."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
-    classes: object = dataset.classes
-    if not isinstance(classes, int) or classes < 1:
-        yield f"classes is {classes!r}, but must be a whole number"
+    if not isinstance(dataset.classes, int):
+        yield "classes must be a whole number"
         return
     for key, value in {"y": y, "test": test, "x": x, "client": client}.items():
         if not isinstance(value, np.ndarray | OnDemand) and (key != "client" or value is not None):
@@ -485,13 +383,13 @@ def broken_rules(dataset: Dataset) -> Iterator[str]:
             return
     n = len(y)
     if not isinstance(x, OnDemand):
-        shaped = x.dtype == np.float32 and x.ndim > 1 and len(x) == n
+        shaped = x.dtype == np.float32 and x.ndim > 1 and len(x) == n and x.size > 0
         if not (shaped and np.isfinite(x).all()):
             yield "x must be finite float32 of shape (samples, ...)"
     if dataset.task.metric == REGRESSION.metric:
-        if y.dtype != np.float32 or y.ndim != 1:
-            yield "y must be float32 of shape (samples,)"
-    elif y.ndim != 1 or y.dtype != np.int64 or not n or y.min() < 0 or y.max() >= classes:
+        if y.dtype != np.float32 or y.ndim != 1 or not np.isfinite(y).all():
+            yield "y must be finite float32 of shape (samples,)"
+    elif y.ndim != 1 or y.dtype != np.int64 or not n or y.min() < 0 or y.max() >= dataset.classes:
         yield "y must be int64 of shape (samples,), 0 <= y < classes"
     if test.dtype != bool or test.shape != (n,) or not 0 < int(test.sum()) < n:
         yield "test must be bool of shape (samples,), neither all nor none"

@@ -1,10 +1,9 @@
-"""PublishedFile files and what they must be, and arrays that are dear to make, kept in files."""
+"""Published files and what they must be, and arrays that are dear to make of them, kept in the user's cache."""
 
 import gzip
 import hashlib
 import os
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,53 +17,53 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
-PACKED = (".gz", ".tar.gz", ".tar.xz")
-"""How a file or a folder may be packed."""
-BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
-"""What unpacking a damaged file raises."""
+DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
+"""What reading a damaged file raises."""
+LOADS = "content that loads"
+"""What is expected of a file whose checksum nobody publishes."""
+FORMAT = "2"
+"""The version of what is cached, to be changed with what is made of files."""
 
 
 @dataclass(frozen=True)
 class FileReport:
-    """A file (or folder) that a data set needs, what it must be and what it is.
-
-    `expected` and `found` are checksums (`md5 ...`) where one is published, else sizes, counts or
-    what is wrong; `found` is None when the file is absent. `remedy` says how to get it, "" when sound.
-    """
+    """A file or a folder that a data set needs: what it must be, and what it is (None where it is absent)."""
 
     name: str
     path: Path
     expected: str
     found: str | None
-    sound: bool
-    remedy: str
+    remedy: str = ""
 
-
-def report(name: str, place: Path, expected: str, found: str | None, remedy: str) -> FileReport:
-    """Report what was found where `expected` should be."""
-    sound = found == expected
-    return FileReport(name, place, expected, found, sound, "" if sound else remedy)
+    @property
+    def sound(self) -> bool:
+        """Whether it may be loaded."""
+        return self.found == self.expected
 
 
 @dataclass(frozen=True)
-class PublishedFile:
-    """A published file, or a folder of files that end in `suffix`, known by its content however it is packed.
+class Published:
+    """A published file, or a folder of files that end in one of `suffixes`, known by its content however it is packed.
 
-    `path` below the data root is a file, as it is or with .gz behind its name, or a folder, or a tar archive of it.
-    `md5` is that of the content; of a folder that of all names and contents in the order of names, each name
-    followed by a zero byte. `url` is where a person, or `download`, gets it.
+    `path` below the data root is a file, as it is or with .gz behind its name, or a folder or a tar archive of it, which
+    may have its name at the `url`, too. `md5` is that of a file's content, of a folder that of lines `NAME MD5` in the order
+    of names. It is "" where none is published: what is in such a file is checked as it is loaded.
     """
 
     path: str
-    md5: str
+    md5: str = ""
     url: str = ""
-    suffix: str | None = None
+    suffixes: tuple[str, ...] = ()
+
+    def places(self, root: Path) -> list[Path]:
+        """Return where it may lie below the data root; what is downloaded is put into the last place."""
+        place = root / self.path
+        packed = [place.with_name(place.name + end) for end in (".gz", ".tar.xz", ".tar.gz")]
+        return [place, *packed, *([place.with_name(Path(self.url).name)] if self.url else [])]
 
     def find(self, root: Path) -> Path | None:
         """Return where it lies below the data root; None where it does not."""
-        place = root / self.path
-        packed = (place.with_name(place.name + end) for end in PACKED)
-        return next((path for path in (place, *packed) if path.exists()), None)
+        return next((place for place in self.places(root) if place.exists()), None)
 
     def read(self, root: Path) -> bytes:
         """Return the content of a file."""
@@ -72,46 +71,44 @@ class PublishedFile:
         return content
 
     def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield the name, relative to the folder's parent, and the content of each file in the order of names."""
+        """Yield the name, relative to the folder around `path`, and the content of each file in the order of names."""
         place = self.find(root)
         if place is None:
             raise FileNotFoundError(self.path)
-        if self.suffix is None:
+        if not self.suffixes:
             content = place.read_bytes()
-            yield place.name, content if place == root / self.path else gzip.decompress(content)
+            packed = place != root / self.path and place.suffix == ".gz"
+            yield Path(self.path).name, gzip.decompress(content) if packed else content
         elif place.is_dir():
-            for path in sorted(place.rglob(f"*{self.suffix}")):
-                if path.is_file():
+            for path in sorted(place.rglob("*")):
+                if path.is_file() and path.name.endswith(self.suffixes):
                     yield path.relative_to(place.parent).as_posix(), path.read_bytes()
         else:
             contents = {}
             with tarfile.open(place) as archive:
                 for member in archive:
                     file = archive.extractfile(member)
-                    if file is not None and member.name.endswith(self.suffix):
+                    if file is not None and member.name.endswith(self.suffixes):
                         contents[member.name] = file.read()
             yield from sorted(contents.items())
 
-    def report(self, root: Path, remedy: str) -> FileReport:
+    def digest(self, root: Path) -> str:
+        """Return the md5 of its content."""
+        sums = [(name, _md5(content)) for name, content in self.members(root)]
+        lines = "".join(f"{name} {md5}\n" for name, md5 in sums)
+        return _md5(lines.encode()) if self.suffixes else sums[0][1]
+
+    def report(self, root: Path, remedy: str = "") -> FileReport:
         """Report whether it is there and sound."""
         place, found = self.find(root), None
+        expected = f"md5 {self.md5}" if self.md5 else LOADS
         if place is not None:
-            # Of the content: packing it again, or with another program, changes nothing that is loaded.
-            digest = hashlib.md5(usedforsecurity=False)
             try:
-                for name, content in self.members(root):
-                    digest.update(content if self.suffix is None else name.encode() + b"\0")
-                    digest.update(b"" if self.suffix is None else content)
-                found = f"md5 {digest.hexdigest()}"
-            except BROKEN as error:
+                found = f"md5 {self.digest(root)}" if self.md5 else LOADS
+            except DAMAGED as error:
                 found = f"a damaged file ({error})"
-        name = place.name if place and self.suffix is None else Path(self.path).name
-        return report(name, place or root / self.path, f"md5 {self.md5}", found, remedy)
-
-    def command(self, root: Path) -> str:
-        """Return the command that gets it."""
-        place = (root / self.path).with_name(Path(self.url).name)
-        return f"curl -L --create-dirs -o {place} {self.url}"
+        remedy = "" if found == expected else remedy
+        return FileReport(Path(self.path).name, place or root / self.path, expected, found, remedy)
 
     def download(self, root: Path) -> None:
         """Get it; raises an `OSError` or a `RuntimeError` where that cannot be."""
@@ -119,29 +116,21 @@ class PublishedFile:
 
         if not self.url:
             raise OSError("no automatic download")
-        place = (root / self.path).with_name(Path(self.url).name)
+        place = self.places(root)[-1]
         half = place.with_name(f"{place.name}.part")  # what is cut off is not taken for the file
         torchvision.datasets.utils.download_url(self.url, str(half.parent), half.name)
         half.rename(place)
 
     def unpack(self, root: Path, target: Path) -> None:
-        """Lay the content of the file below `target`: a link to it where it is not packed."""
-        source, place = self.find(root), target / self.path
-        assert source is not None
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if tarfile.is_tarfile(source):
-            with tarfile.open(source) as archive:
-                archive.extractall(place.parent, filter="data")
-        elif source == root / self.path:
-            place.symlink_to(source.resolve())
-        else:
-            place.write_bytes(self.read(root))
+        """Write its content below `target`, as it would lie unpacked below a data root."""
+        for name, content in self.members(root):
+            place = (target / self.path).parent / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
 
 
-def md5(path: Path) -> str:
-    """Return the `md5 HEX` of a file, read in pieces."""
-    with path.open("rb") as file:
-        return f"md5 {hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()}"
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def user_cache() -> Path:
@@ -150,55 +139,22 @@ def user_cache() -> Path:
     return Path(cache) / "suite-fl" / "data"
 
 
-def cached(place: Path, name: str, key: str, make: Callable[[], Arrays]) -> Arrays:
-    """Return what `make` returns, or what it returned before for the same `key`, a checksum of all that
-    decides it. `name` (.npz) lies in the folder `place`, or in the user's cache where that cannot be
-    written to.
+def cached(name: str, key: str, make: Callable[[], Arrays]) -> Arrays:
+    """Return what `make` returns, or what it returned before for the same `key`, a checksum of all that decides it.
 
-    A file with another key, cut off or damaged is made anew: nothing in it is run, an npz has a
-    checksum of each array, and a reader never sees half of it.
+    What is cut off or damaged is made anew: an npz has a checksum of each array, and nothing in it is run.
     """
-    paths = [folder / name for folder in (place, user_cache())]
-    for path in paths:
-        kept = _read(path, key)
-        if kept is not None:
-            return kept
+    path = user_cache() / f"{name}-{_md5(f'{FORMAT} {key}'.encode())}.npz"
+    with suppress(OSError, ValueError, EOFError, BadZipFile), np.load(path) as file:
+        return dict(file)
     arrays = make()
-    for path in paths:
-        with suppress(OSError):
-            _write(path, key, arrays)
-            break
-    return arrays
-
-
-def packed(x: Array) -> Array:
-    """Return numbers (...,) in the smallest of uint8 and uint16 that holds them exactly, else as they are."""
-    for kind in (np.uint8, np.uint16):
-        with np.errstate(invalid="ignore"):
-            small = x.astype(kind)
-        if np.array_equal(small, x):
-            return small
-    return x
-
-
-def _read(path: Path, key: str) -> Arrays | None:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if str(file["key"]) == key:
-                return {name: file[name] for name in file.files if name != "key"}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile):
-        pass
-    return None
-
-
-def _write(path: Path, key: str, arrays: Arrays) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+    half = path.with_name(f"{path.name}.{os.getpid()}")  # a reader never sees half of it
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            np.savez(file, allow_pickle=False, key=np.array(key), **arrays)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(file.name)
-            raise
+            with half.open("wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+            half.replace(path)
+        finally:
+            half.unlink(missing_ok=True)
+    return arrays

@@ -1,20 +1,19 @@
 """Google Speech Commands with SAFL's MFCC features, computed by torch from the wav files."""
 
-import hashlib
 import math
 import wave
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 import numpy as np
 
 from trials.common.names import bounded
 from trials.common.tensors import Tensor, torch
 from trials.datasets.base import Dataset, DatasetFamily
-from trials.datasets.published import Array, FileReport, cached, report
+from trials.datasets.published import DAMAGED, Array, Published, cached
 
 RATE = 16000
 WINDOW = 1024
@@ -66,63 +65,70 @@ def mfccs(clips: Iterable[Array], count: int) -> Array:
     return x
 
 
-def read_wav(path: Path) -> Array:
-    """Return one second of 16-bit mono at 16 kHz in [-1, 1], (16000,) float32: longer clips are cut, shorter
-    ones padded with silence. Raises `ValueError` for another format or a file that is cut off.
+def read_wav(place: str | IO[bytes], rate: int) -> Array:
+    """Return 16-bit mono sound in [-1, 1], float64. Raises one of `DAMAGED` for another format or rate, or where the file
+    is cut off.
     """
     try:
-        with wave.open(str(path)) as file:
+        with wave.open(place) as file:
             form = (file.getnchannels(), file.getsampwidth(), file.getframerate())
             data, announced = file.readframes(file.getnframes()), 2 * file.getnframes()
-    except (wave.Error, EOFError) as error:
-        raise ValueError(f"{error or 'a file that is cut off'}") from None
-    if form != (1, 2, RATE):
-        raise ValueError(f"{form[0]} channel(s) of {8 * form[1]} bit at {form[2]} Hz")
-    if len(data) != announced:
-        raise ValueError(f"{len(data)} of {announced} bytes of sound")
+    except wave.Error as error:
+        raise ValueError(str(error)) from None
+    if form != (1, 2, rate) or len(data) != announced:
+        raise ValueError(f"(channels, bytes, Hz) {form}, {len(data)} bytes of {announced}")
+    return np.frombuffer(data, "<i2") / 32768
+
+
+def one_second(sound: Array) -> Array:
+    """Return the first second at 16 kHz, (16000,) float32; what is shorter is padded with silence."""
     clip = np.zeros(RATE, np.float32)
-    sound = np.frombuffer(data, "<i2")[:RATE]
-    clip[: len(sound)] = sound / np.float32(32768)
+    clip[: len(sound)] = sound[:RATE]
     return clip
 
 
 @dataclass(frozen=True)
 class SpeechCommands(DatasetFamily):
     """Google Speech Commands v1 (Warden 2018): 64,721 one-second clips of 30 words, as SAFL's MFCC:
-    x (N, 1, 13, 59), coefficients by frames, each coefficient standardised by its mean and deviation
-    over the training clips. See `mfcc`.
+    x (N, 1, 13, 59), coefficients by frames, each standardised over the training clips. See `mfcc`.
 
-    The first ten labels are the command words yes, no, up, down, left, right, on, off, stop and go,
-    then the other twenty in alphabetical order; `words` keeps the first so many. The clips of
-    `testing_list.txt` are test; those of `validation_list.txt` are training clips here, because the
-    suite draws validation from every client's own samples. A client is a speaker, by the hash in the
-    file's name.
-
-    Features are computed once and kept as .npz beside the clips, or in the user's cache where the data
-    root is read-only, until the clips' names or sizes change.
+    The first ten labels are the command words; `words` keeps the first so many. The clips of `testing_list.txt` are
+    test; those of `validation_list.txt` are training clips here, because validation is drawn from every client's own
+    samples. A client is a speaker, by the hash in the file's name.
     """
 
     summary = "Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words`"
-    folder = "speech_commands_v0.01"
+    source = (
+        "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz (1.5 GB, sha256 "
+        "743935421bb51cccdb6bdd152e04c5c70274e935c82119ad7faeec31780d811d), unpacked into this folder"
+    )
+    published = (Published("speech_commands_v0.01"),)
     clips: ClassVar[dict[str, int]] = dict(zip(WORDS.split(), map(int, CLIPS.split()), strict=True))
     """Words in the order of their labels, and how many clips each has."""
-    lists: ClassVar[dict[str, int]] = {"validation_list.txt": 6798, "testing_list.txt": 6835}
-    """The official lists and how many clips they name."""
+    tested: ClassVar[int] = 6835
+    """How many clips the official list of test clips names."""
     words: int = bounded(30, low=2, high=30)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        place = self.fetch(root) / self.folder
-        paths = [path for word in self.clips for path in sorted((place / word).glob("*.wav"))]
-        listing = "\n".join(f"{p.parent.name}/{p.name} {p.stat().st_size}" for p in paths)
-        key = hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest()
-        name = f"{self.folder}-mfcc.npz"
-        read = self._read(place.parent, paths)
-        x = cached(place.parent, name, key, lambda: {"x": mfccs(read, len(paths))})["x"]
-        label = np.array([list(self.clips).index(path.parent.name) for path in paths])
+        folder = self.fetch(root)
+        place = folder / self.published[0].path
+        paths: list[Path] = []
+        for word, number in self.clips.items():
+            held = sorted((place / word).glob("*.wav"))
+            if len(held) != number:
+                raise self.wrong(folder, place / word, f"{number} clips", f"{len(held)} clips")
+            paths += held
+        listed = place / "testing_list.txt"
+        tested = set(listed.read_text().split()) if listed.is_file() else set()
+        if len(tested) != self.tested:
+            raise self.wrong(folder, listed, f"{self.tested} names", f"{len(tested)} names")
+        names = [f"{path.parent.name}/{path.name}" for path in paths]
+        key = " ".join(f"{path} {path.stat().st_size}" for path in paths)
+        read = self._read(folder, paths)
+        x = cached("speech", key, lambda: {"x": mfccs(read, len(paths))})["x"]
+        label = np.repeat(np.arange(len(self.clips)), list(self.clips.values()))
         kept = np.flatnonzero(label < self.words)
-        x, y = x[kept], label[kept]
-        listed = set((place / "testing_list.txt").read_text().split())
-        test = np.array([f"{paths[i].parent.name}/{paths[i].name}" in listed for i in kept])
+        x, test = x[kept], np.array([names[i] in tested for i in kept])
         speakers = [paths[i].name.split("_")[0] for i in kept]
         client = np.unique(speakers, return_inverse=True)[1]
         count = FRAMES * int((~test).sum())
@@ -130,36 +136,12 @@ class SpeechCommands(DatasetFamily):
         x -= mean[:, None].astype(np.float32)
         square = np.array([np.square(x[~test, c]).sum(dtype=float) for c in range(x.shape[1])])
         x /= np.sqrt(square / count)[:, None].astype(np.float32)
-        return Dataset(x[:, None], y.astype(np.int64), test, self.words, client)
+        return Dataset(x[:, None], label[kept], test, self.words, client)
 
-    def _read(self, root: Path, paths: list[Path]) -> Iterator[Array]:
+    def _read(self, folder: Path, paths: list[Path]) -> Iterator[Array]:
         for path in paths:
             try:
-                yield read_wav(path)
-            except ValueError as error:
-                expected = "a whole wav file, 16-bit mono at 16000 Hz"
-                raise self.wrong(root, path, expected, str(error)) from None
-
-    def files(self, root: Path) -> list[FileReport]:
-        """Report the lists by their entries, and the folder of each word by its clips."""
-        reports, place, remedy = [], root / self.folder, self.remedy(root)
-        for name, number in self.lists.items():
-            path, found = place / name, None
-            if path.is_file():
-                found = f"{len(path.read_text().split())} names"
-            reports.append(report(name, path, f"{number} names", found, remedy))
-        for word, number in self.clips.items():
-            path, found = place / word, None
-            if path.is_dir():
-                found = f"{len(list(path.glob('*.wav')))} clips"
-            reports.append(report(word, path, f"{number} clips", found, remedy))
-        return reports
-
-    def remedy(self, root: Path) -> str:
-        place = root / self.folder
-        url = "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz"
-        return (
-            f"Unpack {url} (1.5 GB, sha256 743935421bb51cccdb6bdd152e04c5c70274e935c82119ad7faeec31780d811d) "
-            f"into {place}:\nmkdir -p {place} && curl -L {url} | tar xz -C {place}\n"
-            f"or name the folder that holds {self.folder} with --data-root or SUITE_DATA."
-        )
+                yield one_second(read_wav(str(path), RATE))
+            except DAMAGED as error:
+                expected = f"a whole wav file, 16-bit mono at {RATE} Hz"
+                raise self.wrong(folder, path, expected, str(error)) from None

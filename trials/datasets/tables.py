@@ -8,17 +8,18 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 import numpy as np
 
 from trials.common import randomness
 from trials.common.errors import UserError, unknown
 from trials.common.lazy import Lazy
-from trials.datasets.base import Dataset, scaled
+from trials.datasets.base import Dataset, drawn_of_each, scaled
 from trials.datasets.published import Array
-from trials.scoring.metrics import REGRESSION
+from trials.scoring.metrics import CLASSIFICATION, REGRESSION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,17 +29,17 @@ else:
 MOST = 1000
 """Different values of a column of words, at most: each is a feature."""
 FEW = 10
-"""A target of more different whole numbers may be meant as a number."""
+"""A target of more different whole numbers may be meant as a number, and a feature of more as the number of its row."""
 PART = "(part)"
 """The column that says which rows are test where training and test rows are two tables."""
 TEST = {"test": True, "train": False, "1": True, "0": False, "true": True, "false": False}
 """What a column that says which rows are test may hold, in lower case."""
-TASKS = ("classification", "regression")
-NUMBER_LIKE = re.compile(
-    r"\(?[+-]?\s*[€$£¥]?\s*[.,]?\d[\d\s.,:/'_+-]*(e[+-]?\d+)?\s*([%€$£¥°]|[^\W\d]{0,3})\)?", re.I
-)
+ALLOWED = {"task": ("classification", "regression"), "rows": ("drop",)}
+SEVERAL = ("drop", "keep", "absent")
+NUMBER_LIKE = re.compile(r"\W*\d[\d\W_]*\w{0,3}\W*")
 """Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of."""
 NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|\s*")
+ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
 
 @dataclass(frozen=True)
@@ -59,49 +60,44 @@ class Options:
     thousands: str | None = None
     absent: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for key, allowed in ALLOWED.items():
+            value = getattr(self, key)
+            if value not in (None, *allowed):
+                raise UserError(f"{key} is {value!r}, but must be {' or '.join(allowed)}")
+        if isinstance(self.test, float) and not 0 < self.test < 1:
+            raise UserError(f"test is {self.test:g}, but must be a column, or in (0, 1)")
+
     @classmethod
     def read(cls, what: str, query: str) -> Options:
         """Return the options of `target=y&client=hospital`; raises `UserError` naming the key that is wrong."""
-        given = parse_qsl(query, keep_blank_values=True)
+        options: dict[str, Any] = {}
         keys = [field.name for field in fields(cls)]
-        for key, _ in given:
+        for key, value in parse_qsl(query, keep_blank_values=True):
             if key not in keys:
                 raise UserError(f"{what}: {unknown('key', key, keys)}")
-        several = ("drop", "keep", "absent")
-        options: dict[str, Any] = {key: value for key, value in given if key not in several}
-        options |= {name: tuple(v for key, v in given if key == name) for name in several}
-        for key, allowed in (("task", TASKS), ("rows", ("drop",))):
-            if key in options and options[key] not in allowed:
-                rule = " or ".join(allowed)
-                raise UserError(f"{what}: {key} is {options[key]!r}, but must be {rule}")
+            if key in options and key not in SEVERAL:
+                raise UserError(f"{what}: {key} is given twice")
+            options[key] = (*options.get(key, ()), value) if key in SEVERAL else value
         with suppress(ValueError):  # else it is a column
             options["test"] = float(options.get("test", cls.test))
-        return cls(**options)
+        try:
+            return cls(**options)
+        except UserError as error:
+            raise UserError(f"{what}: {error}") from None
 
     @property
     def text(self) -> str:
         """The canonical spelling of what is not the default, with its question mark."""
-        pairs = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value != field.default:
-                pairs += [(field.name, v) for v in (value if isinstance(value, tuple) else [value])]
-        spelled = (f"{key}={quote(str(value), safe=' /:.;')}" for key, value in pairs)
-        return f"?{'&'.join(spelled)}" if pairs else ""
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """What pandas is told of a csv file."""
-        return {
-            "sep": "\t" if self.sep == "tab" else self.sep or ",",
-            "decimal": self.decimal or ".",
-            "thousands": self.thousands,
-            "na_values": ["?", *self.absent],
+        changed = {
+            key: value for key, value in vars(self).items() if value != getattr(Options, key)
         }
+        spelled = urlencode(changed, doseq=True, safe=" /:.;", quote_via=quote)
+        return f"?{spelled}" if changed else ""
 
 
 class ColumnDecision(NamedTuple):
-    """What was made of columns: their names, the value that decided, what was done and the option that changes it."""
+    """What was made of a column: the value that decided, what was done and the option that changes it."""
 
     column: str
     value: str
@@ -116,12 +112,19 @@ def told(decisions: Iterable[ColumnDecision]) -> str:
         alike.setdefault((decision.done, decision.option), []).append(decision)
     rows = [ColumnDecision("column", "value", "what was done", "option")]
     for group in alike.values():
-        columns = ", ".join(decision.column for decision in group[:6])
-        more = f", ... ({len(group)} columns)" if len(group) > 6 else ""
-        rows.append(group[0]._replace(column=columns + more))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        columns = shorten(", ".join(d.column for d in group), 60, placeholder=" ...")
+        rows.append(group[0]._replace(column=columns))
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(("how its columns were taken:", *lines))
+
+
+def ask(name: str, column: str, problem: str) -> UserError:
+    """Return the error for a column that may be meant in several ways, with what settles it."""
+    spelled = quote(column, safe=" :.")
+    return UserError(
+        f"{name}: column {column!r} {problem}: leave it out by &drop={spelled}, or take it as it is by &keep={spelled}"
+    )
 
 
 def encoded(name: str, table: pd.DataFrame, options: Options, seed: int) -> Dataset:
@@ -132,122 +135,96 @@ def encoded(name: str, table: pd.DataFrame, options: Options, seed: int) -> Data
     table = table.rename(columns=str)
     special = _named_columns(name, table, options)
     # Features may be absent; what a row is for may not.
-    absent, decisions = table[list(special.values())].isna(), []
-    for key, column in special.items():
-        if count := int(absent[column].sum()):
-            if options.rows != "drop":
-                raise UserError(
-                    f"{name}: {key}: column {column!r} has no value in {count} of {len(table)} rows: fill them in, or "
-                    "leave these rows out by &rows=drop"
-                )
-            decisions.append(
-                ColumnDecision(column, "absent", f"{count} rows left out", "rows=drop")
+    absent = table[list(special.values())].isna().any(axis=1)
+    decisions = []
+    if absent.any():
+        named, rows = ", ".join(special.values()), f"{absent.sum()} of {len(table)} rows"
+        if options.rows != "drop":
+            raise UserError(
+                f"{name}: {named}: no value in {rows}: fill them in, or leave these rows out by &rows=drop"
             )
-    table = table[~absent.any(axis=1)]
+        decisions.append(ColumnDecision(named, "absent", f"{rows} left out", "rows=drop"))
+    table = table[~absent]
     if not len(table):
         raise UserError(f"{name} has no rows")
     client = None
     if options.client is not None:
-        _, client = np.unique(_as_words(name, table[options.client], options), return_inverse=True)
-    y, classes, decision = _target(name, table[special["target"]], options)
+        _, client = np.unique(_words(name, table[options.client], options), return_inverse=True)
+    target = table[options.target]
+    y, classes = _target(name, target, options)
     group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
     test = _test(name, table, options, seed, group)
     features = table.drop(columns=list({*special.values(), *options.drop}))
     if not features.shape[1]:
-        raise UserError(f"{name} has no column but {', '.join(map(repr, table))}: no features")
+        raise UserError(f"{name} has no column of features")
     x, taken = _features(name, features, test, options)
-    if classes > 1:
-        return Dataset(x, y, test, classes, client, note=told([*decisions, decision, *taken]))
-    train = y[~test]
-    done = f"standardised by training rows: mean {train.mean():.6g}, deviation {train.std():.6g}"
-    note = told([*decisions, decision._replace(done=done), *taken])
-    return Dataset(x, scaled(y[:, None], test)[:, 0], test, 1, client, REGRESSION, note)
+    task, done, option = CLASSIFICATION, f"{classes} labels", "task=regression"
+    if classes == 1:
+        done = f"standardised: mean {y[~test].mean():.6g}, deviation {y[~test].std():.6g}"
+        task, option = REGRESSION, "task=classification"
+        y = scaled(y[:, None], test)[:, 0]
+    decisions.append(ColumnDecision(str(target.name), f"{target.iloc[0]}", done, option))
+    return Dataset(x, y, test, classes, client, task, told([*decisions, *taken]))
 
 
 def _named_columns(name: str, table: pd.DataFrame, options: Options) -> dict[str, str]:
     """Return the columns that are no features by what they are for; raises `UserError` for names that do not fit."""
     if options.target is None:
         raise UserError(f"{name}: a table needs the column to predict: target=COLUMN")
-    asked = {"target": options.target, "client": options.client}
-    special = {key: column for key, column in asked.items() if column is not None}
+    special = {"target": options.target}
+    special |= {"client": options.client} if options.client is not None else {}
     special |= {"test": options.test} if isinstance(options.test, str) else {}
-    listed = [("drop", column) for column in options.drop]
-    listed += [("keep", column) for column in options.keep]
+    listed = [(key, column) for key in ("drop", "keep") for column in getattr(options, key)]
     for key, column in [*special.items(), *listed]:
         if column not in table:
             raise UserError(f"{name}: {key}: {unknown('column', column, map(str, table))}")
-    if table.columns.nlevels > 1:
-        raise UserError(f"{name}: its columns have names in {table.columns.nlevels} levels: one")
-    if (twice := table.columns[table.columns.duplicated()]).size:
-        raise UserError(f"{name} has two columns {twice[0]!r}")
+    if len(set(special.values())) < len(special):
+        raise UserError(f"{name}: one column cannot be two of {', '.join(special)}")
+    if table.columns.nlevels > 1 or table.columns.has_duplicates:
+        raise UserError(f"{name}: its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise UserError(
-                f"{name}: a column has no name ({column!r}), as row numbers have that pandas' to_csv "
-                f"writes: {_either(column)}"
-            )
+            raise ask(name, column, "has no name, as row numbers that pandas' to_csv writes")
     return special
 
 
-def _either(column: object) -> str:
-    spelled = quote(str(column), safe=" :.")
-    return f"leave it out by &drop={spelled}, or take it as it is by &keep={spelled}"
-
-
-def _target(
-    name: str, column: pd.Series[Any], options: Options
-) -> tuple[Array, int, ColumnDecision]:
+def _target(name: str, column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     """Return labels and how many there are, or numbers and 1."""
-    title, numbers = str(column.name), _numbers(column)
-    where = f"{name}: target: column {title!r}"
+    numbers, where = _numbers(column), f"{name}: target: column {str(column.name)!r}"
     if options.task == "regression":
         if numbers is None or not np.isfinite(numbers).all():
-            wrong = (v for v in column if not isinstance(v, int | float) or not np.isfinite(v))
-            odd = next(wrong, column.dtype)
-            raise UserError(
-                f"{where} must hold finite numbers for task=regression, but holds {odd!r}"
-            )
-        decision = ColumnDecision(title, f"{numbers[0]:g}", "", "task=classification")
-        return numbers, 1, decision
-    if numbers is not None and (broken := numbers[numbers % 1 != 0]).size:
+            raise UserError(f"{where} must hold finite numbers for task=regression")
+        return numbers, 1
+    if numbers is not None and (numbers % 1 != 0).any():
         raise UserError(
-            f"{where} holds {broken[0]:g}, which is no label: for a regression add &task=regression"
+            f"{where} holds numbers that are no labels: for a regression add &task=regression"
         )
-    values = _as_words(name, column, options) if numbers is None else numbers.astype(np.int64)
+    values = _words(name, column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
     # Ten digits are labels; seventy ages, or a name in nearly each row, may be something else.
-    most = len(y) // 2 if numbers is None else FEW
-    if len(labels) > most and options.task is None and len(labels) > 2:
-        kind = "values" if numbers is None else "whole numbers"
+    counted = numbers is not None or any(map(NUMBER_LIKE.fullmatch, labels))
+    if options.task is None and len(labels) > (FEW if counted else max(2, len(y) // 2)):
         raise UserError(
-            f"{where} holds {len(labels)} different {kind}, as {labels[0]} and {labels[1]}: are they numbers to "
-            "predict (&task=regression), or labels (&task=classification)?"
+            f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}: are they numbers to predict "
+            "(&task=regression), or labels (&task=classification)?"
         )
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
-    done = f"{len(labels)} labels: {', '.join(map(str, labels[:4]))}{', ...' * (len(labels) > 4)}"
-    return y, len(labels), ColumnDecision(title, str(values[0]), done, "task=regression")
+    return y, len(labels)
 
 
 def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
     """Return which rows are test, (N,): those that a column says, or a share of each group, drawn."""
     if isinstance(options.test, str):
         parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
-        if odd := sorted(set(parts) - set(TEST)):
-            raise UserError(
-                f"{name}: test: column {options.test!r} holds {odd[0]!r}, but must hold train and test, 0 and 1, or "
-                "false and true"
-            )
+        if not set(parts) <= set(TEST):
+            rule = "must hold train and test, 0 and 1, or false and true"
+            raise UserError(f"{name}: test: column {options.test!r} {rule}")
         test = parts.map(TEST).to_numpy(bool)
     else:
-        if not 0 < options.test < 1:
-            raise UserError(f"{name}: test is {options.test:g}, but must be a column, or in (0, 1)")
         # A share of each group, so that small clients and rare labels are tested too.
-        order = randomness.generator("table_test", seed).permutation(len(table))
-        test = np.zeros(len(table), bool)
-        for each in np.unique(group):
-            own = order[group[order] == each]
-            test[own[: round(options.test * len(own))]] = True
+        share, rng = options.test, randomness.generator("table_test", seed)
+        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
     if test.all() or not test.any():
         raise UserError(f"{name}: test: {int(test.sum())} of {len(test)} rows are test")
     return test
@@ -257,28 +234,60 @@ def _features(
     name: str, table: pd.DataFrame, test: Array, options: Options
 ) -> tuple[Array, list[ColumnDecision]]:
     """Return x (N, features), numbers before indicators, and how it was made."""
-    decisions, numbers, words = [], {}, {}
+    decisions, numbers, words = [], [], {}
     for column, values in table.items():
-        title = str(column)
-        if (x := _numbers(values)) is not None:
-            numbers[title] = _checked_numbers(name, title, x, test, title in options.keep)
-            absent, shown = int(np.isnan(x).sum()), x[~np.isnan(x)][0]
-            done = "number, standardised by training rows"
-            done += f"; {absent} absent ones are their mean" if absent else ""
-            decisions.append(ColumnDecision(title, f"{shown:.6g}", done, "drop=COLUMN"))
+        title, x = str(column), _numbers(values)
+        if x is not None:
+            problem = _number_problem(title, x, test)
+            numbers.append(x)
+            absent = int(np.isnan(x).sum())
+            done = f"number, standardised{f'; {absent} absent: the mean' if absent else ''}"
         else:
-            text = words[title] = _as_words(name, values, options)
-            levels = len(np.unique(text[~test]))
-            if levels > MOST or (levels == (~test).sum() > 2 and title not in options.keep):
-                raise UserError(
-                    f"{name}: column {title!r} has {levels:,} different values, and each would be a feature: "
-                    f"{_either(title) if levels <= MOST else f'leave it out by &drop={title}'}"
-                )
-            done = f"words: {levels} indicators"
-            decisions.append(ColumnDecision(title, repr(str(text[0])), done, "drop=COLUMN"))
-    parts = [scaled(np.column_stack([*numbers.values()]), test)] if numbers else []
+            text = words[title] = _words(name, values, options)
+            problem = _word_problem(text, test, isinstance(values.dtype, pd.CategoricalDtype))
+            done = f"words: {len(np.unique(text[~test]))} indicators"
+        if problem and (title not in options.keep or problem in NEVER):
+            raise ask(name, title, problem)
+        decisions.append(ColumnDecision(title, f"{values.dropna().iloc[0]}", done, "drop=COLUMN"))
+    parts = [scaled(np.column_stack(numbers), test)] if numbers else []
     parts += [indicators(pd.DataFrame(words), test)] if words else []
     return np.concatenate(parts, 1), decisions
+
+
+NEVER = ("holds an infinite number", "has no value in the training rows")
+
+
+def _number_problem(column: str, x: Array, test: Array) -> str:
+    """Return why numbers may be no feature, "" where they are one. Where rows are sorted by label, as files often are,
+    the number of a row tells it.
+    """
+    if np.isinf(x).any():
+        return NEVER[0]
+    if np.isnan(x[~test]).all():
+        return NEVER[1]
+    present = x[~np.isnan(x)]
+    levels, whole = len(np.unique(present)), bool((present % 1 == 0).all())
+    # Row numbers of several tables, one below the other, go up in most rows.
+    in_order = levels > 1 and abs(np.sign(np.diff(present)).mean()) > 0.8
+    in_a_row = levels == len(present) == np.ptp(present) + 1
+    if levels > FEW and (in_order or (whole and (in_a_row or ID.fullmatch(column)))):
+        return "seems to number the rows, or to sort them"
+    return ""
+
+
+def _word_problem(text: Array, test: Array, categorical: bool) -> str:
+    """Return why words may be no feature, "" where they are one."""
+    levels = np.unique(text[~test])
+    # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
+    like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
+    if like is not None and not categorical:
+        return (
+            f"holds {str(like)!r}, which would be words: say how numbers are written (&thousands=, or &decimal=) or what "
+            "stands for an absent one (&absent=VALUE)"
+        )
+    if len(levels) > MOST or len(levels) == (~test).sum() > 2:
+        return f"has {len(levels):,} different values, and each would be a feature"
+    return ""
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
@@ -292,84 +301,35 @@ def indicators(table: pd.DataFrame, test: Array) -> Array:
 
 def _numbers(column: pd.Series[Any]) -> Array | None:
     """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else."""
-    kind, present = column.dtype, column.dropna()
+    kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype) or pd.api.types.is_complex_dtype(kind):
         return None
     if not pd.api.types.is_numeric_dtype(kind) and not all(
-        isinstance(value, int | float | np.number | np.bool_) for value in present
+        isinstance(value, int | float | np.number | np.bool_) for value in column.dropna()
     ):
         return None
     return column.to_numpy(np.float64, na_value=np.nan)
 
 
-def _checked_numbers(name: str, column: str, x: Array, test: Array, keep: bool) -> Array:
-    """Return numbers that can be a feature; raises `UserError` for those that number the rows unless they are kept."""
-    if np.isinf(x).any():
-        raise UserError(f"{name}: column {column!r} holds an infinite number")
-    if np.isnan(x[~test]).all():
-        raise UserError(
-            f"{name}: column {column!r} has no value in the training rows: leave it out by "
-            f"&drop={quote(column, safe=' ')}"
-        )
-    # Where rows are sorted by label, as files often are, their number tells it.
-    present = x[~np.isnan(x)]
-    levels, steps = np.unique(present), np.sign(np.diff(present))
-    whole = bool((present % 1 == 0).all())
-    # Row numbers of several tables, one below the other, go up in most rows.
-    in_order = abs(steps.mean()) > 0.8 if len(steps) else False
-    in_a_row = whole and len(levels) == len(present) == levels[-1] - levels[0] + 1
-    if not keep and len(levels) > FEW and (in_order or in_a_row or (whole and _is_id(column))):
-        raise UserError(
-            f"{name}: column {column!r} seems to number the rows, or to sort them "
-            f"({', '.join(f'{v:.10g}' for v in present[:3])}, ...): {_either(column)}"
-        )
-    return x
-
-
-def _is_id(column: str) -> bool:
-    camel = re.fullmatch(r".*[a-z]I[dD]", column) is not None
-    return (
-        camel
-        or re.fullmatch(r"(.*[\W_])?(id|idx|index|row|uuid|guid)([\W_].*)?", column, re.I)
-        is not None
-    )
-
-
-def _as_words(name: str, column: pd.Series[Any], options: Options) -> Array:
-    """Return the words (N,) of a column, "" where one is absent; raises `UserError` for those that may be meant as
-    something else, unless the column is to be kept as it is.
+def _words(name: str, column: pd.Series[Any], options: Options) -> Array:
+    """Return the words (N,) of a column, "" where one is absent; raises `UserError` for values that are none, and for
+    those that differ by how they are written alone, unless the column is to be kept as it is.
     """
     title, numbers = str(column.name), _numbers(column)
-    categorical = isinstance(column.dtype, pd.CategoricalDtype)
     if numbers is not None:  # a client by its number
         return numbers.astype(str)
-    for value in column.dropna():
-        if not (categorical or isinstance(value, str)):
-            raise UserError(
-                f"{name}: column {title!r} holds {type(value).__name__}, neither numbers nor words alone: leave it "
-                f"out by &drop={quote(title, safe=' ')}"
-            )
-    present = list(column.dropna().astype(str).unique())
+    categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    if not categorical and not all(isinstance(value, str) for value in column.dropna()):
+        raise UserError(
+            f"{name}: column {title!r} holds neither numbers nor words alone: leave it out by &drop={quote(title)}"
+        )
     words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(str)
     if title in options.keep or categorical:
         return words
     # Fixed-width exports pad words, and people write them in two ways: each would be a value of its own.
-    alike: dict[str, str] = {}
-    for word in present:
-        plain = " ".join(word.split()).casefold().rstrip(".")
-        if alike.setdefault(plain, word) != word:
-            raise UserError(
-                f"{name}: column {title!r} holds {alike[plain]!r} and {word!r}, which differ by blanks, case or a dot "
-                f"alone: write them alike, or take them as they are by &keep={quote(title, safe=' ')}"
-            )
-    # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
-    numeric = [word for word in present if NUMBER_LIKE.fullmatch(word.strip())]
-    if len(numeric) * 10 > len(present):
-        other = next((word for word in present if word not in numeric), None)
-        beside = f" beside {other!r}" if other is not None else ""
-        raise UserError(
-            f"{name}: column {title!r} holds {numeric[0]!r}{beside}, which would be words: say how numbers are written "
-            "(&thousands=, or &decimal=,) or what stands for an absent one (&absent=VALUE), mend the column, or "
-            f"{_either(title)}"
-        )
+    levels = pd.Series(np.unique(words))
+    plain = levels.str.split().str.join(" ").str.casefold().str.rstrip(".")
+    if (twins := levels[plain.duplicated(keep=False)]).size:
+        shown = ", ".join(repr(word) for word in twins[:3])
+        raise ask(name, title, f"holds {shown}, which differ by blanks, case or a dot alone")
     return words

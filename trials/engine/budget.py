@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from trials.common.memory import memory_budget, tables_budget
+from trials.common.device import memory_budget, tables_budget
 from trials.common.tensors import torch
 from trials.engine.training import steps_per_epoch
 from trials.federated_data import FederatedData, Samples
@@ -24,20 +22,6 @@ PLANNED = 64
 ID = np.dtype(np.int64).itemsize
 
 
-@dataclass(frozen=True)
-class MemoryBudget:
-    """What a trial may take of its device's memory: `clients` bytes for those that are computed at once, by
-    default `memory_budget`, where up to `members` trials, itself one of them, share the process.
-    """
-
-    clients: float | None = None
-    members: int = 1
-
-
-ALONE = MemoryBudget()
-"""Of a trial that has its process for itself."""
-
-
 def selected(settings: Settings, clients: int) -> int:
     """Return K = participation n, at least 1."""
     return max(1, round(settings.participation * clients))
@@ -49,45 +33,30 @@ def widest(data: FederatedData, settings: Settings) -> int:
     return most if size == "full" else min(size, most)
 
 
-def of_round(data: FederatedData, settings: Settings, d: int, size: int, members: int = 1) -> float:
-    """Return the bytes that a round of each of so many trials of a pack has on the device, with numbers of `size`
-    bytes and d weights: of its clients the plans of their minibatches and `VECTORS`.
-    """
-    steps = settings.local_steps or settings.local_epochs * int(
-        steps_per_epoch(data.sizes, settings.batch_size).max()
-    )
-    plan = steps * widest(data, settings) * (ID + size)
-    vectors = VECTORS + (JOINED if members > 1 else 0)
-    return float(members * selected(settings, data.clients) * (plan + vectors * d * size))
-
-
-def planned(
-    data: FederatedData, settings: Settings, level: Heterogeneity
-) -> tuple[str, int, float]:
-    """Return what asks for the longest local training: its name, the minibatches of a client, and the bytes at least
-    that planning them for all clients of a round takes.
-    """
+def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
+    """Return the bytes at least that planning the minibatches of a round's clients takes."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
-    name, asked = "local_epochs", settings.local_epochs * per_epoch
+    asked = settings.local_epochs * per_epoch
     if settings.local_steps is not None:
-        name, asked = "local_steps", np.full_like(per_epoch, settings.local_steps)
-    name = level.name if level.changes_work else name
-    works = {
-        name: level.local_steps(asked, per_epoch, ids, 1, 0),
-        "fine_tune": (settings.fine_tune or 0) * per_epoch,
-    }
-    longest = max(works, key=lambda name: works[name].max())
-    steps, width = int(works[longest].max()), widest(data, settings)
-    return longest, steps, float(selected(settings, data.clients)) * steps * width * PLANNED
+        asked = np.full_like(per_epoch, settings.local_steps)
+    steps = level.local_steps(asked, per_epoch, ids, 1, 0)
+    longest = max(steps.max(), (settings.fine_tune or 0) * per_epoch.max())
+    width = widest(data, settings)
+    return float(selected(settings, data.clients)) * float(longest) * width * PLANNED
 
 
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes that are on the device throughout: the samples, which trials of a process share, and a round
-    of each (`of_round`).
+    """Return the bytes that are on the device throughout, with numbers of `size` bytes and d weights: the samples, which
+    trials of a process share, and of each trial's clients in a round the plans of their minibatches and `VECTORS`.
     """
-    return data.dataset.bytes(size) + of_round(data, settings, d, size, members)
+    per_epoch = int(steps_per_epoch(data.sizes, settings.batch_size).max())
+    steps = settings.local_steps or settings.local_epochs * per_epoch
+    plan = steps * widest(data, settings) * (ID + size)
+    vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
+    clients = members * selected(settings, data.clients)
+    return data.dataset.bytes(size) + float(clients * (plan + vectors))
 
 
 def divided(
@@ -96,17 +65,19 @@ def divided(
     settings: Settings,
     on: Samples,
     execution: str,
-    room: MemoryBudget,
+    memory: float | None,
+    members: int,
 ) -> tuple[int | None, float]:
     """Return how many clients are computed at once (None: all that are selected), and the bytes that clients'
     tables may take of the device where the samples are, its trial's part of them.
 
-    Clients at once are as the settings say, else as many as the room for them holds.
+    Clients at once are as the settings say, else as many as `memory` bytes for them hold, by default `memory_budget`,
+    where up to `members` trials, itself one of them, share the process.
     """
     one = torch.empty(0, dtype=on.dtype, device=on.device)
-    always = resident_bytes(data, settings, model.d, one.element_size(), room.members)
+    always = resident_bytes(data, settings, model.d, one.element_size(), members)
     chunk = settings.chunk
     if execution == "batched" and chunk is None:
         client = model.bytes_a_client(widest(data, settings), one)
-        chunk = max(1, int((room.clients or memory_budget(on.device, always)) // client))
-    return chunk, tables_budget(on.device, always) / room.members
+        chunk = max(1, int((memory or memory_budget(on.device, always)) // client))
+    return chunk, tables_budget(on.device, always) / members

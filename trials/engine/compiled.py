@@ -2,15 +2,13 @@
 
 Between two operators of a tensor library a model of a few thousand weights leaves the processor's
 cache and a step of ten samples costs more in calls than in arithmetic. Here a client's weights stay
-in cache for all its steps. This is one of three ways to the same numbers (see `trials.engine.training`); they
-agree up to rounding.
+in cache for all its steps. It is one of three ways to the same numbers, which agree up to rounding.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
-from pickle import UnpicklingError
 from typing import Any
 
 import numba
@@ -148,13 +146,10 @@ def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
         _sgd.enable_caching()
     w, none, ids = np.zeros((0, 2), kind), np.zeros(0, np.int64), np.zeros((0, 0, 0), np.int64)
     on = np.zeros((0, 1), kind), np.zeros(0, labels), 0.0, ids, ids.astype(kind), none, none
-    for _ in range(2):
-        try:
-            _sgd(w, w, np.zeros(0), *on, w, w, w, w, 0.0)
-        except OSError:  # it is compiled, and there is no room to keep it
-            continue
-        # What lies there was cut off, or names a class of an earlier version.
-        except (EOFError, UnpicklingError, AttributeError, ImportError):
-            _sgd.recompile()
-        break
+    try:
+        _sgd(w, w, np.zeros(0), *on, w, w, w, w, 0.0)
+    except OSError:
+        pass  # it is compiled, and there is no room to keep it
+    except Exception:  # what lies there was cut off, or is of an earlier version
+        _sgd.recompile()
     return _sgd

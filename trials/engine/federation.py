@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trials.common.device import computes
-from trials.common.memory import keep_freed
+from trials.common import randomness
+from trials.common.device import computes, keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
 from trials.engine import budget
 from trials.engine.client_rows import ClientRows
-from trials.engine.clock import Clock
 from trials.engine.direction import Direction
-from trials.engine.selection import Selection
 from trials.engine.training import (
     SGD,
-    BatchPlan,
     Solver,
     execution,
     full_pass,
@@ -41,12 +38,13 @@ SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
 
-class Federation(Selection):
+class Federation:
     """What an algorithm sees of the world in a round, and all it can do in it.
 
     Clients are ids (k,), int64 on the CPU, and may repeat where clients are selected with
     replacement; weights are rows (k, d) on the device. Each service counts what it does: bytes that
-    are sent, steps and passes that are computed. A repeated client works and sends once.
+    are sent, steps and passes that are computed. A repeated client works and sends once. All that is drawn
+    is a function of (seed, round).
     """
 
     def __init__(
@@ -57,15 +55,15 @@ class Federation(Selection):
         settings: Settings,
         seed: int,
         device: torch.device,
-        room: budget.MemoryBudget = budget.ALONE,
+        memory: float | None = None,
+        members: int = 1,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """`room` is what it may take of the device's memory; `solver` makes the solver, as the class does."""
+        """`memory` and `members` say what it may take (`budget.divided`); `solver` makes the solver, as the class does."""
         computes(device, settings.dtype)
         keep_freed()
-        super().__init__(data.clients, heterogeneity, settings, seed)
-        self.data, self.model = data, model
-        self.clock = Clock(heterogeneity, self.n, seed)
+        self.data, self.model, self.settings, self.seed = data, model, settings, seed
+        self.n, self.round, self._level = data.clients, 0, heterogeneity
         self.device = device
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
@@ -73,7 +71,7 @@ class Federation(Selection):
             model.check(data.dataset.x)
         self.execution = execution(model, settings, device)
         self.chunk, self.tables = budget.divided(
-            data, model, settings, self.x, self.execution, room
+            data, model, settings, self.x, self.execution, memory, members
         )
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
@@ -81,60 +79,126 @@ class Federation(Selection):
         if heterogeneity.timed:
             self.counters[CLOCK] = 0.0
         self._loss: Tensor | None = None
-        self._uploaded = set[int]()
+        self._uploaded, self._absent = set[int](), set[int]()
+        self._steps_done = np.zeros(self.n)
+        self.took: float | None = None
+        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""
 
     @property
     def d(self) -> int:
-        """Number of weights."""
+        """Return the number of weights."""
         return self.model.d
 
     @property
     def everyone(self) -> Tensor:
-        """Ids of all clients, (n,)."""
+        """Return the ids of all clients, (n,)."""
         return torch.arange(self.n)
+
+    @property
+    def count(self) -> int:
+        """Return K = participation n, at least 1."""
+        return budget.selected(self.settings, self.n)
+
+    @property
+    def half(self) -> int:
+        """Return half of the clients that are computed at once; 0 where they cannot be, or were halved."""
+        if self.halved or self.execution != "batched":
+            return 0
+        return min(self.chunk or self.n, self.count) // 2
 
     def begin(self, round_index: int) -> None:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
         self.round = round_index
         self._loss = None
         self._uploaded, self._absent = set(), set()
-        self.clock.begin()
+        self._steps_done, self.took = np.zeros(self.n), None
+        if self.model.statistics is not None:
+            self.model.statistics.begin()
         if self.halved and round_index >= self.halved["round"]:
             self._solver.chunk = self.halved["chunk"]
 
     def end(self) -> None:
         """End the round; called by the loop."""
+        if self.model.statistics is not None:
+            self.model.statistics.end(self.weights)
         if CLOCK in self.counters:
-            self.counters[CLOCK] += self.clock.round_seconds
+            ids = np.flatnonzero(self._steps_done)
+            slowest = self._level.seconds(self._steps_done[ids], ids, self.seed).max(initial=0.0)
+            self.counters[CLOCK] += float(slowest) if self.took is None else self.took
 
     @property
     def trained(self) -> bool:
-        """Whether anybody took a gradient in this round."""
+        """Return whether anybody took a gradient in this round."""
         return self._loss is not None
 
     @property
     def train_loss(self) -> float:
-        """The mean minibatch loss of this round's last training, or of its full gradients where that
+        """Return the mean minibatch loss of this round's last training, or of its full gradients where that
         is NaN; NaN before any. To ask is to wait for the device.
         """
         return math.nan if self._loss is None else float(self._loss)
 
     # Who
 
+    def select(self, stream: str = "select") -> Tensor:
+        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm.
+
+        Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
+        or those below `participation`, at least one (independent). With replacement: K draws, ids
+        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some of them do not
+        answer and are left out, at least one stays: nothing is sent to them and they do nothing.
+        """
+        s = self.settings
+        if s.selection == "with_replacement":
+            return self.draw(torch.ones(self.n, dtype=torch.float64), stream)
+        u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
+        k = self.count if s.selection == "without_replacement" else (u < s.participation).sum()
+        return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
+
+    def draw(self, p: Tensor, stream: str = "select") -> Tensor:
+        """Return K draws with replacement with probabilities proportional to p (n,): ascending ids (K,).
+
+        The round's uniform numbers are mapped through the cumulative p; p = 0 everywhere is uniform.
+        Under `+dropout(rate)` as in `select`.
+        """
+        share = p.double().cpu().numpy()
+        cumulative = np.cumsum(share if share.any() else np.ones_like(share))
+        u = randomness.uniform(stream, self.seed, self.round, np.arange(self.count))
+        ids = np.searchsorted(cumulative / cumulative[-1], u, side="right")
+        return self._answering(np.sort(np.minimum(ids, self.n - 1)))
+
+    def shuffled(self, stream: str = "select") -> Tensor:
+        """Return the ids (n,) of all clients in this round's random order, for an algorithm that asks one after the
+        other. Under `+dropout(rate)` as in `select`.
+        """
+        u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
+        return self._answering(np.argsort(u, kind="stable"))
+
+    @property
+    def absent(self) -> Tensor:
+        """Return the ids of the clients that were selected in this round but do not answer."""
+        return torch.tensor(sorted(self._absent), dtype=torch.int64)
+
+    def _answering(self, ids: Array) -> Tensor:
+        there = self._level.answering(ids, self.round, self.seed)
+        if there is not ids:
+            self._absent.update(np.setdiff1d(ids, there).tolist())
+        return torch.from_numpy(there)
+
     def weights(self, ids: Tensor) -> Tensor:
-        """Aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
+        """Return aggregation weights (k,) that sum to 1: m_k / sum m, or 1 / k if `aggregation` is plain."""
         return self.tensor(self._shares(ids.numpy()))
 
     def relative_size(self, ids: Tensor) -> Tensor:
-        """om_k = n p_k (k,), p_k the aggregation weight among all: n m_k / m, or 1 if plain."""
+        """Return om_k = n p_k (k,), p_k the aggregation weight among all: n m_k / m, or 1 if plain."""
         return self.n * self.tensor(self._shares(np.arange(self.n))[ids.numpy()])
 
     # What is known
 
     def initial(self, ids: Tensor) -> Tensor:
-        """Initial weights (k, d): zeros, the same row for all, or each client's own (`init`)."""
+        """Return initial weights (k, d): zeros, the same row for all, or each client's own (`init`)."""
         if self.settings.init == "zeros":
             return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
         own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
@@ -142,11 +206,11 @@ class Federation(Selection):
         return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
 
     def initial_server(self) -> Tensor:
-        """The server's initial weights (d,); zeros, or those that all clients have if common."""
+        """Return the server's initial weights (d,); zeros, or those that all clients have if common."""
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Per-client state (n, d), zero (or `default(ids)`) until written; on the host where all tables
+        """Return per-client state (n, d), zero (or `default(ids)`) until written; on the host where all tables
         together would take more of a GPU than their part.
         """
         size = self.n * self.d * self.dtype.itemsize
@@ -155,30 +219,30 @@ class Federation(Selection):
         return ClientRows(self.n, default or self._zeros, self.device, host)
 
     def uniform(self, name: str, ids: Tensor, size: int) -> Tensor:
-        """Uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
+        """Return uniform numbers in [0, 1), (k, size): a function of name, seed, round and client."""
         words = (self.seed, self.round, ids.numpy()[:, None])
         below_one = 1 - torch.finfo(self.dtype).eps / 2  # where single precision would round to 1
         u = uniform_on(self.device, name, *words, size=size, dtype=self.dtype)
         return u.clamp(max=below_one)
 
     def tensor(self, array: Array | Tensor) -> Tensor:
-        """What the host holds, in the run's dtype, on its device."""
+        """Return what the host holds, in the run's dtype, on its device."""
         return to_device(array, self.device, self.dtype)
 
     def index(self, ids: Tensor) -> Tensor:
-        """Ids (k,) on the device, to take rows of a tensor there: without them it waits for the copy."""
+        """Return ids (k,) on the device, to take rows of a tensor there: without them it waits for the copy."""
         return to_device(ids, self.device)
 
     # What is sent
 
     def broadcast(self, ids: Tensor, message: Tensor) -> Tensor:
-        """Send one message (d,) to clients `ids`: what they received, (k, d)."""
+        """Send one message (d,) to clients `ids`; return what they received, (k, d)."""
         receivers = len(np.unique(ids.numpy()))
         self.counters["downloaded_bytes"] += receivers * message.numel() * message.element_size()
         return message.expand(len(ids), *message.shape)
 
     def upload(self, ids: Tensor, message: Tensor) -> Tensor:
-        """Send each client's message, (k,) or (k, ...), to the server: what it received, the same."""
+        """Send each client's message, (k,) or (k, ...), to the server; return what it received, the same."""
         if len(ids):
             senders = set(ids.tolist())
             floats = len(senders) * (message.numel() // len(ids))
@@ -188,7 +252,7 @@ class Federation(Selection):
         return message
 
     def exchange(self, w: Tensor, mixing: Tensor) -> Tensor:
-        """mixing @ w: client i (row of w (n, d)) sends its weights to every j with mixing_ji != 0.
+        """Return mixing @ w: client i (row of w (n, d)) sends its weights to every j with mixing_ji != 0.
 
         `mixing` (n, n) is on the CPU, as ids are.
         """
@@ -199,13 +263,13 @@ class Federation(Selection):
     # What is computed
 
     def steps(self, ids: Tensor) -> Tensor:
-        """Local steps J_k of this round, (k,)."""
+        """Return the local steps J_k of this round, (k,)."""
         return self.tensor(self._steps(ids.numpy(), self.round))
 
     def seconds(self, ids: Tensor) -> Tensor:
-        """Simulated seconds that clients `ids` need for this round's local steps, (k,), float64 on the CPU."""
+        """Return the simulated seconds that clients `ids` need for this round's local steps, (k,), float64 on the CPU."""
         steps = self._steps(ids.numpy(), self.round)
-        return torch.from_numpy(self.clock.seconds(steps, ids.numpy()))
+        return torch.from_numpy(self._level.seconds(steps, ids.numpy(), self.seed))
 
     def train(
         self,
@@ -217,7 +281,7 @@ class Federation(Selection):
         at_round: int | None = None,
         **rows: Tensor,
     ) -> Tensor:
-        """Local SGD of clients `ids` from `start` (k, d): their weights after it, (k, d).
+        """Return the weights (k, d) of clients `ids` after local SGD from `start` (k, d).
 
         Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d)
         for the clients still at work; `rows` tensors (k, ...) are cut to the same clients. `lr` is a
@@ -225,7 +289,13 @@ class Federation(Selection):
         work are the study's settings. `at_round` computes what the clients did in an earlier round,
         which was counted then (`deferred`).
         """
-        return self._train(ids, start, lr, direction, rows, at_round)[0]
+        loss, at = self._loss, self.round if at_round is None else at_round
+        w, _ = self._train(ids, start, lr, direction, rows, at)
+        if at_round is None:
+            self.deferred(ids)
+        else:
+            self._loss = loss
+        return w
 
     def trajectory(
         self,
@@ -236,14 +306,16 @@ class Federation(Selection):
         /,
         **rows: Tensor,
     ) -> Tensor:
-        """Train as `train` does, and give the weights at the start and after each epoch:
+        """Train as `train` does, and return the weights at the start and after each epoch:
         (k, local_epochs + 1, d).
         """
-        _, path = self._train(ids, start, lr, direction, rows, epochs=self.settings.local_epochs)
+        epochs = self.settings.local_epochs
+        _, path = self._train(ids, start, lr, direction, rows, self.round, epochs)
+        self.deferred(ids)
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """SGD on all clients' data together, from `start` (d,): (d,).
+        """Return (d,) after SGD on all clients' data together, from `start` (d,).
 
         As many minibatches of the study's size (with full batches: of the mean client's) as hold the
         samples that clients `ids` would go through in this round, to the nearest, at least one.
@@ -255,42 +327,42 @@ class Federation(Selection):
         steps = np.array([max(1, round(work / width))])
         words = (self.seed, self.round)
         plan = self._solver.once(minibatches, pool, one, steps, width, words)
-        w, _ = self._run(plan, start.unsqueeze(0), lr, lambda w, g: g, {})
+        rule = self._rule(lr)
+        w, self._loss, _ = self._solver.sgd(start.unsqueeze(0), plan, rule, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
         return w[0]
 
     def deferred(self, ids: Tensor) -> None:
-        """Clients train now; what they get is computed by a later `train(at_round=...)`, if at all."""
+        """Count that clients train now; what they get is computed by a later `train(at_round=...)`, if at all."""
         once = np.unique(ids)
-        steps = self._steps(once, self.round)
-        self._worked(self.data, once, steps, self.settings.batch_size)
+        self._worked(self.data, once, self._steps(once, self.round), self.settings.batch_size)
 
     def gradient(self, ids: Tensor, w: Tensor) -> Tensor:
-        """Gradients of F_k on each client's full data at w (k, d): (k, d)."""
+        """Return the gradients of F_k on each client's full data at w (k, d): (k, d)."""
         once, first, back = distinct(ids, self.device)
         w = w[first]
         g, loss = self._solver.gradient(w, full_pass(self.data, once))
         if self.settings.weight_decay:
             g = g.add_(w, alpha=self.settings.weight_decay)
         self.counters["gradient_passes"] += len(once)
-        self.clock.worked(once, self._per_epoch(once))
+        self._steps_done[once] += self._per_epoch(once)  # a full gradient is the steps of one pass
         self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
         self._loss = loss if self._loss is None else self._loss.where(~self._loss.isnan(), loss)
         return g[back]
 
     def score(self, ids: Tensor, w: Tensor) -> Tensor:
-        """The task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
+        """Return the task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
         once, first, back = distinct(ids, self.device)
         self.counters["evaluation_passes"] += len(once)
         return self._solver.score(w[first], full_pass(self.data, once), self._scores)[back]
 
     def clipped(self, g: Tensor) -> Tensor:
-        """Rows g (k, d), none longer than the study's `clip_norm`."""
+        """Return rows g (k, d), none longer than the study's `clip_norm`."""
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
-        """Plain local SGD of distinct clients `ids` from `start` (k, d), as in the round after this one:
-        their weights after so many epochs, (k, d). Belongs to evaluation, so nothing is counted.
+        """Return (k, d) after so many epochs of plain local SGD of distinct clients `ids` from `start` (k, d), as in the
+        round after this one. Belongs to evaluation, so nothing is counted.
         """
         steps = epochs * self._per_epoch(ids.numpy())
         words = (self.seed, self.round + 1)
@@ -299,7 +371,7 @@ class Federation(Selection):
         return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
-        """Mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
+        """Return mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
         return self._solver.evaluate(w, ids, self._scores)
 
     def _train(
@@ -309,45 +381,26 @@ class Federation(Selection):
         lr: float | Tensor,
         direction: Direction,
         rows: dict[str, Tensor],
-        at_round: int | None = None,
+        round_index: int,
         epochs: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        """Weights after local SGD (k, d), and after each of the first `epochs` (k, epochs, d)."""
+        """Return the weights after local SGD (k, d), and after each of the first `epochs` (k, epochs, d)."""
         once, first, back = distinct(ids, self.device)
-        round_index = self.round if at_round is None else at_round
-        steps, size = self._steps(once, round_index), self.settings.batch_size
-        words = (self.seed, round_index)
+        steps, words = self._steps(once, round_index), (self.seed, round_index)
+        size = self.settings.batch_size
         plan = self._solver.once(minibatches, self.data, once, steps, size, words)
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
-        loss = self._loss
         rows = {name: value[first] for name, value in rows.items()}
-        snapshots = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
-        w, path = self._run(plan, start[first], lr, direction, rows, snapshots)
-        if at_round is None:
-            self._worked(self.data, once, steps, size)
-        else:
-            self._loss = loss
+        marks, rule = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1), self._rule(lr)
+        w, self._loss, path = self._solver.sgd(start[first], plan, rule, direction, rows, marks)
         return w[back], path[back]
-
-    def _run(
-        self,
-        plan: BatchPlan,
-        start: Tensor,
-        lr: float | Tensor,
-        direction: Direction,
-        rows: dict[str, Tensor],
-        snapshots: Array | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        found = self._solver.sgd(start, plan, self._rule(lr), direction, rows, snapshots)
-        w, self._loss, path = found
-        return w, path
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
         """Count local steps and the samples in them."""
         self.counters["client_steps"] += int(steps.sum())
         if data is self.data:
-            self.clock.worked(ids, steps)
+            self._steps_done[ids] += steps
         self.counters["sample_gradients"] += samples_met(data.sizes[ids], steps, batch_size)
 
     def _rule(self, lr: float | Tensor) -> SGD:
@@ -365,7 +418,7 @@ class Federation(Selection):
         return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
 
     def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
-        """Rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
+        """Return the rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
         if lr.dim() == 1:
             return lr.unsqueeze(1).expand(-1, steps)
         epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
@@ -375,7 +428,7 @@ class Federation(Selection):
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
 
     def _shares(self, ids: Array) -> Array:
-        """Aggregation weights of `weights`, on the host."""
+        """Return the weights of `weights`, on the host."""
         plain = self.settings.aggregation == "plain"
         m = np.ones(len(ids)) if plain else self.data.sizes[ids]
         return m / m.sum()

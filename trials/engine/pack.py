@@ -38,22 +38,11 @@ class Call:
 
     @property
     def kind(self) -> Hashable:
-        """What calls have in common that can be joined: all but the number of rows, and of steps in them."""
-        of = self.solver
-        data = of.x, of.x.dtype, of.model.network, of.model.loss, of.model.mixed
+        """Return what calls have in common that can be joined: all but the number of rows, and of steps in them."""
+        solver, model = self.solver, self.solver.model
+        data = solver.x, solver.x.dtype, model.network, model.loss, model.mixed
         structure, shared = map(_structure, self.rows), map(_content, self.shared)
         return self.method.__name__, *data, *structure, *shared
-
-    @property
-    def heavy(self) -> bool:
-        """Whether it waits until every run of the pack has asked for such a call."""
-        return self.method is Solver.follow
-
-    @property
-    def size(self) -> int:
-        """How many rows its answer has."""
-        first = self.rows[0]
-        return len(first if isinstance(first, torch.Tensor) else first.start)
 
 
 class Pack:
@@ -65,19 +54,18 @@ class Pack:
     def __init__(self) -> None:
         self._made: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def solver(self, *given: Any) -> Solver:
+    def solver(self, *arguments: Any) -> Solver:
         """Return a solver that lets this pack compute; made as `Solver` is."""
-        return PackedSolver(self, *given)
+        return PackedSolver(self, *arguments)
 
-    def once(self, key: Hashable, make: Callable[[], Result]) -> Result:
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what `make` gives for a key, from the last few that were made."""
         if key not in self._made:
             self._made[key] = make()
             if len(self._made) > KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(key)
-        kept: Result = self._made[key]
-        return kept
+        return self._made[key]
 
     def run(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
         """Return the results of all works. One that raises ends them all, so works catch what is their own."""
@@ -99,20 +87,16 @@ class Pack:
 class PackedSolver(Solver):
     """The solver of a run of a pack; outside of `Pack.run`, a solver like any other."""
 
-    def __init__(self, pack: Pack, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, pack: Pack, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self._pack = pack
 
-    def once(self, make: Callable[..., Any], *given: Any) -> Any:
-        key = make.__name__, self.model.network, *map(_content, given)
-        return self._pack.once(key, lambda: make(*given))
+    def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        key = make.__name__, self.model.network, *map(_content, arguments)
+        return self._pack.once(key, lambda: make(*arguments))
 
     def call(
-        self,
-        method: Callable[..., Answer],
-        *rows: Any,
-        width: int,
-        shared: tuple[Any, ...] = (),
+        self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
     ) -> Answer:
         hub, answer = getcurrent().parent, ()
         if hub is not None and self.joins(width, slopes=method is Solver.follow):
@@ -121,10 +105,10 @@ class PackedSolver(Solver):
 
 
 def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
-    """The members that are answered now, grouped by what can be joined: those with light calls,
-    and only when there are none those with heavy ones, so that these find each other.
+    """Return the members that are answered now, grouped by what can be joined: those with light calls, and only when
+    there are none those that train, so that these find each other.
     """
-    light = {member: call for member, call in waiting.items() if not call.heavy}
+    light = {member: c for member, c in waiting.items() if c.method is not Solver.follow}
     groups: dict[Hashable, list[greenlet]] = defaultdict(list)
     for member, call in (light or waiting).items():
         groups[call.kind].append(member)
@@ -132,29 +116,32 @@ def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """The answers of calls that are alike, computed as one; () to whom computes its own: who is alone, and all
+    """Return the answers of calls that are alike, computed as one; () to whom computes its own: who is alone, and all
     where memory, or code of others that makes samples, fails: who fails then fails alone.
     """
-    first, sizes = calls[0], [call.size for call in calls]
     if len(calls) == 1:
         return [()]
+    first = calls[0]
     try:
         with contained():
-            rows = [_joined(arguments) for arguments in zip(*(c.rows for c in calls), strict=True)]
+            rows = [_joined(values) for values in zip(*(c.rows for c in calls), strict=True)]
             whole = first.method(first.solver, *rows, *first.shared)
     except Exception:
         return [()] * len(calls)
-    parts = {name: value.split(sizes) for name, value in whole.items()}
+    weights = [getattr(call.rows[0], "start", call.rows[0]) for call in calls]
+    parts = {name: value.split(list(map(len, weights))) for name, value in whole.items()}
     return [({name: part[i] for name, part in parts.items()},) for i in range(len(calls))]
 
 
 def _content(value: Any) -> Hashable:
-    """What two arguments have in common that are equal."""
+    """Return what two arguments have in common that are equal."""
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
 def _structure(value: Any) -> Hashable:
-    """What arguments that can be joined have in common: all but the number of rows and the length of the next axis."""
+    """Return what arguments that can be joined have in common: all but the number of rows and the length of the next
+    axis.
+    """
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, torch.Tensor | np.ndarray):
@@ -163,7 +150,7 @@ def _structure(value: Any) -> Hashable:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """One argument with the rows of all, one after the other's, padded along the next axis to the longest."""
+    """Return one argument with the rows of all, one after the other's, padded along the next axis to the longest."""
     first = values[0]
     if is_dataclass(first) and not isinstance(first, type):
         names = [field.name for field in fields(first)]
@@ -172,9 +159,9 @@ def _joined(values: Sequence[Any]) -> Any:
         return first
     longest = [max(lengths) for lengths in zip(*(v.shape[1:2] for v in values), strict=True)]
     shape = (sum(map(len, values)), *longest, *first.shape[2:])
-    whole = (
-        first.new_zeros(shape) if isinstance(first, torch.Tensor) else np.zeros(shape, first.dtype)
-    )
+    whole: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
+    if isinstance(first, torch.Tensor):
+        whole = first.new_zeros(shape)
     row = 0
     for value in values:
         rows = whole[row : row + len(value)]

@@ -57,9 +57,7 @@ def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
 
 
 def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
-    """Return the samples in the minibatches of `steps` (k,) of clients of these sizes: whole passes, then full
-    minibatches.
-    """
+    """Return the samples in `steps` (k,) minibatches of clients of these sizes: whole passes, then full ones."""
     per_epoch = steps_per_epoch(sizes, batch_size)
     width = sizes if batch_size == "full" else int(batch_size)
     return int((steps // per_epoch * sizes + steps % per_epoch * width).sum())
@@ -181,22 +179,21 @@ class LocalTraining:
 Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
 """`move(w, parts, rows, step, v)`: a step, counted from 0, of the first rows of a group (a) on weights
 w (a, d) and momentum v (a, d), if any, in place; `parts` are gradients (a, size), one a parameter."""
+_Minibatch = tuple[Tensor, Tensor, Tensor]
 Answer = dict[str, Tensor]
 """What a call gives for each of its rows, which are first."""
 
 
 def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
-    """Return the ways there are to compute a run, the one first that is fastest by what was measured on CPUs:
-    on a GPU it is measured before the run.
-    """
-    known, plain = ["sequential"], model.architecture.linear and not model.mixed
+    """Return the ways there are to compute a run, the one first that is fastest by what was measured."""
+    ways, plain = ["sequential"], model.architecture.linear and not model.mixed
     if not model.network.why_alone:
         minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
         faster = device.type != "cpu" or minibatch <= model.batched_up_to
-        known.insert(0 if faster else 1, "batched")
+        ways.insert(0 if faster else 1, "batched")
     if plain and device.type == "cpu" and model.loss in COMPILED and find_spec("numba"):
-        known.insert(0, "compiled")
-    return known
+        ways.insert(0, "compiled")
+    return ways
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
@@ -205,13 +202,13 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
 
     Raises `UserError` for `compiled` where a model, loss or device does not have it.
     """
-    known = executions(model, settings, device)
-    if settings.execution == "compiled" and known[0] != "compiled":
+    ways = executions(model, settings, device)
+    if settings.execution == "compiled" and ways[0] != "compiled":
         raise UserError(
             "execution is compiled, which is for linear models, any loss but two_sided, on a CPU with "
-            f"numba; leave it out, or use {' or '.join(known)}"
+            f"numba; leave it out, or use {' or '.join(ways)}"
         )
-    return settings.execution if settings.execution in known else known[0]
+    return settings.execution if settings.execution in ways else ways[0]
 
 
 @dataclass(frozen=True)
@@ -244,9 +241,9 @@ class Solver:
         self.execution, self.sequential = execution, execution == "sequential"
         self.chunk = 1 if self.sequential else chunk
 
-    def once(self, make: Callable[..., Any], *given: Any) -> Any:
+    def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
         """Return what `make` gives, plans or initial weights; runs of a pack share it, and nobody changes it."""
-        return make(*given)
+        return make(*arguments)
 
     def call(
         self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
@@ -255,6 +252,11 @@ class Solver:
         pack with equal `shared` arguments are computed in one call.
         """
         return method(self, *rows, *shared)
+
+    def joins(self, width: int, slopes: bool = True) -> bool:
+        """Return whether rows of several runs may be computed in one call, since that changes no bit."""
+        like = self.y.new_empty(0, dtype=self.x.dtype)
+        return self.execution == "batched" and self.model.exact(width, like, slopes)
 
     def sgd(
         self,
@@ -311,7 +313,7 @@ class Solver:
         moves: Callable[[Tensor], Move],
         momentum: bool,
     ) -> Answer:
-        """`follow`, by steps of any kind: those that `moves` gives for the rows of a group."""
+        """Do what `follow` does, by steps of any kind: those that `moves` gives for the rows of a group."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         v = torch.empty_like(start) if momentum else start[:, :0]
@@ -321,8 +323,7 @@ class Solver:
             if self.model.statistics is not None and plan.clients is not None:
                 self.model.statistics.work(int(plan.clients[group.members[0]]), now)
             for rows, j, x, y, weight in self._batches(group):
-                on = now[rows], x, y, weight
-                values, parts = self._slopes(on, self._draw(group, plan, j))
+                values, parts = self._slopes(plan, group, now[rows], j, (x, y, weight))
                 loss[rows] += values
                 move(now[rows], parts, rows, j, None if speed is None else speed[rows])
                 if marks.shape[1]:
@@ -334,10 +335,24 @@ class Solver:
                 v[group.ids] = speed
         return {"w": w, "v": v, "loss": losses, "path": path}
 
+    def _slopes(
+        self, plan: BatchPlan, group: _Group, w: Tensor, step: int, batch: _Minibatch
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return losses (a,) and, of each slot of the layout, gradients (a, size), at w (a, d) on a minibatch x, y and
+        the samples' shares.
+        """
+        if not self.sequential:
+            return self.model.gradient_parts(w, *batch)
+        draw = None
+        if plan.draws is not None and self.model.network.draws:
+            draw = int(randomness.bits("step", plan.draws[group.members[0]], step)[0])
+        loss, parts = self.model.gradient_parts(w[0], *batch, draw)
+        return loss, [part.unsqueeze(0) for part in parts]
+
     def _any_move(
         self, rule: SGD, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
     ) -> Move:
-        """Steps along any direction, on gradients in one piece."""
+        """Return steps along any direction, on gradients in one piece."""
 
         def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
             g, at = torch.cat(parts, -1), ids[rows]
@@ -352,7 +367,7 @@ class Solver:
         return move
 
     def _affine_move(self, training: LocalTraining, ids: Tensor) -> Move:
-        """Steps of a training, on the gradients of one parameter after the other."""
+        """Return steps of a training, on the gradients of one parameter after the other."""
         optional = training.pull, training.shift, training.lr
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
@@ -379,22 +394,22 @@ class Solver:
 
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
         """Return the `score` of each row."""
-        found = w.new_zeros(len(w))
+        totals = w.new_zeros(len(w))
         for group in self._groups(plan):
             now, sums = w[group.ids], w.new_zeros(len(group.ids))
             for rows, _, x, y, weight in self._batches(group):
                 which = rows.start if self.sequential else rows
                 ranked, *_ = scores(self.model.logits(now[which], x), y).values()
                 sums[which] += (ranked * weight).sum(-1)
-            found[group.ids] = sums
-        return {"score": found}
+            totals[group.ids] = sums
+        return {"score": totals}
 
     def evaluate(self, w: Tensor, ids: Array, scores: Scores) -> Answer:
         """Return mean scores and mean loss on samples `ids`: () for w (d,), (k,) for w (k, d)."""
         if w.dim() == 1 and self.joins(BLOCK, slopes=False):
             # As a row of many, whatever others are evaluated with it.
-            found = self.call(Solver.rated, w[None], width=BLOCK, shared=(ids, scores))
-            return {name: value[0] for name, value in found.items()}
+            answer = self.call(Solver.rated, w[None], width=BLOCK, shared=(ids, scores))
+            return {name: value[0] for name, value in answer.items()}
         if w.dim() == 2 and self.sequential:
             each = [self.evaluate(row, ids, scores) for row in w]
             return {name: torch.stack([row[name] for row in each]) for name in each[0]}
@@ -404,15 +419,10 @@ class Solver:
         """Return `evaluate` of w (k, d), each row computed as if it were alone."""
         return self._means(w, ids, scores, BLOCK, apart=True)
 
-    def joins(self, width: int, slopes: bool = True) -> bool:
-        """Return whether rows of several runs may be computed in one call, since that changes no bit."""
-        like = self.y.new_empty(0, dtype=self.x.dtype)
-        return self.execution == "batched" and self.model.exact(width, like, slopes)
-
     def _means(
         self, w: Tensor, ids: Array, scores: Scores, width: int, apart: bool = False
     ) -> Answer:
-        """`evaluate` in blocks of `width` samples; if `apart`, each row has its own copy of them.
+        """Return `evaluate` in blocks of `width` samples; if `apart`, each row has its own copy of them.
 
         Where a sample's outputs depend on its block, blocks are drawn by chance, the same ever: in the
         order of a data set that lies label by label each would have one label.
@@ -430,7 +440,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[_Group]:
-        """Clients that are computed together, most steps first. The plan is copied to the device once."""
+        """Yield clients that are computed together, most steps first. The plan is copied to the device once."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
@@ -441,31 +451,13 @@ class Solver:
             yield _Group(order[cut], ids[cut], steps[cut], samples[cut], weight[cut], widths[cut])
 
     def _batches(self, group: _Group) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
-        """(rows, step, x, y, weight) of each step of a group; rows count within the group."""
+        """Yield (rows, step, x, y, weight) of each step of a group; rows count within the group."""
         for j in range(int(group.steps[0])):
             rows = slice(0, int(np.searchsorted(-group.steps, -j)))
             cut: Any = (0, j, slice(group.widths[0, j])) if self.sequential else (rows, j)
             yield rows, j, self.x[group.samples[cut]], self.y[group.samples[cut]], group.weight[cut]
 
-    def _draw(self, group: _Group, plan: BatchPlan, step: int) -> int | None:
-        """The seed of a step's random numbers, a function of run, round, client and step, where it draws any:
-        clients are then computed one after the other.
-        """
-        if plan.draws is None or not self.model.network.draws:
-            return None
-        return int(randomness.bits("step", plan.draws[group.members[0]], step)[0])
-
-    def _slopes(
-        self, on: tuple[Tensor, Tensor, Tensor, Tensor], draw: int | None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Losses (a,) and, of each slot of the layout, gradients (a, size), at weights on x, y and their shares."""
-        w, x, y, weight = on
-        if not self.sequential:
-            return self.model.gradient_parts(w, x, y, weight)
-        loss, parts = self.model.gradient_parts(w[0], x, y, weight, draw)
-        return loss, [part.unsqueeze(0) for part in parts]
-
 
 def _rates(lr: Tensor, step: int) -> Tensor:
-    """The rates (a, 1) of rows at a step."""
+    """Return the rates (a, 1) of rows at a step."""
     return lr[:, min(step, lr.shape[1] - 1), None]

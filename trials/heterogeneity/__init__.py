@@ -50,9 +50,7 @@ MODIFIERS: Registry[Modifier] = Registry(
 
 @dataclass(frozen=True)
 class Heterogeneity:
-    """A parsed level: its canonical `name`, the part of it that decides which client holds which sample
-    (`dealing`), the partition with its sizes, and the modifiers.
-    """
+    """A parsed level: its canonical `name`, and the part of it that decides who holds which sample, `dealing`."""
 
     name: str
     dealing: str
@@ -77,11 +75,10 @@ class Heterogeneity:
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return local minibatch steps (k,) of clients `ids` (k,) in a round, where the study asks for
-        `asked` (k,) and `per_epoch` (k,) make one pass over the client's data.
-        """
+        """Return local steps (k,) of clients `ids` (k,) in a round, as `Modifier.local_steps`."""
         for modifier in self.modifiers:
-            asked = modifier.local_steps(asked, per_epoch, ids, round_index, seed)
+            arguments = asked, per_epoch, ids, round_index, seed
+            asked = plugins.hook(modifier, "local_steps", np.ndarray, *arguments)
         deadline = min((modifier.deadline for modifier in self.modifiers), default=math.inf)
         if deadline == math.inf:
             return asked
@@ -94,60 +91,45 @@ class Heterogeneity:
         return steps * self._pace(ids, seed) + self._waiting(ids, seed)
 
     def _pace(self, ids: Array, seed: int) -> Array:
-        """Return the simulated seconds (k,) of a local step: one, as modifiers change it."""
         factors = [modifier.step_seconds(ids, seed) for modifier in self.modifiers]
         return np.prod(np.broadcast_arrays(np.ones(len(ids)), *factors), axis=0)
 
     def _waiting(self, ids: Array, seed: int) -> Array:
-        """Return the simulated seconds (k,) of a round that are not local steps."""
         terms = [modifier.waiting_seconds(ids, seed) for modifier in self.modifiers]
         return np.sum(np.broadcast_arrays(np.zeros(len(ids)), *terms), axis=0)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
         """Return those of the selected clients `ids` that answer in a round, at least one."""
         for modifier in self.modifiers:
-            ids = modifier.answering(ids, round_index, seed)
+            ids = plugins.hook(modifier, "answering", np.ndarray, ids, round_index, seed)
         return ids
 
 
 def parse(text: str) -> Heterogeneity:
     """Read a level. Raises `UserError` that shows the nearest known name."""
     first, *rest = names.split_top(text, "+")
-    given: dict[str, tuple[str, Modifier]] = {}
-    try:
-        name, partition = PARTITIONS.read(first)
-        for part in rest:
-            spelled, modifier = MODIFIERS.read(part)
-            bare, _ = names.split(spelled)
-            if given.setdefault(bare, (spelled, modifier))[1] is not modifier:
-                raise UserError(f"heterogeneity {text!r}: +{bare} is given twice")
-    except UserError as error:
-        if any(map(plugins.named, (first, *rest))):
-            raise
-        raise UserError(
-            f"{error} (`suite list heterogeneity` says how levels are written)"
-        ) from None
-    dealing, order = name, [*MODIFIERS, *sorted(given.keys() - MODIFIERS.keys())]
-    kept = [given[key] for key in order if key in given]
+    level, partition = PARTITIONS.read(first)
+    read: dict[str, tuple[str, Modifier]] = {}
+    for part in rest:
+        spelled, modifier = MODIFIERS.read(part)
+        bare, _ = names.split(spelled)
+        if bare in read:
+            raise UserError(f"heterogeneity {text!r}: +{bare} is given twice")
+        read[bare] = spelled, modifier
+    dealing, order = level, [*MODIFIERS, *sorted(read.keys() - MODIFIERS.keys())]
+    kept = [read[bare] for bare in order if bare in read]
     for spelled, modifier in kept:
-        try:
-            changed = modifier.applied(partition)
-        except UserError as error:
-            raise UserError(f"heterogeneity {text!r}: {error}") from None
-        name += f"+{spelled}"
-        shapes = changed is not partition or type(modifier).unseen is not Modifier.unseen
-        dealing += f"+{spelled}" if shapes else ""
+        changed = modifier.applied(partition)
+        level += f"+{spelled}"
+        if changed is not partition or type(modifier).unseen is not Modifier.unseen:
+            dealing += f"+{spelled}"
         partition = changed
-    return Heterogeneity(name, dealing, partition, tuple(modifier for _, modifier in kept))
+    return Heterogeneity(level, dealing, partition, tuple(modifier for _, modifier in kept))
 
 
 def grammar() -> str:
     """Return one line: how a level is written."""
-    bases, added, laws = (
-        [names.usage(name, cls) for name, cls in registry.items()]
-        for registry in (PARTITIONS.known(), MODIFIERS.known(), LAWS)
-    )
-    return (
-        f"{' | '.join(bases)}, optionally {' '.join(f'+{usage}' for usage in added)}; "
-        f"law: {' | '.join(laws)}"
-    )
+    bases = " | ".join(names.usage(name, cls) for name, cls in PARTITIONS.known().items())
+    added = " ".join(f"+{names.usage(name, cls)}" for name, cls in MODIFIERS.known().items())
+    laws = " | ".join(names.usage(name, cls) for name, cls in LAWS.items())
+    return f"{bases}, optionally {added}; law: {laws}"

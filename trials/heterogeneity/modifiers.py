@@ -40,17 +40,13 @@ class Modifier:
         return partition
 
     def unseen(self, clients: int, rng: Rng) -> Array:
-        """Return those of the partition's `clients` that take no part in training, ascending: the final model is
-        scored on them (`test_accuracy_unseen`). At least one client must be left.
-        """
+        """Return those of `clients` that take no part in training, ascending; the final model is scored on them."""
         return np.empty(0, np.int64)
 
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return local minibatch steps (k,) in a round, where `asked` (k,) would be done without it and
-        `per_epoch` (k,) make one pass over the client's data.
-        """
+        """Return local steps (k,) in a round, in place of `asked` (k,), where `per_epoch` (k,) are a pass over the data."""
         return asked
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
@@ -58,7 +54,7 @@ class Modifier:
         return ids
 
     def step_seconds(self, ids: Array, seed: int) -> Array | float:
-        """Return the factors (k,) of the simulated seconds of a client's local step, which takes one without it."""
+        """Return the factors (k,) of the simulated seconds of a client's local step."""
         return 1.0
 
     def waiting_seconds(self, ids: Array, seed: int) -> Array | float:
@@ -72,24 +68,19 @@ class TakesSizes(Protocol):
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
         """Return the samples of each client, exactly `sizes` (n,) of them; their sum is at most N."""
-        ...
 
 
 @dataclass(frozen=True)
 class LogNormal:
     """m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N and rounded down; the first client
-    takes what rounding leaves. FedDyn's and FedDC's code; FedUmf's "unbalanced".
-
-    After iid it is their Unbalanced-IID, after dirichlet(a) their unbalanced Dirichlet. A client
-    that rounds to nothing gets one sample of the largest.
+    takes what rounding leaves. FedDyn's and FedDC's code; FedUmf's "unbalanced". A client that rounds to nothing gets
+    one sample of the largest.
     """
 
-    follows: ClassVar[str] = "iid and dirichlet(a)"
     on: ClassVar[type] = TakesSizes
     sigma: float = bounded(low=0)
 
     def assign(self, partition: TakesSizes, y: Array, clients: int, rng: Rng) -> list[Array]:
-        """Partition what `sizes` draws."""
         enough(len(y), clients)
         return partition.assign_sizes(y, self.sizes(len(y), clients, rng), rng)
 
@@ -110,27 +101,19 @@ class LogNormal:
 class PowerLaw:
     """FedProx's power-law sizes under labels(c): its MNIST has c = 2, FOLB Fig. 6 others.
 
-    Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a,
-    a_k ~ LogNormal(0, 2) for each holding, rounded down, so that some stay unused and the supply
-    lasts. The published form, a draw for each (label, block of C users, place in the user's labels),
-    is one draw a holding too. MNIST's 70,000 images on 1,000 clients: 69 each in the mean (the data
-    set `mnist_powerlaw`).
+    Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a, a_k ~ LogNormal(0, 2) for each
+    holding, rounded down, so that some stay unused and the supply lasts.
     """
 
-    follows: ClassVar[str] = "labels(c)"
     on: ClassVar[type] = Labels
-    LEAST: ClassVar[int] = 5
-    SIGMA: ClassVar[float] = 2.0
 
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
-        """Partition `LEAST` samples of each label that a client holds, and the rest in lognormal shares."""
-        stock = stocks("labels(c)", y)
-        holds = partition.held(stock, clients, self.LEAST)
-        rest = stock - self.LEAST * holds.sum(0)
-        a = rng.lognormal(0, self.SIGMA, holds.shape) * holds
+        stock = stocks(y)
+        holds = partition.held(stock, clients, 5)
+        rest = stock - 5 * holds.sum(0)
+        a = rng.lognormal(0, 2, holds.shape) * holds
         share = a / np.where(holds.any(0), a.sum(0), 1)
-        counts = holds * self.LEAST + np.floor(share * rest).astype(int)
-        return assign_counts(y, counts, rng)
+        return assign_counts(y, holds * 5 + np.floor(share * rest).astype(int), rng)
 
 
 @dataclass(frozen=True)
@@ -138,31 +121,27 @@ class LogNormalAbsolute:
     """FedProx's FEMNIST: m_k = floor(LogNormal(mu, sigma) + 5) under labels(c), however many samples
     there are. Each of a client's labels gives max(2, floor(m_k / c)).
 
-    A label's samples go to its holders in turn: two to each, then what they want while it lasts. With
-    mu 4, sigma 1 and 5 of 10 labels a client has 92 in the mean (its code: 3 labels).
+    A label's samples go to its holders in turn: two to each, then what they want while it lasts.
     """
 
-    follows: ClassVar[str] = "labels(c)"
     on: ClassVar[type] = Labels
-    LEAST: ClassVar[int] = 2
     mu: float = bounded(4.0)
     sigma: float = bounded(1.0, low=0)
 
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
-        """Partition what `counts` draws of each label."""
-        stock = stocks("labels(c)", y)
+        stock = stocks(y)
         return assign_counts(y, self.counts(partition, stock, clients, rng), rng)
 
     def counts(self, partition: Labels, stock: Array, clients: int, rng: Rng) -> Array:
         """Return the samples of each label for each client, (n, C), at most `stock` (C,) of a label."""
-        holds = partition.held(stock, clients, self.LEAST)
+        holds = partition.held(stock, clients, 2)
         with np.errstate(over="ignore"):
             sizes = np.exp(self.mu + self.sigma * rng.standard_normal(clients))
         sizes = np.minimum(sizes, stock.sum())  # all there is, so that a huge draw is a number
-        wanted = np.maximum((sizes + 5).astype(int) // partition.c, self.LEAST) - self.LEAST
-        spare = stock - self.LEAST * holds.sum(0)
+        wanted = np.maximum((sizes + 5).astype(int) // partition.c, 2) - 2
+        spare = stock - 2 * holds.sum(0)
         further = np.minimum(np.cumsum(holds * wanted[:, None], axis=0), spare)
-        return holds * self.LEAST + np.diff(further, axis=0, prepend=0)
+        return holds * 2 + np.diff(further, axis=0, prepend=0)
 
 
 Law = LogNormal | PowerLaw | LogNormalAbsolute
@@ -177,10 +156,7 @@ LAWS: dict[str, type[Law]] = {
 class Sizes(Modifier):
     """Clients' sizes follow a law of `LAWS`."""
 
-    summary = (
-        "sizes by lognormal(sigma), after iid or dirichlet; by powerlaw or lognormal_absolute, after "
-        "labels"
-    )
+    summary = "sizes by lognormal(sigma) go with iid and dirichlet(a), by powerlaw or lognormal_absolute with labels(c)"
     law: str
 
     def __post_init__(self) -> None:
@@ -192,7 +168,7 @@ class Sizes(Modifier):
         law = names.parse("law of sizes", self.law, LAWS)
         if not isinstance(partition, law.on):
             raise UserError(
-                f"+sizes({self.law}) goes with {law.follows} only; sizes are {partition.own_sizes} here"
+                f"{self.summary}, so not sizes({self.law}) here, where sizes are {partition.own_sizes}"
             )
         return Sized(partition, law)
 
@@ -211,10 +187,9 @@ class Sized(Partition):
 
 @dataclass(frozen=True)
 class System(Modifier):
-    """Each device manages a uniform integer number of local minibatch steps, or of local epochs,
-    anew each round. It replaces the study's local work.
+    """Each device manages a uniform whole number of local minibatch steps, or of epochs, in place of the study's.
 
-    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs. Both are drawn from the same uniform numbers.
+    FOLB's experiments say 1..20 steps; FedProx's, which they follow, 1..20 epochs.
     """
 
     summary = "a device manages LOW..HIGH local steps (or epochs), anew each round"
@@ -224,9 +199,7 @@ class System(Modifier):
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
-            raise UserError(
-                "heterogeneity system: give steps=LOW..HIGH or epochs=LOW..HIGH, one of the two"
-            )
+            raise UserError("system: give steps=LOW..HIGH or epochs=LOW..HIGH, one of the two")
 
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
@@ -240,9 +213,8 @@ class System(Modifier):
 
 @dataclass(frozen=True)
 class Speed(Modifier):
-    """Device k takes exp(sigma z_k) simulated seconds for a local step, z_k ~ N(0, 1), the same in every round: the
-    median device takes one second. A round takes as long as its slowest client, unless the algorithm says
-    otherwise.
+    """Device k takes exp(sigma z_k) simulated seconds for a local step, z_k ~ N(0, 1), the same in every round. A round
+    takes as long as its slowest client, unless the algorithm says otherwise.
     """
 
     summary = "a local step of device k takes LogNormal(0, sigma) simulated seconds"
@@ -258,9 +230,8 @@ class Speed(Modifier):
 
 @dataclass(frozen=True)
 class Dropout(Modifier):
-    """A selected device fails to answer with probability `rate`, independently in each round: it
-    trains and sends nothing, and its state stays as it was. If all would fail, the one nearest to
-    answering does.
+    """A selected device fails to answer with probability `rate`: it trains and sends nothing, and its state stays as it
+    was. If all would fail, the one nearest to answering does.
     """
 
     summary = "a selected device does not answer with probability rate"
@@ -278,9 +249,8 @@ class Delay(Modifier):
     ends at the `deadline`: of the local steps asked for it does those that fit into deadline - T_k,
     and at least one. FOLB section V-A: "any optimization within tau - T_k^c time".
 
-    Reading: times are in local minibatch steps of the median device; with `+speed` those of device k take its own
-    time s_k, and (deadline - T_k) / s_k of them fit. The paper gives no distribution over devices; the exponential is
-    the one that it names. Every selected device returns an update there, hence at least one step.
+    Reading: times are in local steps of the median device; with `+speed` those of device k take its own time. The paper
+    gives no distribution over devices; the exponential is the one that it names.
     """
 
     summary = "communication takes Exponential(mean); steps must fit into the deadline"

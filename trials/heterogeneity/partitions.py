@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +42,8 @@ class Partition(ABC):
         """Return indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
 
     def skew(self, labels: int) -> float | None:
-        """Return the expected total variation between a client's label shares and even ones, of data with so many
-        `labels`, for the distance between levels; None where it depends on the data.
+        """Return the expected total variation between a client's shares of so many `labels` and even ones, for the
+        distance between levels; None where it depends on the data.
         """
         return None
 
@@ -71,10 +71,8 @@ class IID(Partition):
 class Dirichlet(Partition):
     """Equal sizes floor(N/n), label priors q_k ~ Dirichlet(a), as in the code of FedDyn and FedDC.
 
-    Until all sizes are met: a random client with room draws a label from q_k, again while that label
-    is used up, and takes one unused sample of it. So sizes are exact; label shares are approximate
-    late in the draw. Redrawing is done as one draw from q_k restricted to the labels left; a client
-    whose whole prior is used up (its mass underflows) takes from the labels left in proportion.
+    Until all sizes are met: a random client with room draws a label from q_k restricted to the labels left, and takes
+    one unused sample of it. A client whose whole prior is used up takes from the labels left in proportion.
     """
 
     summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
@@ -90,7 +88,7 @@ class Dirichlet(Partition):
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
         """Return exactly these sizes (n,), sum at most N."""
-        stock = stocks("dirichlet(a)", y).tolist()
+        stock = stocks(y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
         room, free = list(range(len(sizes))), sizes.tolist()
@@ -124,10 +122,9 @@ class DirichletByClass(Partition):
     """Each label's samples are shared by proportions p_l ~ Dirichlet(a) over the n clients
     (Yurochkin et al. 2019; Li et al. 2022).
 
-    Sizes follow from the proportions. Published code draws anew until every client has enough,
-    which for small a never ends; here a client left with nothing gets one sample of the label that
-    the largest client has most of. A label whose proportions overflow (a near the largest float)
-    is shared equally, the limit.
+    Published code draws anew until every client has enough, which for small a never ends; here a client left with
+    nothing gets one sample of the label that the largest client has most of. A label whose proportions overflow is
+    shared equally, the limit.
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
@@ -139,7 +136,7 @@ class DirichletByClass(Partition):
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
-        stock = stocks("dirichlet_by_class(a)", y)
+        stock = stocks(y)
         p = rng.dirichlet(np.full(clients, self.a), len(stock))
         p[p.sum(1) == 0] = 1 / clients
         cuts = np.minimum(np.cumsum(p, axis=1) * stock[:, None], stock[:, None]).astype(int)
@@ -170,31 +167,22 @@ class Labels(Partition):
         return held_skew(self.c, labels)
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        stock = stocks("labels(c)", y)
+        stock = stocks(y)
         holds = self.held(stock, clients, 1)
         share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
         place = np.cumsum(holds, axis=0) - 1
         return assign_counts(y, holds * (share + (place < more)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Return who holds which label, (n, C) bool, so that every holder can get `least` of the `stock` (C,)
-        of samples.
-        """
-        level = f"heterogeneity labels({self.c})"
+        """Return who holds which label, (n, C) bool, where each can get `least` of the `stock` (C,) of samples."""
         if self.c > len(stock):
-            raise UserError(f"{level}: the data have only {len(stock)} labels")
-        labels = np.arange(len(stock))
-        holds = (labels - np.arange(clients)[:, None]) % len(stock) < self.c
+            raise UserError(f"labels({self.c}): the data have only {len(stock)} labels")
+        holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
         holders = holds.sum(0)
-        for label in np.flatnonzero((holders > 0) & (stock == 0))[:1]:
-            raise UserError(
-                f"{level}: no training sample has label {label}, which {holders[label]} of {clients} clients "
-                "would hold"
-            )
         for label in np.flatnonzero(stock < least * holders)[:1]:
             raise UserError(
-                f"{level}: label {label} has {stock[label]} training samples for {holders[label]} of {clients} "
-                f"clients, and each needs {least}; use fewer clients"
+                f"labels({self.c}): label {label} has {stock[label]} training samples for {holders[label]} of "
+                f"{clients} clients, and each needs {least}; use fewer clients"
             )
         return holds
 
@@ -204,10 +192,8 @@ class Shards(Partition):
     """Sort by label, cut into s n shards, give each client s of them at random
     (McMahan et al. 2017; FedAgg).
 
-    Shard sizes differ by at most one; a shard may straddle labels, so a client has up to 2 s of them
-    where labels are larger than shards. `strict` (FedUmf's blocks by category) cuts within labels:
-    each label gets shards in proportion to its samples, at least one, and a client has at most s
-    labels. Within a label the order is random.
+    Shard sizes differ by at most one; a shard may straddle labels. `strict` (FedUmf's blocks by category) cuts within
+    labels: each label gets shards in proportion to its samples, at least one, and a client has at most s labels.
     """
 
     summary = "s shards of the samples sorted by label; strict: at most s labels"
@@ -219,11 +205,10 @@ class Shards(Partition):
         return held_skew(self.s, labels)
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        stock, shards = stocks("shards(s)", y), self.s * clients
+        stock, shards = stocks(y), self.s * clients
         if len(y) < shards:
             raise UserError(
-                f"heterogeneity shards({self.s}): {len(y)} training samples cannot be cut into "
-                f"{shards} shards for {clients} clients"
+                f"shards({self.s}): {len(y)} training samples are too few for {shards} shards"
             )
         order = rng.permutation(len(y))
         order = order[np.argsort(y[order], kind="stable")]
@@ -233,14 +218,11 @@ class Shards(Partition):
         return by_client(np.repeat(holder, sizes), order, clients)
 
     def _within_labels(self, stock: Array, clients: int) -> Array:
-        """Return shard sizes (s n,), label after label: the next shard goes to the label whose shards are
-        the largest.
-        """
+        """Return shard sizes (s n,), label after label: the next one goes to the label whose shards are the largest."""
         stock, shards = stock[stock > 0], self.s * clients
         if shards < len(stock):
             raise UserError(
-                f"heterogeneity shards({self.s},strict): {shards} shards for {clients} clients "
-                f"cannot cover {len(stock)} labels; use more clients or a larger s"
+                f"shards({self.s},strict): {shards} shards cannot cover {len(stock)} labels; use more clients or a larger s"
             )
         cut = np.ones(len(stock), int)
         for _ in range(shards - len(stock)):
@@ -257,14 +239,11 @@ class Natural(Partition):
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
-            raise UserError(
-                "heterogeneity natural: this data set does not say which client a sample belongs to"
-            )
+            raise UserError("natural: this data set does not say which client a sample belongs to")
         born, k = np.unique(owner, return_inverse=True)
         if len(born) != clients:
             raise UserError(
-                f"heterogeneity natural: the data set has {len(born)} clients, not {clients}; "
-                "leave `clients` out"
+                f"natural: the data set has {len(born)} clients, not {clients}; leave `clients` out"
             )
         return by_client(k, np.arange(len(owner)), clients)
 
@@ -278,8 +257,6 @@ class GaussianSizes(Partition):
 
     own_sizes = "Gaussian"
     overlap = True
-    level: ClassVar[str]
-    """Its name, for messages."""
     mean: float
     std: float
 
@@ -290,13 +267,13 @@ class GaussianSizes(Partition):
         """
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
-        present = np.flatnonzero(stocks(self.level, y))
+        present = np.flatnonzero(stocks(y))
         held = self.held(clients, present, rng)
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
         if sizes.max() > len(y):
             raise UserError(
-                f"heterogeneity {self.level}(mean={self.mean:g}, std={self.std:g}): client "
-                f"{sizes.argmax()} would hold {sizes.max():.0f} samples, but there are {len(y)}"
+                f"mean={self.mean:g}, std={self.std:g}: client {sizes.argmax()} would hold {sizes.max():.0f} samples, but "
+                f"there are {len(y)}"
             )
         of_label = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []
@@ -311,12 +288,10 @@ class Gaussian(GaussianSizes):
     """SAFL section V: Gaussian sizes, and `labels` random labels a device: a number for all, or
     LOW..HIGH for a uniform one each.
 
-    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device. The
-    other reading of it is labels=1..7.
+    Reading: the paper's variance 100 is std 10; its "at most 7 digits" is 7 for every device, or 1..7.
     """
 
     summary = "SAFL: Gaussian sizes, a few random labels (7, or 1..7); devices share samples"
-    level = "gaussian"
     labels: int | Range = bounded(7, low=1, kw_only=True)
     mean: float = bounded(600.0, above=0, kw_only=True)
     std: float = bounded(10.0, low=0, kw_only=True)
@@ -328,9 +303,7 @@ class Gaussian(GaussianSizes):
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         low, high = self._range
         if high > len(present):
-            raise UserError(
-                f"heterogeneity gaussian(labels={high}): the data have only {len(present)} labels"
-            )
+            raise UserError(f"gaussian(labels={high}): the data have only {len(present)} labels")
         numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))
         return (rng.choice(present, number, replace=False) for number in numbers)
 
@@ -347,10 +320,7 @@ class Groups(GaussianSizes):
     Reading: the paper does not say how many devices a group has; half of them by default.
     """
 
-    summary = (
-        "SAFL Fig. 4: two groups of devices, each with labels of its own; devices share samples"
-    )
-    level = "groups"
+    summary = "SAFL Fig. 4: two groups of devices, each with labels of its own"
     first: LabelSet = LabelSet({1, 2, 5, 7, 9})
     second: LabelSet = LabelSet({2})
     share: float = bounded(0.5, above=0, below=1, kw_only=True)
@@ -359,9 +329,9 @@ class Groups(GaussianSizes):
 
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         if clients < 2:
-            raise UserError("heterogeneity groups: two groups need two clients at least")
-        for label in sorted((self.first | self.second) - set(present.tolist()))[:1]:
-            raise UserError(f"heterogeneity groups: no training sample has label {label}")
+            raise UserError("groups: two groups need two clients at least")
+        if lost := sorted((self.first | self.second) - set(present.tolist())):
+            raise UserError(f"groups: no training sample has label {lost[0]}")
         leading = min(max(round(self.share * clients), 1), clients - 1)
         groups = [np.array(sorted(labels)) for labels in (self.first, self.second)]
         return (groups[k >= leading] for k in range(clients))
@@ -396,13 +366,10 @@ def equal(samples: int, parts: int) -> Array:
     return samples // parts + (np.arange(parts) < samples % parts)
 
 
-def stocks(level: str, y: Array) -> Array:
+def stocks(y: Array) -> Array:
     """Count the samples of each label 0, 1, ..., (C,). Raises `UserError` when targets are no labels."""
     if y.dtype.kind not in "iu":
-        raise UserError(
-            f"heterogeneity {level} needs labels, but the targets of this data set are real "
-            "numbers; use iid or natural"
-        )
+        raise UserError("the targets of these data are real numbers, no labels; use iid or natural")
     return np.bincount(y)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache
-from math import prod
+from math import inf, prod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from trials.common import randomness
 from trials.common.tensors import Tensor, nn, torch
-from trials.models.network import EVALUATION, GRADIENT, STEP, Network, seeded
-from trials.models.running_statistics import RunningStatistics
+from trials.models.network import EVALUATION, GRADIENT, STEP, Network, RunningStatistics, seeded
 from trials.scoring.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
@@ -23,18 +22,13 @@ ROWS = 7
 
 
 class Slot(NamedTuple):
-    """One parameter tensor inside the flat vector: its name, place, shape and layer (from 0).
-
-    It starts as U(center - radius, center + radius).
-    """
+    """One parameter tensor inside the flat vector: its name, place, shape and layer (from 0)."""
 
     name: str
     start: int
     stop: int
     shape: tuple[int, ...]
     layer: int
-    center: float
-    radius: float
 
 
 class Architecture(ABC):
@@ -52,7 +46,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Return the network for samples of `shape`; raises `UserError` when they do not fit.
+        """Return the network for samples of `shape`; raise `UserError` when they do not fit.
 
         Its parameters stand in the order of their first use, `LAYER.weight` before `LAYER.bias`.
         """
@@ -101,31 +95,29 @@ class Model:
     ) -> None:
         self.architecture, self.shape, self.loss, self.mixed = architecture, shape, loss, mixed
         self.network = architecture.fitted(tuple(shape), classes, buffers == "frozen")
-        tracked = self.network.tracked()
+        tracked, self.d = self.network.tracked, 0
         self.statistics = RunningStatistics(tracked) if tracked else None
         self.layout: list[Slot] = []
-        self.d = 0
-        shapes = {name: tuple(value.shape) for name, value in self.network.trained.items()}
-        layers = list(dict.fromkeys(name.rpartition(".")[0] for name in shapes))
-        for name, size in shapes.items():
-            layer, _, kind = name.rpartition(".")
-            start = _start(kind, shapes.get(f"{layer}.weight", size))
-            place = (self.d, self.d + prod(size), size, layers.index(layer))
-            self.layout.append(Slot(name, *place, *start))
-            self.d = place[1]
+        layers: list[str] = []
+        for name, value in self.network.trained.items():
+            layer, size = name.rpartition(".")[0], tuple(value.shape)
+            layers += [] if layer in layers else [layer]
+            slot = Slot(name, self.d, self.d + prod(size), size, layers.index(layer))
+            self.layout.append(slot)
+            self.d = slot.stop
 
     @property
     def one_by_one(self) -> bool:
-        """Whether a sample's outputs depend on that sample alone, not on the batch it is in."""
+        """Return whether a sample's outputs depend on that sample alone, not on the batch it is in."""
         return self.network.one_by_one
 
     @property
     def batched_up_to(self) -> float:
-        """The largest minibatch with which a CPU is faster at k clients at once than at one after the other:
+        """Return the largest minibatch with which a CPU is faster at k clients at once than at one after the other:
         convolutions only where they are small.
         """
         if not any(len(slot.shape) > 2 for slot in self.layout):
-            return float("inf")
+            return inf
         return 16.0 if self.d < 150_000 else 0.0
 
     def check(self, x: Array) -> None:
@@ -146,17 +138,24 @@ class Model:
         weights and the bias of a layer, which is PyTorch's default for linear and convolution. A person's
         network starts as it is made, under a seed.
 
-        The fan in is the length of a weight's row, so that an embedding of width e has r = 1 /
-        sqrt(e). A layer whose weight is a vector normalises: weight 1, bias 0.
+        The fan in is the length of a weight's row, so that an embedding of width e has r = 1 / sqrt(e).
         """
         if self.network.make is not None:
             return np.stack([self._made(int(client), seed) for client in np.ravel(ids)])
         rows, w = np.reshape(ids, (-1, 1)), np.empty((np.size(ids), self.d))
+        weights = {slot.layer: slot.shape for slot in reversed(self.layout)}  # a layer's first slot
         for slot in self.layout:
-            place = np.arange(slot.start, slot.stop)
-            u = randomness.uniform("initial", seed, rows, place)
-            w[:, slot.start : slot.stop] = slot.center + (2 * u - 1) * slot.radius
+            u = randomness.uniform("initial", seed, rows, np.arange(slot.start, slot.stop))
+            radius = prod(weights[slot.layer][1:]) ** -0.5
+            w[:, slot.start : slot.stop] = (2 * u - 1) * radius
         return w
+
+    def _made(self, client: int, seed: int) -> Array:
+        """Return the weights (d,) that a person's network is made with for a client."""
+        assert self.network.make is not None
+        module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        return torch.cat([p.detach().double().flatten() for p in parameters]).numpy()
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
         """Return (b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
@@ -164,14 +163,11 @@ class Model:
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
         """Return the same from the named parameters, for one of the purposes of `trials.models.network`."""
-        like = next(iter(p.values()))
-        tensors = {**self.network.constants(like), **p}
-        if self.statistics is not None:
-            by_run = (
-                self.statistics.evaluating if purpose == EVALUATION else self.statistics.training
-            )
-            tensors = by_run(like) | tensors
+        like, tracked = next(iter(p.values())), dict[str, Tensor]()
+        if (kept := self.statistics) is not None:
+            tracked = kept.evaluating(like) if purpose == EVALUATION else kept.training(like)
         with self._precision(like):
+            tensors = {**tracked, **self.network.constants(like), **p}
             return self.network(tensors, x, purpose).to(like.dtype)
 
     def gradients(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -200,8 +196,8 @@ class Model:
         with torch.enable_grad(), seeded(draw, x.device), self._precision(w):
             outputs = self.outputs(leaves, x, GRADIENT if draw is None else STEP)
             losses = (self.loss(outputs, y) * weight).sum(-1)
-            found = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
-        return losses.detach(), [part.reshape(*w.shape[:-1], -1) for part in found]
+            parts = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
+        return losses.detach(), [part.reshape(*w.shape[:-1], -1) for part in parts]
 
     def _closed_form(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
@@ -241,9 +237,9 @@ class Model:
             self.network.exact[key] = torch.equal(whole, singly) and torch.equal(whole[1:3], pair)
         return self.network.exact[key]
 
-    def bytes_a_client(self, width: int, w: Tensor) -> int:
+    def bytes_a_client(self, width: int, like: Tensor) -> int:
         """Return the memory that one of k clients takes in a batched step of `width` samples, with weights like
-        `w`: five vectors of weights (start, gradient and its parts, direction, momentum), the samples
+        these: five vectors of weights (start, gradient and its parts, direction, momentum), the samples
         and what the backward pass keeps of them.
         """
         kept = [prod(self.shape)]
@@ -252,26 +248,13 @@ class Model:
             kept.append(0 if tensor.untyped_storage().data_ptr() == weights else tensor.numel())
             return tensor
 
-        flat = w.new_zeros(self.d)
+        flat = like.new_zeros(self.d)
         weights = flat.untyped_storage().data_ptr()
         leaves = {name: p.requires_grad_() for name, p in self.views(flat).items()}
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
-            self.network({**self.network.constants(flat), **leaves}, w.new_zeros(1, *self.shape))
-        return w.element_size() * (5 * self.d + width * sum(kept))
+            tensors = {**self.network.constants(flat), **leaves}
+            self.network(tensors, like.new_zeros(1, *self.shape))
+        return like.element_size() * (5 * self.d + width * sum(kept))
 
     def _precision(self, like: Tensor) -> torch.autocast:
         return torch.autocast(like.device.type, torch.bfloat16, enabled=self.mixed)
-
-    def _made(self, client: int, seed: int) -> Array:
-        """Return the weights (d,) that a person's network is made with for a client."""
-        assert self.network.make is not None
-        module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
-        parameters = [p for p in module.parameters() if p.requires_grad]
-        return torch.cat([p.detach().double().flatten() for p in parameters]).numpy()
-
-
-def _start(kind: str, weight: tuple[int, ...]) -> tuple[float, float]:
-    """(center, radius) of a parameter of a layer with this weight's shape; see `Model.initial`."""
-    if len(weight) == 1:
-        return float(kind == "weight"), 0.0
-    return 0.0, prod(weight[1:]) ** -0.5

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from trials.common.tensors import Tensor, nn, torch
-from trials.models.running_statistics import Values
 
 STEP, GRADIENT, EVALUATION = "step", "gradient", "evaluation"
 """What a network is called for: a training step, a gradient over all of a client's data, an evaluation. The
 first draws random numbers, such as dropout's; in the first two BatchNorm normalises by the batch."""
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+Values = dict[str, Tensor]
+"""Tensors by their names in a module."""
 
 
 class Network:
@@ -20,7 +21,8 @@ class Network:
     (k, b, C), from tensors by the module's names.
 
     `make` gives the module anew under a seed, where its own initial weights are those of a run. `trained` are
-    its parameters that need a gradient, by name. How it is computed is set by who fits it: `why_alone` says why clients are computed one after the other,
+    its parameters that need a gradient, `tracked` the running statistics of BatchNorm, none where they are `frozen`.
+    How it is computed is set by who fits it: `why_alone` says why clients are computed one after the other,
     `channels_last` that a CPU may lay out the samples so, `draws` that a step draws random numbers, `one_by_one`
     that a sample's outputs in evaluation are its own.
     """
@@ -41,19 +43,26 @@ class Network:
         self._constants: dict[Any, Values] = {}
         self.trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-        self._norms: dict[str, Any] = {
-            name: child for name, child in module.named_modules() if isinstance(child, kinds)
-        }
-        for norm in self._norms.values():
+        norms = {name: child for name, child in module.named_modules() if isinstance(child, kinds)}
+        self._norms: list[Any] = list(norms.values())
+        self.tracked: Values = {}
+        for place, norm in norms.items():
             norm.register_forward_pre_hook(_by_batch)
+            for name in () if frozen else STATISTICS:
+                if (value := getattr(norm, name)) is not None:
+                    self.tracked[f"{place}.{name}".lstrip(".")] = value
 
     def __call__(
         self, tensors: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION
     ) -> Tensor:
         """Return the outputs, in the module's own dtype."""
-        self._prepare(purpose)
+        if purpose != self._purpose:
+            self.module.train(purpose == STEP)
+            for norm in self._norms:
+                norm.by_batch = purpose != EVALUATION and not self.frozen
+            self._purpose = purpose
         if x.dim() == len(self.shape) + 1:
-            return self._one(tensors, channels_last(x) if self.channels_last else x)
+            return self._one(tensors, _channels_last(x) if self.channels_last else x)
         if self.takes_rows:
             return self._one(tensors, x)
         trained = {name: tensors[name] for name in self.trained}
@@ -68,32 +77,12 @@ class Network:
         outputs: Tensor = torch.func.functional_call(self.module, dict(tensors), (x,))
         return outputs
 
-    def _prepare(self, purpose: str) -> None:
-        """Put the module into the mode of a purpose."""
-        if purpose == self._purpose:
-            return
-        self.module.train(purpose == STEP)
-        for norm in self._norms.values():
-            norm.by_batch = purpose != EVALUATION and not self.frozen
-        self._purpose = purpose
-
-    def tracked(self) -> Values:
-        """Return the running statistics of BatchNorm, by name; none where they are frozen."""
-        if self.frozen:
-            return {}
-        return {
-            f"{place}.{name}" if place else name: value
-            for place, norm in self._norms.items()
-            for name in STATISTICS
-            if (value := getattr(norm, name)) is not None
-        }
-
     def constants(self, like: Tensor) -> Values:
         """Return what the module has besides, in the dtype and on the device of `like`."""
         key = like.device, like.dtype
         if key not in self._constants:
             everything = dict([*self.module.named_parameters(), *self.module.named_buffers()])
-            left = everything.keys() - self.trained.keys() - self.tracked().keys()
+            left = everything.keys() - self.trained.keys() - self.tracked.keys()
             self._constants[key] = {
                 name: value.detach().to(like if value.is_floating_point() else like.device)
                 for name in sorted(left)
@@ -120,7 +109,7 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
         yield
 
 
-def channels_last(x: Tensor) -> Tensor:
+def _channels_last(x: Tensor) -> Tensor:
     """Return x (b, c, h, w), laid out with the channels innermost on a CPU, which convolves and pools so in half the
     time. With one channel both layouts are the same memory and only strides tell them apart.
     """
@@ -130,3 +119,52 @@ def channels_last(x: Tensor) -> Tensor:
         height, width = x.shape[2:]
         return x.as_strided(x.shape, (height * width, 1, width, 1))
     return x.contiguous(memory_format=torch.channels_last)
+
+
+class RunningStatistics:
+    """What BatchNorm normalises by in evaluation: the `server`'s statistics, and in a round those of the clients that
+    train.
+
+    A client's begin each round at the server's. Each of its forward passes in training, a step's or a full
+    gradient's, moves them: s <- (1 - a) s + a s_batch, with BatchNorm's momentum a. At the end of the round the
+    server's are their mean by the weights that FedAvg gives the clients, whatever the algorithm.
+    """
+
+    def __init__(self, initial: Values) -> None:
+        self.server: Values = {name: v.detach().double().clone() for name, v in initial.items()}
+        self._clients: dict[int, Values] = {}
+        self._at_work: Values | None = None
+
+    def begin(self) -> None:
+        """Begin a round, in which nobody has trained yet."""
+        self._clients, self._at_work = {}, None
+
+    def work(self, client: int, like: Tensor) -> None:
+        """Say that the next forward passes are this client's, with weights like these."""
+        if client not in self._clients:
+            self._clients[client] = {name: v.to(like, copy=True) for name, v in self.server.items()}
+        self._at_work = self._clients[client]
+
+    def training(self, like: Tensor) -> Values:
+        """Return what a forward pass in training moves, in place: the client's at work, or else nobody's."""
+        if self._at_work is None:
+            return {name: value.to(like, copy=True) for name, value in self.server.items()}
+        return self._at_work
+
+    def evaluating(self, like: Tensor) -> Values:
+        """Return the server's, as a forward pass takes them."""
+        return {name: value.to(like) for name, value in self.server.items()}
+
+    def end(self, weights: Callable[[Tensor], Tensor]) -> None:
+        """End a round: the server's become the mean over clients by `weights(ids)`, which sum to 1; they stay where
+        nobody has trained.
+        """
+        ids = sorted(self._clients)
+        if ids:
+            share = weights(torch.tensor(ids)).double().cpu()
+            means = dict(self.server)  # the former ones may be in a checkpoint
+            for name in means:
+                each = torch.stack([self._clients[i][name].double().cpu() for i in ids])
+                means[name] = torch.tensordot(share, each, 1)
+            self.server = means
+        self.begin()

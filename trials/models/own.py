@@ -30,24 +30,15 @@ TRIED = 4
 
 
 def located(make: Callable[..., Any]) -> str:
-    """Return the name of a function that makes a module; raises `UserError` where it is not one of a file."""
-    if isinstance(make, nn.Module):
+    """Return the name of a function that makes a module; raise `UserError` where it is not one of a file."""
+    place, name = inspect.getmodule(make), getattr(make, "__qualname__", "")
+    file = getattr(place, "__file__", None)
+    if not file or getattr(place, name, None) is not make or isinstance(make, nn.Module):
         raise UserError(
-            f"model: must be what makes a module, its class {type(make).__name__} or a function of (shape, classes), "
-            "not a module that is made"
+            f"model: {name or make!r} must be what makes a module, its class or a function of (shape, classes), and be "
+            "defined at the top of a file, as in mine.py:make, so that other processes can run it too"
         )
-    place = inspect.getmodule(make)
-    name = getattr(make, "__qualname__", "")
-    if (
-        place is None
-        or getattr(place, name, None) is not make
-        or not getattr(place, "__file__", "")
-    ):
-        raise UserError(
-            f"model: {name or make!r} must be defined at the top of a file, as in mine.py:make, so that other "
-            "processes can run it too"
-        )
-    return f"{place.__name__ if place.__package__ else place.__file__}:{name}"
+    return f"{place.__name__ if place and place.__package__ else file}:{name}"
 
 
 @dataclass(frozen=True)
@@ -63,11 +54,11 @@ class OwnModel(Architecture):
         place, _, function = bare.rpartition(":")
         if place.endswith(".py"):
             place = str(resolved(place, "model file"))
-        _arguments(text, given)
+        _arguments(text)
         return cls(f"{place}:{function}" + (f"({given.strip()})" if given else ""))
 
     def function(self) -> Any:
-        """Return what makes the module, a function or a class; raises `UserError` where there is none."""
+        """Return what makes the module, a function or a class; raise `UserError` where there is none."""
         bare, _ = names.split(self.name)
         if self.name.startswith(TORCHVISION):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
@@ -80,10 +71,10 @@ class OwnModel(Architecture):
         return _fitted(self.name, self.function(), shape, classes, frozen)
 
 
-def _arguments(text: str, given: str | None) -> dict[str, Any]:
-    """Return the arguments by name, `(width=32)`, as Python's literals; raises `UserError` for others."""
+def _arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a name, `(width=32)`, as Python's literals; raise `UserError` for others."""
     try:
-        call = ast.parse(f"f({given or ''})", mode="eval").body
+        call = ast.parse(f"f({names.split(text)[1] or ''})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not all(k.arg for k in call.keywords):
             raise ValueError
         return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
@@ -94,21 +85,17 @@ def _arguments(text: str, given: str | None) -> dict[str, Any]:
 
 
 def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given: Any) -> nn.Module:
-    """Return a classifier of torchvision, untrained, for images of `shape`; raises `UserError` where there is none."""
+    """Return a classifier of torchvision, untrained, for images of `shape`; raise `UserError` where there is none."""
     from trials.datasets.torchvision_import import torchvision
     from trials.models.torch_modules import ForImages
 
     known = torchvision.models.list_models(module=torchvision.models)
     if name not in known:
         raise unknown("model of torchvision", name, known)
-    if len(shape) != 3 or shape[0] not in (1, 3):
+    if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in given):
         raise UserError(
-            f"model torchvision:{name} needs images (1 or 3, height, width), but samples are {shape}"
-        )
-    if any(key.startswith("weights") for key in given):
-        raise UserError(
-            f"model torchvision:{name}: weights are not downloaded; load them in a function of your own, "
-            "as in my.py:make"
+            f"model torchvision:{name} is for images (1 or 3, height, width), and here samples are {shape}; weights are "
+            "not downloaded: load them in a function of your own, as in my.py:make"
         )
     if name in ("googlenet", "inception_v3"):
         given = {"aux_logits": False, "init_weights": True, **given}
@@ -117,33 +104,23 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given
 
 
 def _made(name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return the module of a call; raises `UserError` where it is none, or cannot be trained."""
-    given = _arguments(name, names.split(name)[1])
+    """Return the module of a call; raise `UserError` where it is none, or cannot be trained."""
+    arguments = _arguments(name)
     try:
-        inspect.signature(make).bind(shape, classes, **given)
+        inspect.signature(make).bind(shape, classes, **arguments)
     except (TypeError, ValueError) as error:
         raise UserError(
             f"model {name} must take the shape of a sample and the number of outputs, as make({shape}, {classes}), "
             f"then the arguments of its name: {error}"
         ) from None
-    call = partial(make, shape, classes, **given)
+    call = partial(make, shape, classes, **arguments)
     module = plugins.tried(f"model {name}({shape}, {classes})", call)
-    if not isinstance(module, torch.nn.Module):
-        raise UserError(
-            f"model {name} returned {type(module).__name__}, but must return a torch.nn.Module"
-        )
-    if any(isinstance(p, torch.nn.UninitializedParameter) for p in module.parameters()):
-        raise UserError(
-            f"model {name} has lazy layers: give their sizes, which follow from (shape, classes)"
-        )
-    trained = {key: p for key, p in module.named_parameters() if p.requires_grad}
-    if not trained:
-        raise UserError(f"model {name} has no parameters to train")
-    for key, value in trained.items():
-        if value.dtype not in (torch.float32, torch.float64):
-            raise UserError(
-                f"model {name}: parameter {key} is {value.dtype}, but must be torch.float32"
-            )
+    if not isinstance(module, nn.Module):
+        kind = type(module).__name__
+        raise UserError(f"model {name} returned {kind}, but must return a torch.nn.Module")
+    kinds = {p.dtype for p in module.parameters() if p.requires_grad}
+    if not kinds or not kinds <= {torch.float32, torch.float64}:
+        raise UserError(f"model {name} must have parameters to train, of torch.float32")
     return module
 
 
@@ -156,7 +133,7 @@ def _under_seed(make: Callable[[], nn.Module], seed: int) -> nn.Module:
 def _fitted(
     name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int, frozen: bool
 ) -> Network:
-    """Return the module for samples of `shape` with how it is computed; raises `UserError` where it does not do."""
+    """Return the module for samples of `shape` with how it is computed; raise `UserError` where it does not do."""
     build = partial(_under_seed, partial(_made, name, make, shape, classes))
     network, draw = Network(build(0), shape, build, frozen), torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (TRIED, *shape), generator=draw).float()
@@ -177,7 +154,7 @@ def _fitted(
         network.why_alone = _why_not_at_once(network, x)
     alone = f"one client after the other: {network.why_alone}"
     network.note = alone if network.why_alone else "clients at once, by torch.func.vmap"
-    if network.tracked():
+    if network.tracked:
         network.note += "; BatchNorm's running statistics are averaged"
     return network
 
@@ -188,7 +165,7 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
     """
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
-    statistics = {name: value.clone() for name, value in network.tracked().items()}
+    statistics = {name: value.clone() for name, value in network.tracked.items()}
     like = next(iter(leaves.values()))
     with seeded(1):
         every = {**network.constants(like), **statistics, **leaves}
@@ -208,7 +185,7 @@ def _draws(network: Network, x: Tensor) -> bool:
     """Return whether a training step draws random numbers."""
     with seeded(1), torch.no_grad():
         before = torch.get_rng_state()
-        statistics = {name: value.clone() for name, value in network.tracked().items()}
+        statistics = {name: value.clone() for name, value in network.tracked.items()}
         network({**network.constants(x), **statistics, **network.trained}, x.clone(), STEP)
         return not torch.equal(torch.get_rng_state(), before)
 
@@ -226,11 +203,11 @@ def _why_not_at_once(network: Network, x: Tensor) -> str:
     both = {name: torch.stack([p.detach(), other[name]]) for name, p in network.trained.items()}
     try:
         with plugins.contained():
-            found = numbers(network, torch.stack([x, x.flip(0)]), GRADIENT, **both)
+            at_once = numbers(network, torch.stack([x, x.flip(0)]), GRADIENT, **both)
     except Exception as error:
         return f"torch.func.vmap cannot: {str(error).split('. ')[0].strip()}"
-    right = [torch.stack(rows) for rows in zip(*alone, strict=True)]
-    return "" if all(map(close, found, right)) else "torch.func.vmap gives other numbers"
+    right = map(torch.stack, zip(*alone, strict=True))
+    return "" if all(map(close, at_once, right)) else "torch.func.vmap gives other numbers"
 
 
 def close(a: Tensor, b: Tensor) -> bool:

@@ -16,6 +16,7 @@ from math import prod
 from typing import ClassVar, NamedTuple
 
 from trials.common.errors import UserError
+from trials.common.names import bounded
 from trials.common.tensors import nn
 from trials.models.base import Architecture
 
@@ -49,12 +50,8 @@ class LogisticRegression(Linear):
 class MLP(Architecture):
     """two hidden layers with ReLU (default 200, 200: McMahan's 2NN)"""
 
-    width1: int = 200
-    width2: int = 200
-
-    def __post_init__(self) -> None:
-        if min(self.width1, self.width2) < 1:
-            raise UserError(f"model mlp: widths >= 1 must hold, got {self.width1}, {self.width2}")
+    width1: int = bounded(200, 1)
+    width2: int = bounded(200, 1)
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         return dense(nn.Sequential(nn.Flatten()), prod(shape), self.width1, self.width2, classes)
@@ -130,11 +127,7 @@ class LeNet5FedAgg(ConvNet):
     """
 
     name, hidden, average = "lenet5_fedagg", (120, 84), True
-    maps: int = 6
-
-    def __post_init__(self) -> None:
-        if self.maps < 1:
-            raise UserError(f"model lenet5_fedagg: maps >= 1 must hold, got {self.maps}")
+    maps: int = bounded(6, 1)
 
     @property
     def convolutions(self) -> tuple[Conv, ...]:
@@ -237,15 +230,8 @@ class SentLSTM(TextModel):
     between LSTM and output is left out.
     """
 
-    vocabulary: int = 10000
-    width: int = 300
-
-    def __post_init__(self) -> None:
-        if min(self.vocabulary, self.width) < 1:
-            raise UserError(
-                f"model sent_lstm: vocabulary >= 1 and width >= 1 must hold, "
-                f"got {self.vocabulary}, {self.width}"
-            )
+    vocabulary: int = bounded(10000, 1)
+    width: int = bounded(300, 1)
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         return self.stack("sent_lstm", shape, self.vocabulary, self.width, 256, classes)

@@ -12,7 +12,7 @@ import uuid
 import zlib
 from collections.abc import Container
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from trials.common.errors import UserError
@@ -22,6 +22,8 @@ fs: Any = Lazy("pyarrow.fs")
 
 SPARING = 20
 """A checkpoint's cost in time is at most one part in so many."""
+_WRITTEN = re.compile(r"(.+?)(?:\.model)?\.pt(\.damaged|\.[0-9a-f]{8}\.part)?")
+"""The name of a file that a trial wrote: a checkpoint, its final models, one of these set aside, or a write cut off."""
 
 
 class StorageError(Exception):
@@ -36,19 +38,19 @@ class Checkpoint:
     writing: `seconds` after the start or the last write, and never more than a twentieth of the time.
     """
 
-    def __init__(self, scenario: str, seconds: float = 60.0) -> None:
-        self.scenario, self.seconds = scenario, seconds
-        self._system, path = fs.FileSystem.from_uri(scenario)
+    def __init__(self, place: str, seconds: float = 60.0) -> None:
+        self.place, self.seconds = place, seconds
+        self._system, path = fs.FileSystem.from_uri(place)
         self._path = PurePosixPath(path)
         self._last, self._cost = time.monotonic(), 0.0
 
     @property
     def due(self) -> bool:
-        """Whether it is time to write a checkpoint."""
+        """Return whether it is time to write a checkpoint."""
         return time.monotonic() - self._last > max(self.seconds, SPARING * self._cost)
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replace the file. Raises `StorageError` when the storage does not take it."""
+        """Replace the file; raise `StorageError` when the storage does not take it."""
         import torch  # here, since a folder is checked and removed without it
 
         started = time.monotonic()
@@ -67,12 +69,12 @@ class Checkpoint:
             self._system.move(str(fresh), str(self._path))
         except OSError as error:
             self._remove(fresh)
-            raise StorageError(f"checkpoint {self.scenario} cannot be written: {error}") from None
+            raise StorageError(f"checkpoint {self.place} cannot be written: {error}") from None
         self._last = time.monotonic()
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """The state, or None when there is none.
+        """Return the state, or None when there is none.
 
         Raises `StorageError` when it cannot be read, or is damaged; a damaged one is renamed, so
         that the next attempt starts from round 0.
@@ -82,22 +84,19 @@ class Checkpoint:
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()
+            body = memoryview(content)[4:]
+            if len(content) >= 4 and zlib.crc32(body) == int.from_bytes(content[:4], "big"):
+                return dict(torch.load(io.BytesIO(body), weights_only=True, map_location="cpu"))
+            aside = self._path.with_name(self._path.name + ".damaged")
+            self._system.move(str(self._path), str(aside))
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageError(f"checkpoint {self.scenario} cannot be read: {error}") from None
-        body = memoryview(content)[4:]
-        if len(content) < 4 or zlib.crc32(body) != int.from_bytes(content[:4], "big"):
-            aside = self._path.with_name(self._path.name + ".damaged")
-            try:
-                self._system.move(str(self._path), str(aside))
-            except OSError as error:
-                raise StorageError(f"checkpoint {self.scenario} is damaged: {error}") from None
-            raise StorageError(
-                f"checkpoint {self.scenario} is damaged ({len(content)} bytes with a wrong checksum). "
-                f"It is now {aside.name}; when the sweep is resumed, this trial starts from round 0"
-            )
-        return dict(torch.load(io.BytesIO(body), weights_only=True, map_location="cpu"))
+            raise StorageError(f"checkpoint {self.place} cannot be read: {error}") from None
+        raise StorageError(
+            f"checkpoint {self.place} is damaged ({len(content)} bytes with a wrong checksum). "
+            f"It is now {aside.name}; when the sweep is resumed, this trial starts from round 0"
+        )
 
     def delete(self) -> None:
         """Remove the file, if it is there and can be removed."""
@@ -115,27 +114,17 @@ class CheckpointFolder:
     Raises `UserError` where pyarrow knows no file system for it. All methods may raise an `OSError`.
     """
 
-    def __init__(self, scenario: str) -> None:
+    def __init__(self, place: str) -> None:
         try:
-            self._system, path = fs.FileSystem.from_uri(scenario)
+            self._system, path = fs.FileSystem.from_uri(place)
         except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"checkpoints in {scenario}: {error}") from None
+            raise UserError(f"checkpoints in {place}: {error}") from None
         self._path = PurePosixPath(path)
 
-    @property
-    def local(self) -> Path | None:
-        """The folder's path on this machine."""
-        return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
-
     def names(self) -> list[str]:
-        """The names of what is in the folder, in order; none where there is no such folder."""
-        found = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
-        return sorted(info.base_name for info in found)
-
-    def read(self, name: str) -> str:
-        """The text of a file in the folder."""
-        with self._system.open_input_stream(str(self._path / name)) as file:
-            return str(file.read().decode())
+        """Return the names of what is in the folder, in order; none where there is no such folder."""
+        files = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
+        return sorted(file.base_name for file in files)
 
     def write(self, name: str, text: str) -> None:
         """Put a text file in it, which is made where there is none."""
@@ -150,7 +139,8 @@ class CheckpointFolder:
     def clear(self, trial_ids: Container[str]) -> None:
         """Remove what these trials wrote, and then the folder, if it is empty."""
         for name in self.names():
-            if written_by(name) in trial_ids:
+            written = _WRITTEN.fullmatch(name)
+            if written and written[1] in trial_ids:
                 with suppress(OSError):
                     self.delete(name)
         self.drop()
@@ -159,14 +149,6 @@ class CheckpointFolder:
         """Remove the folder, if it is empty. On an object store, which has no folders, an empty one may
         be listed on: pyarrow can remove it only with whatever is in it by then.
         """
-        if self.local is not None:
+        if isinstance(self._system, fs.LocalFileSystem):
             with suppress(OSError):
-                self.local.rmdir()
-
-
-def written_by(name: str) -> str | None:
-    """The trial that wrote a file of this name: a checkpoint, its final models, one of these set aside,
-    or a write cut off.
-    """
-    found = re.fullmatch(r"(.+?)(?:\.model)?\.pt(\.damaged|\.[0-9a-f]{8}\.part)?", name)
-    return found and found[1]
+                os.rmdir(self._path)

@@ -1,8 +1,13 @@
-"""What a trial is for, how it stands or ended, and why it failed."""
+"""What a trial is for and is called, how it stands or ended, all that it measured, and why it failed."""
 
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
+
+from trials.scoring.metrics import LAST, score
 
 
 class Status(StrEnum):
@@ -19,52 +24,8 @@ class Status(StrEnum):
 
     @property
     def ran_to_its_end(self) -> bool:
-        """Whether a trial that ended so ended by itself, be it by divergence."""
+        """Return whether a trial that ended so ended by itself, be it by divergence."""
         return self in (Status.FINISHED, Status.DIVERGED)
-
-
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-"""What colours a terminal's text."""
-
-
-CHARACTERS = 4000
-"""Of an exception's text that are kept: it is journaled, recorded and shown each time that a trial dies."""
-
-
-def reason(error: str) -> str:
-    """The line of a traceback that names the exception: the first one below the last frame, since its message
-    may go on for many. Of a text without frames the last line. Colours are left out.
-    """
-    lines = COLOUR.sub("", error).strip().splitlines() or [""]
-    below = lines[_message(lines) :]
-    return below[0] if below else lines[-1]
-
-
-def _message(lines: Sequence[str]) -> int:
-    """Where the message of a traceback begins, below the last frame; the end where there is no frame."""
-    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
-    below = range(frames[-1], len(lines)) if frames else ()
-    return next((place for place in below if not lines[place].startswith(" ")), len(lines))
-
-
-def shortened(error: str) -> str:
-    """A traceback of at most `CHARACTERS` or so: of its frames the first and the last, of its message, which a
-    program makes as long as it likes, the beginning. What is cut is said.
-    """
-    if len(error) <= CHARACTERS:
-        return error
-    lines = error.splitlines(keepends=True)
-    place, half = _message(lines), CHARACTERS // 2
-    frames, message = "".join(lines[:place]), "".join(lines[place:])
-    if not message:  # no traceback at all
-        frames, message = "", frames
-    if (cut := len(frames) - half) > 0:
-        quarter = half // 2
-        frames = f"{frames[:quarter]}\n... ({cut} characters are cut here)\n{frames[-quarter:]}"
-    most = CHARACTERS - min(len(frames), half)
-    if (cut := len(message) - most) > 0:
-        message = f"{message[:most]}... ({cut} more characters are cut)"
-    return frames + message
 
 
 ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)
@@ -84,12 +45,169 @@ class TrialKind(StrEnum):
 
     @property
     def counted(self) -> bool:
-        """Whether such a trial is part of the search, and so of its budget."""
+        """Return whether such a trial is part of the search, and so of its budget."""
         return self in (TrialKind.SEARCH, TrialKind.CONFIRM)
 
 
+REPEATS = {TrialKind.CONFIRM: "c", TrialKind.FINAL: "f"}
+"""Kinds of runs that repeat a search trial, and their letters in trial ids."""
+_LETTERS = {TrialKind.SEARCH: "s", **REPEATS}
+_ID = re.compile(
+    r"(?P<entry_id>.+?)(?:-(?P<replicate>(?:[vdt]\d+)+))?"
+    r"-(?P<letter>[scf])(?P<index>\d{4,})(?:-(?P<number>\d+))?"
+)
+
+
+@dataclass(frozen=True)
+class TrialId:
+    """The name of a sweep's trial: `1f3a9c0d-s0004` is search trial 4 of a scenario, `1f3a9c0d-f0004-1` its
+    second final run, `1f3a9c0d-t2-s0004` search trial 4 of its third tuning.
+
+    `index` is the search trial's, `number` counts the runs of a kind that repeat it.
+    """
+
+    entry_id: str
+    kind: TrialKind
+    index: int
+    number: int | None = None
+    replicate: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read an id; raise `ValueError` for what is none."""
+        match = _ID.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not the id of a sweep's trial")
+        kind = next(kind for kind, letter in _LETTERS.items() if letter == match["letter"])
+        number = None if match["number"] is None else int(match["number"])
+        return cls(match["entry_id"], kind, int(match["index"]), number, match["replicate"] or "")
+
+    def __str__(self) -> str:
+        """Return the id as it is journaled and recorded."""
+        number = "" if self.number is None else f"-{self.number}"
+        owner = f"{self.entry_id}-{self.replicate}" if self.replicate else self.entry_id
+        return f"{owner}-{_LETTERS[self.kind]}{self.index:04d}{number}"
+
+
+CHARACTERS = 4000
+"""Of an exception's text that are kept: it is journaled, recorded and shown each time that a trial dies."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def reason(error: str) -> str:
+    """Return the line of a traceback that names the exception: the first one below the last frame, since its
+    message may go on for many. Of a text without frames it is the last line. Colours are left out.
+    """
+    lines = _COLOUR.sub("", error).strip().splitlines() or [""]
+    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
+    below = lines[frames[-1] :] if frames else []
+    return next((line for line in below if not line.startswith(" ")), lines[-1])
+
+
+def shortened(error: str) -> str:
+    """Return the two ends of a text that is longer than `CHARACTERS`, and how much is cut between them."""
+    half, cut = CHARACTERS // 2, len(error) - CHARACTERS
+    if cut <= 0:
+        return error
+    return f"{error[:half]}\n... ({cut} characters are cut here)\n{error[-half:]}"
+
+
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
-    """Whether a run counts as the untrained model where runs are compared by a metric: it diverged, or
+    """Return whether a run counts as the untrained model where runs are compared by a metric: it diverged, or
     has no finite mean of it.
     """
     return status == Status.DIVERGED or metric in not_finite
+
+
+FACTS = (
+    "fingerprint",
+    "execution",
+    "chunk",
+    "halved",
+    "device",
+    "model_note",
+    "data_note",
+)
+"""What a step says of a whole run."""
+
+
+@dataclass
+class TrialResult:
+    """How a trial stands or ended, and its whole history; also the part of it that a step reports.
+
+    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it
+    reported. `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from
+    which `round` on another `chunk`, since memory did not hold it, `device` on what; `model_note` is how a
+    module of others was computed, and why, `data_note` how samples were made of a table, and what of them reaches
+    nobody.
+    """
+
+    status: Status = Status.FAILED
+    history: list[dict[str, int | float]] = field(default_factory=list)
+    intermediates: dict[int, float] = field(default_factory=dict)
+    fingerprint: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    execution: str = ""
+    chunk: int | None = None
+    halved: dict[str, int] | None = None
+    device: str = ""
+    model_note: str = ""
+    data_note: str = ""
+
+    @property
+    def value(self) -> float | None:
+        """Return the last validation score."""
+        return self.intermediates[max(self.intermediates)] if self.intermediates else None
+
+    @property
+    def last_round(self) -> int:
+        """Return the round of the last evaluation; 0 where there was none."""
+        return int(self.history[-1]["round"]) if self.history else 0
+
+    @property
+    def not_finite(self) -> list[str]:
+        """Return the metrics that were not finite at one of the evaluations that scores are means of."""
+        trained = [entry for entry in self.history if entry["round"] > 0]
+        names = {k for entry in trained[-LAST:] for k, v in entry.items() if not math.isfinite(v)}
+        return sorted(names)
+
+    @property
+    def fault(self) -> str:
+        """Return in a line why it failed or diverged; "" of one that did neither."""
+        if self.status not in (Status.FAILED, Status.DIVERGED):
+            return ""
+        last = self.history[-1] if self.history else {}
+        bad = sorted(name for name, value in last.items() if not math.isfinite(value))
+        return reason(self.error) or f"not finite: {' '.join(bad)}"
+
+    def last(self, metric: str) -> float | None:
+        """Return the last finite value of a metric; None where there is none."""
+        values = (entry.get(metric, math.nan) for entry in reversed(self.history))
+        return next((value for value in values if math.isfinite(value)), None)
+
+    def lost(self, metric: str) -> bool:
+        """Return whether it counts as the untrained model where runs are compared by a metric."""
+        return lost(metric, self.status, self.not_finite)
+
+    def score(self, metric: str) -> float:
+        """Return the mean of a metric over the last evaluations; of a run that is lost, the untrained model's value."""
+        return score(self.history, metric, self.lost(metric))
+
+    def tested(self, task: str) -> float | None:
+        """Return the score by which a task ranks it, on test data; None where there is none."""
+        value = self.score(f"test_{task}") if self.history else math.nan
+        return value if math.isfinite(value) else None
+
+    def add(self, news: "TrialResult") -> None:
+        """Take over what a step reported. A history from the untrained model on replaces all before it: the
+        trial began again.
+        """
+        if news.history and news.history[0]["round"] == 0:
+            self.history.clear()
+            self.intermediates.clear()
+        self.history += news.history
+        self.intermediates.update(news.intermediates)
+        failed = news.status in (Status.FAILED, Status.HALTED)
+        for name in ("status", "error", *(() if failed else FACTS)):
+            setattr(self, name, getattr(news, name))

@@ -22,15 +22,14 @@ from trials.common.files import plain
 from trials.common.tensors import Tensor, torch
 from trials.engine.federation import Federation
 from trials.models.base import Model
-from trials.models.running_statistics import Values
-from trials.run import evaluation
+from trials.models.network import Values
+from trials.run.simulation import Simulation, ranked_scores
 from trials.run.spec import TrialSpec
-from trials.run.trial import fit_model, load_dataset, partition_data
+from trials.run.trial import load_dataset, partition_data
 from trials.scoring import losses
 
 if TYPE_CHECKING:
-    from trials.models.trained_model import TrainedModel
-    from trials.run.simulation import Simulation
+    from trials.models.torch_modules import TrainedModel
 
 CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 
@@ -71,16 +70,14 @@ class SavedModel:
 
     @classmethod
     def of(cls, spec: TrialSpec, simulation: Simulation) -> SavedModel:
-        """What a simulation has now, which is at its end."""
-        fed = simulation.fed
-        scored = simulation.algorithm.scored(simulation.state, fed)
-        ranked = next(iter(scored.values()))
+        """Return what a simulation has now, which is at its end."""
+        fed, dataset = simulation.fed, simulation.fed.data.dataset
+        scored, own = simulation.scored(), simulation.personal()
+        ranked, weights = next(iter(scored.values())), None
         server = next((m for m in scored.values() if isinstance(m, torch.Tensor)), None)
-        weights, own = None, simulation.algorithm.personal(simulation.state, fed)
-        scores = _finite(evaluation.ranked(fed, ranked, own))
+        scores = _finite(ranked_scores(fed, ranked, own))
         if isinstance(ranked, Devices):
             weights, own = tuple(ranked.weights.tolist()), ranked.models
-        dataset = fed.data.dataset
         card = ModelCard(
             spec=spec,
             shape=dataset.shape,
@@ -97,7 +94,7 @@ class SavedModel:
 
     @property
     def content(self) -> dict[str, Any]:
-        """Tensors and plain values, as a checkpoint takes them."""
+        """Return it as tensors and plain values, as a checkpoint takes them."""
         return {
             "card": self.card.model_dump_json(),
             "server": self.server,
@@ -115,91 +112,71 @@ class SavedModel:
         """Write the files into a folder that is there, the card last: without it there is no model."""
         (folder / CARD).unlink(missing_ok=True)
         for name, w in ((SERVER, self.server), (CLIENTS, self.clients)):
-            if w is None:
-                (folder / name).unlink(missing_ok=True)
-            else:
-                views = self.model.views(w)
-                rows = w.shape[:-1]
-                views |= {key: v.expand((*rows, *v.shape)) for key, v in self.statistics.items()}
-                torch.save({key: value.clone() for key, value in views.items()}, folder / name)
+            (folder / name).unlink(missing_ok=True)
+            if w is not None:
+                tensors, rows = self.model.views(w), w.shape[:-1]
+                tensors |= {key: v.expand((*rows, *v.shape)) for key, v in self.statistics.items()}
+                torch.save({key: value.clone() for key, value in tensors.items()}, folder / name)
         (folder / CARD).write_text(self.card.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @property
     def model(self) -> Model:
-        """The model that the weights are of."""
-        card, spec = self.card, self.card.spec
-        loss = losses.resolve(spec.settings.loss, card.metric)
-        mixed = spec.settings.dtype == "bf16"
-        architecture, buffers = models.parse(spec.model), spec.settings.buffers
-        model = Model(architecture, card.shape, card.classes, loss, mixed, buffers)
-        return self._with_statistics(model)
-
-    def _with_statistics(self, model: Model) -> Model:
+        """Return the model that the weights are of."""
+        card, s = self.card, self.card.spec.settings
+        loss = losses.resolve(s.loss, card.metric)
+        architecture, size = models.parse(card.spec.model), (card.shape, card.classes)
+        model = Model(architecture, *size, loss, s.dtype == "bf16", s.buffers)
         if model.statistics is not None and self.statistics:
             model.statistics.server = dict(self.statistics)
         return model
 
     def module(self, client: int | None = None) -> TrainedModel:
-        """The server's model, or a client's own; raises `UserError` where there is none."""
-        from trials.models.trained_model import TrainedModel  # a class of torch's
+        """Return the server's model, or a client's own; raise `UserError` where there is none."""
+        from trials.models.torch_modules import TrainedModel  # a class of torch's
 
-        if client is None:
-            if self.server is None:
-                raise UserError(
-                    f"{self.card.spec.algorithm} has no server model: name one of its clients, "
-                    f"0 to {0 if self.clients is None else len(self.clients) - 1}"
-                )
-            return TrainedModel(self.model, self.server)
-        if self.clients is None:
-            raise UserError(f"{self.card.spec.algorithm} keeps no models of its clients")
-        if not 0 <= client < len(self.clients):
-            rule = f"must be a client of 0 to {len(self.clients) - 1}"
-            raise UserError(f"client is {client}, but {rule}")
-        return TrainedModel(self.model, self.clients[client])
+        name, n = self.card.spec.algorithm, 0 if self.clients is None else len(self.clients)
+        clients = f"its clients' are 0 to {n - 1}" if n else "it keeps none of its clients"
+        if client is None and self.server is None:
+            raise UserError(f"{name} has no server model: {clients}")
+        if client is not None and not 0 <= client < n:
+            raise UserError(f"{name} has no model of client {client}: {clients}")
+        w = self.server if client is None or self.clients is None else self.clients[client]
+        assert w is not None
+        return TrainedModel(self.model, w)
 
     def score(self, root: str | None = None, device: str = "cpu") -> dict[str, float]:
-        """What the ranked model scores on the data of its run, partitioned anew; data files below `root`."""
-        spec, where = self.card.spec, usable(device)
+        """Return what the ranked model scores on the data of its run, partitioned anew; data files below `root`."""
+        card, spec, where = self.card, self.card.spec, usable(device)
         data = partition_data(spec, load_dataset(spec, root))
-        if data.fingerprint != self.card.fingerprint:
+        size = data.fingerprint, data.dataset.shape, data.dataset.classes
+        if size != (card.fingerprint, card.shape, card.classes):
             raise UserError(
-                f"the data or their partition are not the model's: fingerprint {data.fingerprint}, "
-                f"not {self.card.fingerprint}"
-            )
-        if (data.dataset.shape, data.dataset.classes) != (self.card.shape, self.card.classes):
-            raise UserError(
-                f"the data are not the model's: samples of {data.dataset.shape} in "
-                f"{data.dataset.classes} classes, not {self.card.shape} in {self.card.classes}"
+                f"the data or their partition are not the model's: fingerprint {data.fingerprint}, not "
+                f"{card.fingerprint}, samples {size[1]} in {size[2]} classes"
             )
         torch.set_num_threads(1)
         level = heterogeneity.parse(spec.heterogeneity)
-        model = self._with_statistics(fit_model(spec, data.dataset))
-        fed = Federation(data, model, level, spec.settings, spec.seed, where)
+        fed = Federation(data, self.model, level, spec.settings, spec.seed, where)
         kept = None if self.clients is None else self.clients.to(where)
-        own = kept if kept is not None and len(kept) == fed.n else None
-        if self.card.weights is None:
+        if card.weights is not None and kept is not None:
+            ranked: Tensor | Devices = Devices(kept, kept.new_tensor(card.weights))
+        else:
             assert self.server is not None
-            return _finite(evaluation.ranked(fed, self.server.to(where), own))
-        assert kept is not None
-        ranked = Devices(kept, kept.new_tensor(self.card.weights))
-        return _finite(evaluation.ranked(fed, ranked, own))
+            ranked = self.server.to(where)
+        own = kept if kept is not None and len(kept) == fed.n else None
+        return _finite(ranked_scores(fed, ranked, own))
 
 
-def read_card(folder: Path) -> ModelCard:
-    """The card of the models in a folder; raises `UserError` where it holds none that can be read."""
-    try:
-        text = plain(folder / CARD, "saved model").read_text(encoding="utf-8")
-        return ModelCard.model_validate_json(text)
-    except (OSError, UnicodeDecodeError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"saved model {folder / CARD} cannot be read: {reason}") from None
+def _finite(values: dict[str, float]) -> dict[str, float]:
+    """Return those that JSON can hold."""
+    return {key: value for key, value in values.items() if math.isfinite(value)}
 
 
 def read_named(folder: Path, model: str | None) -> SavedModel:
-    """`read` for programs: code of a model of others runs only where the caller names it, `model`, and it is what the
+    """Read for programs: code of a model of others runs only where the caller names it, `model`, and it is what the
     folder's model was made by.
     """
-    card = read_card(folder)
+    card = _card(folder)
     for name in card.spec.scenario.model_code:
         if model is None:
             raise UserError(
@@ -212,61 +189,58 @@ def read_named(folder: Path, model: str | None) -> SavedModel:
 
 
 def read(folder: Path, card: ModelCard | None = None) -> SavedModel:
-    """The models in a folder, by its card or another one; raises `UserError` where it holds none that can be read,
+    """Return the models in a folder, by its card or another one; raise `UserError` where it holds none that can be read,
     or the code of its model has changed.
     """
-    card = card or read_card(folder)
-    plugins.refuse_changed(
-        dict.fromkeys(card.spec.scenario.model_code, card.code),
-        f"saved model {folder}",
-        "train it anew",
-    )
+    card, what = card or _card(folder), f"saved model {folder}"
+    codes = dict.fromkeys(card.spec.scenario.model_code, card.code)
+    plugins.refuse_changed(codes, what, "train it anew")
     saved = SavedModel(card, None, None)
-    for name, many in ((SERVER, False), (CLIENTS, True)):
-        if (folder / name).exists():
-            w, saved.statistics = _flat(saved.model, folder / name, many)
-            saved.server, saved.clients = (saved.server, w) if many else (w, saved.clients)
-    needed = SERVER if card.weights is None else CLIENTS
-    if (saved.server if card.weights is None else saved.clients) is None:
-        raise UserError(f"saved model {folder}: {needed} is missing")
-    if card.weights is not None and saved.clients is not None:
-        weights, clients = len(card.weights), len(saved.clients)
-        if weights != clients:
-            raise UserError(
-                f"saved model {folder}: {clients} clients, but {weights} weights of them"
-            )
+    if (folder / SERVER).exists():
+        saved.server = _flat(saved, folder / SERVER, 0)
+    if (folder / CLIENTS).exists():
+        saved.clients = _flat(saved, folder / CLIENTS, 1)
+    clients = 0 if saved.clients is None else len(saved.clients)
+    if clients != len(card.weights) if card.weights is not None else saved.server is None:
+        raise UserError(f"{what}: the models that its run ranked are missing")
     return saved
 
 
-def _flat(model: Model, path: Path, many: bool) -> tuple[Tensor, Values]:
-    """The weights in a state dict's file, (d,) or (n, d), and the running statistics that all have."""
+def _card(folder: Path) -> ModelCard:
+    """Return the card of the models in a folder; raise `UserError` where it holds none that can be read."""
     try:
-        plain(path, "saved model")
+        text = plain(folder / CARD, "saved model").read_text(encoding="utf-8")
+        return ModelCard.model_validate_json(text)
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"saved model {folder / CARD} cannot be read: {reason}") from None
+
+
+def _flat(saved: SavedModel, path: Path, rows: int) -> Tensor:
+    """Return the weights in a state dict's file, (d,), or (n, d) where tensors have `rows` 1, and take the running
+    statistics out of it.
+    """
+    model, what = saved.model, f"saved model {path}"
+    try:
         # Tensors and plain values only: nothing that a file says is run.
-        found = torch.load(path, weights_only=True, map_location="cpu")
+        tensors = torch.load(plain(path, "saved model"), weights_only=True, map_location="cpu")
     except UserError:
         raise
     except Exception:  # whatever torch's reader runs into
         raise UserError(
-            f"saved model {path} cannot be read: it is damaged, or holds more than tensors"
+            f"{what} cannot be read: it is damaged, or holds more than tensors"
         ) from None
-    kept = model.statistics
-    shapes: dict[str, tuple[int, ...]] = {slot.name: slot.shape for slot in model.layout}
-    shapes |= {} if kept is None else {key: (*v.shape,) for key, v in kept.server.items()}
-    fits = isinstance(found, dict) and found.keys() == shapes.keys()
-    fits = fits and all(
-        isinstance(w := found[key], torch.Tensor)
-        and w.is_floating_point()
-        and w.shape[int(many) :] == shape
-        for key, shape in shapes.items()
-    )
-    if not fits or (many and len({len(w) for w in found.values()}) > 1):
-        raise UserError(f"saved model {path} does not hold the weights of the model in {CARD}")
-    w = torch.cat([found[slot.name].flatten(int(many)) for slot in model.layout], -1)
-    names = [] if kept is None else [*kept.server]
-    return w, {key: found[key][0] if many else found[key] for key in names}
-
-
-def _finite(values: dict[str, float]) -> dict[str, float]:
-    """Those that JSON can hold."""
-    return {key: value for key, value in values.items() if math.isfinite(value)}
+    kept = model.statistics.server if model.statistics else {}
+    shapes = {slot.name: slot.shape for slot in model.layout} | {
+        k: v.shape for k, v in kept.items()
+    }
+    try:
+        fits = {name: tuple(tensor.shape[rows:]) for name, tensor in tensors.items()} == shapes
+        w = torch.cat([tensors[slot.name].flatten(rows) for slot in model.layout], -1)
+        fits = fits and w.is_floating_point()
+    except (AttributeError, KeyError, IndexError, RuntimeError):
+        fits = False
+    if not fits:
+        raise UserError(f"{what} does not hold the weights of the model in {CARD}")
+    saved.statistics = {key: tensors[key][0] if rows else tensors[key] for key in kept}
+    return w

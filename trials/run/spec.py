@@ -1,15 +1,64 @@
-"""One trial, as data: everything that decides its numbers, checked."""
+"""One trial, as data: its scenario, everything that decides its numbers, and how a process is to run it."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 
-from trials import algorithms, datasets, heterogeneity
+from trials import algorithms, datasets, heterogeneity, models
 from trials.algorithm import Algorithm
+from trials.common import plugins
 from trials.common.errors import UserError
-from trials.run.scenario import Scenario
+from trials.common.names import split_top
+from trials.models.own import TORCHVISION
 from trials.scoring.metrics import Task
 from trials.settings import Settings
+
+SPELLING = {
+    "dataset": datasets.canonical,
+    "model": models.canonical,
+    "heterogeneity": lambda level: heterogeneity.parse(level).name,
+}
+"""The canonical spelling of each part of a scenario; raises `UserError` for what is none."""
+
+
+class Scenario(NamedTuple):
+    """Data set, model and heterogeneity level; in this order wherever a person reads it."""
+
+    dataset: str
+    model: str
+    heterogeneity: str
+
+    @classmethod
+    def of(cls, named: Any) -> Self:
+        """Return the scenario that something names: files and records have its three parts as attributes."""
+        return cls(named.dataset, named.model, named.heterogeneity)
+
+    @classmethod
+    def canonical(cls, dataset: str, model: str, heterogeneity: str) -> Self:
+        """Return it with the canonical spelling of each part; raise `UserError` for the first that is none."""
+        names = cls(dataset, model, heterogeneity).names()
+        return cls(**{part: SPELLING[part](name) for part, name in names.items()})
+
+    @property
+    def code(self) -> list[str]:
+        """Return its names, and each part of the level; some may load third-party code."""
+        return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
+
+    @property
+    def model_code(self) -> list[str]:
+        """Return the model's name where it brings in code of others; torchvision's is a dependency's."""
+        own = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
+        return [self.model] if own else []
+
+    def names(self) -> dict[str, Any]:
+        """Return the parts by name, as files and records hold them."""
+        return self._asdict()
+
+    def __str__(self) -> str:
+        """Return it in a line: `digits · logreg · iid`."""
+        return " · ".join(self)
 
 
 class TrialSpec(BaseModel):
@@ -27,33 +76,33 @@ class TrialSpec(BaseModel):
 
     @property
     def task(self) -> Task:
-        """What it is judged by."""
+        """Return what it is judged by."""
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     @property
     def scenario(self) -> Scenario:
-        """Its data set, model and level."""
+        """Return its data set, model and level."""
         return Scenario.of(self)
 
     @property
     def code(self) -> list[str]:
-        """Its names; some may load third-party code."""
+        """Return its names; some may load third-party code."""
         return [self.algorithm, *self.scenario.code]
 
     def configured(self) -> Algorithm:
-        """The algorithm with its hyperparameters; raises `UserError` when it refuses a setting."""
+        """Return the algorithm with its hyperparameters; raise `UserError` when it refuses a setting."""
         cls = algorithms.resolve(self.algorithm)
         refuse(self.algorithm, cls, self.settings, self.heterogeneity)
         return cls.configured(self.params)
 
     @property
     def dataset_key(self) -> str:
-        """The key of the loaded data set."""
+        """Return the key of the loaded data set."""
         return f"{self.dataset}|{self.settings.data_seed}|{self.settings.clients}"
 
     @property
     def data_key(self) -> str:
-        """The key of the data set partitioned to clients."""
+        """Return the key of the data set partitioned to clients."""
         level = heterogeneity.parse(self.heterogeneity).dealing
         s = self.settings
         return f"{self.dataset_key}|{level}|{s.val_fraction}|{s.partition_seed}"
@@ -66,7 +115,7 @@ def canonical(
     settings: Settings,
     seed: int,
 ) -> TrialSpec:
-    """A spec whose names have their canonical spelling and whose params are all there.
+    """Return a spec whose names have their canonical spelling and whose params are all there.
 
     Raises `UserError` for the first thing that is wrong.
     """
@@ -82,34 +131,77 @@ def canonical(
 
 def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
     """Raise `UserError` when an algorithm cannot honour one of the settings, or the level."""
-    given = _given(settings, level)
+    asked = _asked(settings, level)
     for setting, reason in cls.unsupported.items():
-        if setting in given:
-            raise UserError(f"{name} cannot run with {given[setting]}: {reason}")
+        if setting in asked:
+            raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
 
 
-def _given(settings: Settings, level: str) -> dict[str, str]:
-    """What settings and a level have, in the keys of `Algorithm.unsupported`, and in words."""
+def _asked(settings: Settings, level: str) -> dict[str, str]:
+    """Return what settings and a level have, in the keys of `Algorithm.unsupported`, and in words."""
     uneven = heterogeneity.parse(level).changes_work
-    given = {"system": f"{level}, where devices do unequal work"} if uneven else {}
+    asked = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
-        given[f"{key}={value}"] = f"{key}={value}"
+        asked[f"{key}={value}"] = f"{key}={value}"
         if value != Settings.model_fields[key].default:
-            given[key] = f"{key}={value}"
-    return given
+            asked[key] = f"{key}={value}"
+    return asked
 
 
 def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
-    """What settings and a level lack of the experiments of the algorithm's paper, in words; "" where they lack nothing."""
-    given = _given(settings, level)
-    return "; ".join(reason for key, reason in cls.home.items() if key not in given)
+    """Return in words what settings and a level lack of the experiments of the algorithm's paper; "" for nothing."""
+    asked = _asked(settings, level)
+    return "; ".join(reason for key, reason in cls.home.items() if key not in asked)
 
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
-    """How settings are not those that the algorithm's paper assumes, in words; "" where they are."""
-    given = settings.model_dump()
+    """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
+    values = settings.model_dump()
     return "; ".join(
-        f"{key} is {given[key]}, its paper's {value}: {reason}"
+        f"{key} is {values[key]}, its paper's {value}: {reason}"
         for key, (value, reason) in cls.requires.items()
-        if given[key] != value
+        if values[key] != value
     )
+
+
+PACK = "pack"
+"""The one key of Tune's `config`."""
+
+
+@with_config(ser_json_inf_nan="constants")
+@dataclass(frozen=True)
+class TrialConfig:
+    """One trial to run, and how: what Ray Tune hands to the process of a trial.
+
+    `stops` are rounds at which a scheduler wants to decide, so that each is the last of a step.
+    `memory_budget` (bytes) is what clients that are computed at once may take, `members` how many trials
+    its process has at most, `need` what Ray sets aside for it. `checkpoint` names the trial's own checkpoint, written
+    every `checkpoint_seconds`: a trial whose checkpoint is there continues from it. Its final models go into
+    the checkpoint `model`, where they are kept.
+    """
+
+    trial: TrialSpec
+    stops: tuple[int, ...] = ()
+    device: str = "cpu"
+    threads: int = 1
+    memory_budget: float | None = None
+    members: int = 1
+    need: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1})
+    checkpoint: str | None = None
+    checkpoint_seconds: float = 60.0
+    model: str | None = None
+
+
+_PACK = TypeAdapter(dict[str, TrialConfig])
+
+
+def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
+    """Return Tune's `config` of trials by id: one string, since Tune copies, flattens and prints what is in it, and keeps
+    several copies for good.
+    """
+    return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
+
+
+def unpacked(config: Mapping[str, Any]) -> dict[str, TrialConfig]:
+    """Read Tune's `config`."""
+    return _PACK.validate_json(config[PACK])

@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable
 
 from trials import datasets, heterogeneity, models
-from trials.common.device import named, usable
+from trials.common.device import name_of, named, usable
 from trials.common.errors import UserError
 from trials.common.machine import machine_memory
+from trials.common.plugins import hook
 from trials.common.tensors import torch
 from trials.datasets.base import Dataset
-from trials.engine.budget import MemoryBudget, planned
+from trials.engine.budget import plan_bytes
 from trials.engine.federation import Federation
 from trials.engine.training import Solver, execution
 from trials.federated_data import FederatedData, partition
 from trials.models.base import Model
+from trials.run.outcome import Status, TrialResult
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
 from trials.scoring import losses
@@ -25,27 +27,26 @@ BYTES_A_WEIGHT = 16
 
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
-    """The data set of a spec, from files under `root` where it has files."""
+    """Return the data set of a spec, from files under `root` where it has files."""
     family, clients = datasets.parse(spec.dataset), spec.settings.clients
     try:
-        return family.load(spec.settings.data_seed, clients, root)
+        dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
     except MemoryError:
         size = f" of {clients} clients" if clients else ""
         raise UserError(f"data set {spec.dataset}{size} is more than memory holds") from None
+    return dataset
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """The data set partitioned to clients as the spec says: as it is kept with the data set, or else computed,
+    """Return the data set partitioned to clients as the spec says: as it is kept with the data set, or else computed,
     and from then on kept where `keep` says so. Raises `UserError` where it cannot be partitioned, where no sample is
     left to validate on, or where a round is more than memory holds.
     """
-    level, known = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
-    if (
-        known is not None
-    ):  # what comes from Ray's object store cannot be written, and torch wants it so
-        data = FederatedData(dataset, *(ids.copy() for ids in known))
-    else:
+    level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
+    if kept is None:
         data = partition(dataset, level, spec.settings)
+    else:  # what comes from Ray's object store cannot be written, and torch wants it so
+        data = FederatedData(dataset, *(ids.copy() for ids in kept))
     if (share := spec.settings.val_fraction) and not len(data.val):
         least = math.ceil(1 / share)
         short = f"there are not {least} training samples"
@@ -57,37 +58,29 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
         )
     if keep:
         dataset.partitions[spec.data_key] = data.ids
-    name, steps, needed = planned(data, spec.settings, level)
-    if needed > machine_memory():
-        raise UserError(
-            f"{name}: {steps:,} minibatches of a client in a round take {needed / 1e9:,.0f} GB of memory, and "
-            f"this machine has {machine_memory() / 1e9:,.0f} GB"
-        )
+    _refuse_more_than_memory(plan_bytes(data, spec.settings, level), "minibatches of a round take")
     return data
 
 
+def _refuse_more_than_memory(needed: float, what: str) -> None:
+    if needed > (there := machine_memory()):
+        raise UserError(
+            f"{what} {needed / 1e9:,.0f} GB of memory at least, and this machine has {there / 1e9:,.0f} GB"
+        )
+
+
 def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
-    """The model of a spec, for the data set's shape; raises `UserError` when it does not fit, or has no
+    """Return the model of a spec, for the data set's shape; raise `UserError` when it does not fit, or has no
     such execution on the device, which need not be there.
     """
-    loss = losses.resolve(spec.settings.loss, dataset.task.metric)
-    mixed = spec.settings.dtype == "bf16"
-    model = Model(
-        models.parse(spec.model),
-        dataset.shape,
-        dataset.classes,
-        loss,
-        mixed,
-        spec.settings.buffers,
-    )
-    needed, there = model.d * BYTES_A_WEIGHT, machine_memory()
-    if needed > there:
-        raise UserError(
-            f"model {spec.model} has {model.d:.3g} weights, which take {needed / 1e9:,.0f} GB at least, "
-            f"and this machine has {there / 1e9:,.0f} GB"
-        )
-    if device != "cpu" or spec.settings.execution == "compiled":  # else any is, and torch waits
-        execution(model, spec.settings, named(device))
+    s = spec.settings
+    loss = losses.resolve(s.loss, dataset.task.metric)
+    architecture, size = models.parse(spec.model), (dataset.shape, dataset.classes)
+    model = Model(architecture, *size, loss, s.dtype == "bf16", s.buffers)
+    what = f"model {spec.model} has {model.d:.3g} weights, which take"
+    _refuse_more_than_memory(model.d * BYTES_A_WEIGHT, what)
+    if device != "cpu" or s.execution == "compiled":  # else any is, and torch waits
+        execution(model, s, named(device))
     return model
 
 
@@ -100,15 +93,14 @@ def simulate(
     solver: Callable[..., Solver] = Solver,
     members: int = 1,
 ) -> Simulation:
-    """A simulation at round 0. One thread by default, so that the bits do not depend on the load;
-    `memory` (bytes) is `trials.common.memory.memory_budget` by default; `solver` makes the federation's, whose
+    """Return a simulation at round 0. One thread by default, so that the bits do not depend on the load;
+    `memory` (bytes) is `trials.common.device.memory_budget` by default; `solver` makes the federation's, whose
     trial is one of up to `members` in its process.
     """
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
-    level = heterogeneity.parse(spec.heterogeneity)
-    room = MemoryBudget(memory, members)
-    fed = Federation(data, model, level, spec.settings, spec.seed, at, room, solver)
+    level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
+    fed = Federation(data, model, level, s, spec.seed, at, memory, members, solver)
     return Simulation(spec.configured(), fed)
 
 
@@ -121,8 +113,8 @@ def run(
     halved: dict[str, int] | None = None,
     tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
-    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated, and `tell` is told what of
-    the data has to be known.
+    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated, and
+    `tell` is told what of the data has to be known.
 
     Raises `UserError` before that for a device that cannot be used, and when its memory does not do.
     """
@@ -136,14 +128,28 @@ def run(
         on_evaluation(simulation.history[0])
         for entry in simulation.evaluations():
             on_evaluation(entry)
-    except torch.OutOfMemoryError as error:
-        reason = str(error).splitlines()[0]
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        reason = (str(error).splitlines() or ["memory is full"])[0]
         raise UserError(
-            f"{device} has too little memory for this run; a smaller memory_budget or chunk computes "
-            f"fewer clients at once ({reason})"
-        ) from None
-    except MemoryError:
-        raise UserError(
-            f"memory does not hold this run: {spec.algorithm} on {spec.scenario}"
+            f"{device} has too little memory for this run of {spec.algorithm} on {spec.scenario}; a smaller "
+            f"memory_budget or chunk computes fewer clients at once ({reason})"
         ) from None
     return simulation, data
+
+
+def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
+    """Return the result of a simulation as it stands, without the entries of its history that are `reported`."""
+    status, fed = Status.RUNNING, simulation.fed
+    if simulation.finished:
+        status = Status.DIVERGED if simulation.diverged else Status.FINISHED
+    return TrialResult(
+        status,
+        simulation.history[reported:],
+        fingerprint=fed.data.fingerprint,
+        execution=fed.execution,
+        chunk=fed.chunk,
+        halved=fed.halved,
+        device=name_of(fed.device),
+        model_note=fed.model.network.note,
+        data_note=fed.data.note,
+    )

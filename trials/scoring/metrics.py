@@ -87,7 +87,7 @@ class Task:
 
 
 LABELWISE = ("macro_f1", "balanced_accuracy", "auc")
-"""Metrics of a classification that weigh its labels alike (`trials.scoring.labelwise`)."""
+"""Metrics of a classification that weigh its labels alike (`trials.scoring.scores`)."""
 PERSONAL = "_personal"
 """What the name of a mean over clients of each one's own score ends with."""
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)

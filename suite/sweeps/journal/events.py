@@ -1,5 +1,6 @@
 """What a journal says, as types: the events of a sweep, one a line, and the state that they add up to."""
 
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -11,20 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from suite.formats import FORMAT, check_format
-from suite.search.trial import InitialConfiguration, TrialRequest
+from suite.search.trial import TARGET, InitialConfiguration, TrialRequest, ValidationResult
 from suite.sweeps.journal.file import START, first_line
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
-from trials.run.trial_id import REPEATS, TrialId
+from trials.run.outcome import Status, TrialId, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
 
-Warm = Mapping[str, list[InitialConfiguration]]
-"""The configurations that entries start from, by entry."""
-CURVE, END = b'{"event":"curve",', b'{"event":"end",'
-"""The first bytes of a line with a trial's curve, and of the one that follows it."""
-FEW = 8
-"""For so many trials at most a journal is searched by their names before its lines are parsed."""
+CURVE = b'{"event":"curve",'
+"""The first bytes of a line with a trial's curve."""
+OUTCOME = re.compile(rb'\{"event":"(?:curve|end)","trial_id":"([^"]+)"')
+"""The beginning of a line that has a part of how a trial ended, with the trial's id."""
 
 
 def _now() -> float:
@@ -36,18 +33,14 @@ class _Event(BaseModel):
 
 
 class Begun(_Event):
-    """A session of the sweep begins: its study (plain data), what its entries start from, how many of an
-    entry's trials may be in flight, how many trials each entry will have, what the entries are
-    (by id: algorithm, data set, model, level, and the metric they are ranked by). `id` tells the sweep from
-    others of its name.
-    """
+    """A session of the sweep begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name."""
 
     event: Literal["begin"] = "begin"
     format: int = Field(FORMAT, ge=FORMAT, le=FORMAT)
     study_name: str
     study: dict[str, Any]
     lag: int
-    warm: Warm = {}
+    warm: Mapping[str, list[InitialConfiguration]] = {}
     planned: Mapping[str, int]
     id: str
     entries: Mapping[str, Mapping[str, str]]
@@ -123,12 +116,12 @@ def check_first(path: Path) -> dict[str, Any]:
     """
     raw = first_line(path)
     try:
-        line = from_json(raw) if raw.startswith(START) else {}
+        line = dict(from_json(raw)) if raw.startswith(START) else {}
     except ValueError:  # which is said by who reads all of it
         return {}
     if line:
         check_format(f"sweep {path.parent.name}", line.get("format"), "choose another --name")
-    return dict(line)
+    return line
 
 
 def read(path: Path, number: int, raw: bytes) -> Event:
@@ -136,11 +129,9 @@ def read(path: Path, number: int, raw: bytes) -> Event:
     try:
         return _EVENTS.validate_json(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        fault = f"its fields are not those of the event {first['loc'][0]!r}" if first["loc"] else ""
-        if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-            fault = f"{first['input'].get('event')!r} is no event of this version of suite"
-        raise broken(path, number, fault or "it is no JSON object") from None
+        first = error.errors(include_url=False)[0]
+        where = "".join(f"{part}: " for part in first["loc"])
+        raise broken(path, number, f"{where}{first['msg']}") from None
 
 
 def broken(path: Path, number: int, fault: str) -> UserError:
@@ -152,9 +143,7 @@ def broken(path: Path, number: int, fault: str) -> UserError:
 
 @dataclass
 class EntryTally:
-    """What the search of an entry came to: how many of its trials ended, by kind and status, confirming ones
-    among them; how many ran to their end at full rounds, and the best validation score of those.
-    """
+    """How many search trials of an entry `ended`, by kind and status; of those at full rounds their number and best score."""
 
     ended: Counter[tuple[TrialKind, Status]] = field(default_factory=Counter)
     scored: int = 0
@@ -166,9 +155,9 @@ class SweepState:
     """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
     pages are drawn from.
 
-    Of each trial's history it has the last evaluation alone; `outcomes` reads the rest. `requests` are in order;
-    `requested` has each trial's last one, `finals` the runs that repeat the best configuration, by search. By entry, `planned` is how many trials it will have.
-    `began` is when the first session did, `seconds` the time of all trials.
+    Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
+    in the order in which trials were first asked for, `finals` the runs that repeat the best configuration, by search. By
+    entry, `planned` is how many trials it will have. `began` is when the first session did, `seconds` the time of all trials.
     """
 
     id: str | None = None
@@ -176,20 +165,21 @@ class SweepState:
     began: float = 0.0
     sessions: int = 0
     planned: Mapping[str, int] = field(default_factory=dict)
-    requests: list[TrialRequest] = field(default_factory=list)
-    requested: dict[str, TrialRequest] = field(default_factory=dict)
-    ended: dict[str, TrialResult] = field(default_factory=dict)
+    requests: dict[str, TrialRequest] = field(default_factory=dict)
+    ended: dict[str, ValidationResult] = field(default_factory=dict)
     deaths: dict[str, list[int]] = field(default_factory=dict)
     kills: int = 0
     recorded: dict[str, str] = field(default_factory=dict)
-
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
     tallies: dict[str, EntryTally] = field(default_factory=lambda: defaultdict(EntryTally))
     seconds: float = 0.0
 
     lines: int = 0
     offset: int = 0
-    _after_curve: bool = False
+    _searched: Counter[str] = field(default_factory=Counter)
+    _constraints: tuple[str, ...] = ()
+    _curve: list[dict[str, int | float]] | None = None
+    """What the line before has, where it is a curve; [] where nothing here is made of it."""
 
     def read(self, path: Path) -> Self:
         """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole.
@@ -201,20 +191,16 @@ class SweepState:
             for raw in file:
                 if not raw.endswith(b"\n"):
                     break
-                self._take(path, raw)
+                if raw.startswith(CURVE) and TARGET not in self._constraints:
+                    self._curve = []  # parsing curves would take most of the time
+                else:
+                    event = read(path, self.lines + 1, raw)
+                    try:
+                        self.add(event)
+                    except ValueError as error:
+                        raise broken(path, self.lines + 1, str(error)) from None
                 self.lines, self.offset = self.lines + 1, self.offset + len(raw)
         return self
-
-    def _take(self, path: Path, raw: bytes) -> None:
-        if raw.startswith(CURVE):
-            # Parsing the curves would take most of the time, and nothing here is made of them.
-            self._after_curve = True
-            return
-        event = read(path, self.lines + 1, raw)
-        try:
-            self.add(event)
-        except ValueError as error:
-            raise broken(path, self.lines + 1, str(error)) from None
 
     def add(self, event: Event) -> None:
         """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
@@ -222,53 +208,52 @@ class SweepState:
         """
         if self.begun is None and not isinstance(event, Begun):
             raise ValueError("the sweep has not begun")
+        if isinstance(event, Evaluated | Ended | Died) and (
+            event.trial_id not in self.requests or event.trial_id in self.ended
+        ):
+            raise ValueError(f"trial {event.trial_id} does not run here")
         match event:
             case Begun():
-                if self.id not in (None, event.id):
-                    raise ValueError("it is of another sweep")
-                self.begun, self.sessions = event, self.sessions + 1
-                self.planned, self.id = event.planned, event.id
-                self.began = self.began or event.at
+                self._begin(event)
             case Requested():
                 self._request(event.request)
-            case Evaluated():
-                self._must_be_open(event.trial_id)
             case Ended():
                 self._end(event.trial_id, event.outcome)
+            case Died(killed=True):
+                self.kills += 1
             case Died():
-                self._must_be_open(event.trial_id)
-                if event.killed:
-                    self.kills += 1
-                else:
-                    self.deaths.setdefault(event.trial_id, []).append(event.round)
+                self.deaths.setdefault(event.trial_id, []).append(event.round)
             case Recorded():
                 if event.trial_id not in self.ended:
                     raise ValueError(f"trial {event.trial_id} has not ended")
                 self.recorded[event.trial_id] = event.run_id
             case Cut():
                 self.planned = event.planned
-        self._after_curve = isinstance(event, Evaluated)
+        self._curve = event.history if isinstance(event, Evaluated) else None
+
+    def _begin(self, event: Begun) -> None:
+        if self.id not in (None, event.id):
+            raise ValueError("it is of another sweep")
+        self.begun, self.sessions = event, self.sessions + 1
+        self.planned, self.id = event.planned, event.id
+        self.began = self.began or event.at
+        self._constraints = tuple(event.study.get("constraints") or ())
 
     def _request(self, request: TrialRequest) -> None:
-        """Take a request in: of a search trial once, in the order of its entry's; of a run that repeats one until
+        """Take a request in: of a search trial once, in the order of its search's; of a run that repeats one until
         it has ended, since one that is not over is asked for anew where it is wanted again.
         """
-        own, name = TrialId.parse(request.trial_id), request.trial_id
-        searched = request.kind == TrialKind.SEARCH
-        index = request.index if searched else own.index
-        such = (request.entry_id, request.replicate, request.kind, index)
-        if such != (own.entry_id, own.replicate, own.kind, own.index):
-            raise ValueError(f"{name} is no id of such a trial")
-        if name in (self.ended if request.kind in REPEATS else self.requested):
-            raise ValueError(f"trial {name} was asked for before")
-        if searched:
-            before = f"{request.search}-s{index - 1:04d}"
-            if index and before not in self.requested:
-                raise ValueError(f"{before}, which comes before it, was not asked for")
-        elif request.source not in self.requested:
-            raise ValueError(f"{request.source}, which it repeats, was not asked for")
-        self.requests.append(request)
-        self.requested[name] = request
+        assert self.begun is not None
+        searched, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
+        source = request if searched else self.requests.get(request.source or "")
+        index, number = (source and source.index), (None if searched else request.index)
+        own = TrialId(request.entry_id, request.kind, index or 0, number, request.replicate)
+        comes = index == self._searched[request.search] if searched else trial_id not in self.ended
+        known = source is not None and request.entry_id in self.begun.entries
+        if not (comes and known and trial_id == str(own)):
+            raise ValueError(f"trial {trial_id} cannot be asked for here")
+        self.requests[trial_id] = request
+        self._searched[request.search] += searched
         if request.kind == TrialKind.FINAL:
             # A sweep that grew, or chose again, repeats another configuration in place of the former one.
             group = self.finals.setdefault(request.search, [])
@@ -277,32 +262,24 @@ class SweepState:
             group.append(request)
 
     def _end(self, trial_id: str, outcome: TrialResult) -> None:
-        self._must_be_open(trial_id)
-        if outcome.history and not self._after_curve:
+        assert self.begun is not None
+        if outcome.history and self._curve is None:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
-        # An object that pydantic made takes twice the memory of this one.
-        outcome = self.ended[trial_id] = replace(outcome)
+        whole = replace(outcome, history=self._curve or outcome.history)
+        stops = self.begun.study.get("scheduler") != "none"
+        end = self.ended[trial_id] = ValidationResult.of(whole, self._constraints, stops)
         self.seconds += outcome.seconds
-        request = self.requested[trial_id]
+        request = self.requests[trial_id]
         if not request.counted:
             return
         tally = self.tallies[request.entry_id]
-        tally.ended[request.kind, outcome.status] += 1
-        score = outcome.value
-        if request.kind == TrialKind.SEARCH and outcome.status == Status.FINISHED:
-            assert self.begun is not None
-            about = self.begun.entries.get(request.entry_id)
-            if about is not None and score is not None and score == score:
-                sign = TASKS[about["metric"]].sign
-                tally.scored += 1
-                if tally.best is None or sign * score > sign * tally.best:
-                    tally.best = score
-
-    def _must_be_open(self, trial_id: str) -> None:
-        if trial_id not in self.requested:
-            raise ValueError(f"trial {trial_id} was not asked for")
-        if trial_id in self.ended:
-            raise ValueError(f"trial {trial_id} has ended before")
+        tally.ended[request.kind, end.status] += 1
+        full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
+        if full and end.value is not None and end.value == end.value:
+            sign = TASKS[self.begun.entries[request.entry_id]["metric"]].sign
+            tally.scored += 1
+            if tally.best is None or sign * end.value > sign * tally.best:
+                tally.best = end.value
 
     @property
     def current_finals(self) -> set[str]:
@@ -310,31 +287,27 @@ class SweepState:
         return {request.trial_id for group in self.finals.values() for request in group}
 
 
-def sessions(path: Path) -> list[Begun]:
-    """Return how a sweep's sessions began; what else a long journal holds is not taken apart."""
-    begins = []
-    for number, raw in _lines(path):
-        if raw.startswith(START):
-            event = read(path, number, raw)
-            assert isinstance(event, Begun)
-            begins.append(event)
-    return begins
+def last_begun(path: Path) -> Begun:
+    """Return how the last session of a sweep that has begun did; what else a long journal holds is not taken apart."""
+    *_, (number, raw) = (line for line in _lines(path) if line[1].startswith(START))
+    event = read(path, number, raw)
+    assert isinstance(event, Begun)
+    return event
 
 
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
     """Yield these trials of a journal and how they ended, with all that they reported."""
     history: list[dict[str, int | float]] = []
-    named = [trial_id.encode() for trial_id in trial_ids] if len(trial_ids) <= FEW else [b""]
     for number, raw in _lines(path) if trial_ids else ():
-        if not raw.startswith((CURVE, END)) or not any(name in raw for name in named):
+        start = OUTCOME.match(raw)  # the rest of a line is parsed where it is wanted alone
+        if start is None or start[1].decode() not in trial_ids:
             continue
         event = read(path, number, raw)
         if isinstance(event, Evaluated):
             history = event.history
         elif isinstance(event, Ended):
-            if event.trial_id in trial_ids:
-                yield event.trial_id, replace(event.outcome, history=history)
-            history = []
+            whole = history if event.outcome.history else []
+            yield event.trial_id, replace(event.outcome, history=whole)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

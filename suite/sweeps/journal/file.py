@@ -72,10 +72,7 @@ def lock_of(journal: Path) -> Path:
 def is_locked(journal: Path) -> bool:
     """Return whether a process is writing a journal, as far as this machine can see."""
     with suppress(FileNotFoundError), lock_of(journal).open("rb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
+        return not _flock(lock, fcntl.LOCK_SH)
     return False
 
 
@@ -93,10 +90,10 @@ def begun(journal: Path) -> bool:
     return first.startswith(START) and first.endswith(b"\n")
 
 
-def in_the_way(journal: Path) -> bool:
-    """Return whether a file is there that no sweep began to write."""
+def torn(journal: Path) -> bool:
+    """Return whether no sweep has begun in this journal, and nothing else is there."""
     first = first_line(journal)
-    return not first.startswith(START) and not START.startswith(first)
+    return START.startswith(first) or (first.startswith(START) and not first.endswith(b"\n"))
 
 
 def _open(path: Path) -> BinaryIO:
@@ -106,15 +103,19 @@ def _open(path: Path) -> BinaryIO:
 
 def _take(lock: BinaryIO) -> bool:
     """Take the writer's lock; return whether no other writer has it."""
-    while True:
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
+    while not _flock(lock, fcntl.LOCK_EX):
         # Who watches holds a shared lock for a moment, as `is_locked` does. Beside those a further shared one is
         # granted, beside a writer's it is not: so watchers are waited for, and a writer is told from them.
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
+        if not _flock(lock, fcntl.LOCK_SH):
             return False
         fcntl.flock(lock, fcntl.LOCK_UN)
         time.sleep(0.001)
+    return True
+
+
+def _flock(lock: BinaryIO, how: int) -> bool:
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.common import plugins
-from trials.run.result import TrialResult
+from trials.run.outcome import TrialResult
 from trials.run.spec import TrialSpec
 
 PREFIX = "suite."

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -10,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports.claims.judged import Statement, entries, statements
-from reports.claims.metrics import ClaimRun, Metric, as_scored, measured, metric
+from reports.claims.judged import Number, Row, Statement, judge_numbers, judge_statements
+from reports.claims.metrics import ClaimRun, Metric, measured, metric
 from reports.claims.page import measured as measured_text
-from reports.claims.page import published
+from reports.claims.page import row_blocks
 from reports.claims.verdicts import (
     DIRECTION,
     FAILED,
-    NO_ORDER,
     NOISY,
     NOT_RUN,
     REPRODUCED,
@@ -30,6 +28,7 @@ from reports.claims.verdicts import (
 )
 from trials.common.errors import UserError
 
+NO_ORDER = Order((), False)
 ACCURACY, ROUNDS, LOSS = metric("test_accuracy"), metric("rounds_to(70)"), metric("test_loss")
 
 
@@ -117,11 +116,11 @@ def test_noise_buys_nothing():
 
 def test_how_many_seeds_would_say():
     """s = 0.5 and mean 90: half the interval is 1.24 with 3 seeds, t(3) 0.5 / 2 = 0.80 with 4."""
-    found = judge(printed(90.0), ACCURACY, dict(enumerate([89.5, 90.0, 90.5])), 9)
+    found = judge(printed(90.0), ACCURACY, dict(enumerate([89.5, 90.0, 90.5])), 9, NO_ORDER)
     assert (found.verdict, found.seeds_needed) == (NOISY, 4)
     assert found.reason == "about 4 seeds would say"
-    assert judge(printed(90.0), ACCURACY, {0: 90.0}, 9).reason == "one seed"
-    edge = judge(printed(90.0), ACCURACY, dict(enumerate([90.5, 91.0, 91.5])), 9)
+    assert judge(printed(90.0), ACCURACY, {0: 90.0}, 9, NO_ORDER).reason == "one seed"
+    edge = judge(printed(90.0), ACCURACY, dict(enumerate([90.5, 91.0, 91.5])), 9, NO_ORDER)
     assert (edge.seeds_needed, edge.reason) == (None, "about over 1000 seeds would say")
 
 
@@ -150,7 +149,7 @@ def test_rounds_to_a_target():
 
 def test_a_seed_that_never_gets_there_counts_as_at_least_the_last_round_plus_one():
     values = dict(enumerate([50, math.inf]))
-    found = judge(printed(50), ROUNDS, values, 100)
+    found = judge(printed(50), ROUNDS, values, 100, NO_ORDER)
     assert (found.verdict, found.reason) == (NOISY, "not all seeds got there")
     assert verdict(50, [math.inf] * 2, ROUNDS) == FAILED, "101 is too much already"
     assert verdict(99, [math.inf] * 2, ROUNDS) == NOISY, "101 would do, but it may be more"
@@ -287,19 +286,19 @@ def test_entries_of_a_row_and_runs_that_were_cut():
         "b": dict.fromkeys((0, 1), run(0.1, 0.2, 0.3)),
     }
     numbers = {"rounds_to(70)": {"a": 1, "b": None}, "test_accuracy": {"a": 90, "b": "~ 80"}}
-    whole = {(e.metric, e.method): e for e in entries(numbers, runs, 2, None)}
+    whole = {(e.metric, e.method): e for e in judge_numbers(numbers, runs, 2, "")}
     assert whole["rounds_to(70)", "a"].verdict == REPRODUCED
     assert whole["rounds_to(70)", "b"].verdict == REPRODUCED
     assert whole["test_accuracy", "a"].difference == pytest.approx(0)
     assert whole["test_accuracy", "b"].verdict == DIRECTION, "below a, as printed"
-    cut = {(e.metric, e.method): e for e in entries(numbers, runs, 10, None)}
+    cut = {(e.metric, e.method): e for e in judge_numbers(numbers, runs, 10, "")}
     assert cut["rounds_to(70)", "a"].verdict == REPRODUCED, "reached in the rounds there were"
     for key in (("rounds_to(70)", "b"), ("test_accuracy", "a")):
         assert cut[key].verdict == NOT_RUN
         assert cut[key].reason == "cut at round 2 of 10"
-    absent = entries(numbers, {}, 0, "no data: mnist")
+    absent = judge_numbers(numbers, {}, 0, "no data: mnist")
     assert {(e.verdict, e.reason) for e in absent} == {(NOT_RUN, "no data: mnist")}
-    unknown = entries({"train_accuracy": {"a": 99}}, runs, 2, None)
+    unknown = judge_numbers({"train_accuracy": {"a": 99}}, runs, 2, "")
     assert [e.verdict for e in unknown] == [NOT_RUN]
 
 
@@ -310,10 +309,10 @@ def test_speedups_without_two_numbers_count_as_not_reached():
         "a": {0: run(0.1, 0.2, 0.8, 0.8, 0.8), 1: run(0.1, 0.2, 0.2, 0.2, 0.2)},
         "b": {0: slow, 1: slow},
     }
-    (entry,) = entries({"speedup(70,b)": {"a": 2.0}}, runs, 4, None)
+    (entry,) = judge_numbers({"speedup(70,b)": {"a": 2.0}}, runs, 4, "")
     assert (entry.measured, entry.reached_share, entry.verdict) == (2.0, 0.5, FAILED)
-    assert measured_text(asdict(entry)) == "2 (1 of 2)"
-    (cut,) = entries({"speedup(70,b)": {"a": 2.0}}, runs, 9, None)
+    assert measured_text(entry) == "2 (1 of 2)"
+    (cut,) = judge_numbers({"speedup(70,b)": {"a": 2.0}}, runs, 9, "")
     assert cut.verdict == NOT_RUN
 
 
@@ -323,14 +322,14 @@ def test_statements_of_a_row():
         "b": {s: run(0.1, 0.2, 0.8) for s in (0, 1)},
     }
     claims = [
-        Statement("a is faster", None, "a", "<", "b", 1.0, 0.0),
-        Statement("only words", None, None, "~", None, 1.0, 0.0),
+        Statement(says="a is faster", of="a", relation="<", to="b"),
+        Statement(says="only words"),
     ]
     numbers = {"rounds_to(70)": {"a": 1, "b": 2}}
-    first, second = statements(claims, numbers, runs, 2, None)
+    first, second = judge_statements(claims, numbers, runs, 2, "")
     assert (first.verdict, first.metric, first.measured) == (REPRODUCED, "rounds_to(70)", -1)
     assert second.verdict == NOT_RUN
-    assert [s.verdict for s in statements(claims, numbers, {}, 0, "no data")] == [NOT_RUN] * 2
+    assert [s.verdict for s in judge_statements(claims, numbers, {}, 0, "no data")] == [NOT_RUN] * 2
 
 
 def test_where_an_evaluation_is_needed_after_each_round():
@@ -339,29 +338,12 @@ def test_where_an_evaluation_is_needed_after_each_round():
     assert not metric("test_accuracy").every_round
 
 
-def test_what_is_scored_of_a_history():
-    """The ranked model's accuracies are 50, 80, 70; the average model's 60, 40, 90."""
-    history = [
-        {"round": i, "test_accuracy": a, "average_test_accuracy": b, "clients_uploaded": 5.0}
-        for i, (a, b) in enumerate([(0.1, 0.2), (0.5, 0.6), (0.8, 0.4), (0.7, 0.9)])
-    ]
-
-    def accuracies(evaluation: str, model: str) -> list[float]:
-        return [entry["test_accuracy"] for entry in as_scored(history, evaluation, model)]
-
-    assert accuracies("last", "ranked") == [0.1, 0.5, 0.8, 0.7]
-    assert accuracies("best", "ranked") == [0.1, 0.5, 0.8, 0.8]
-    assert accuracies("last", "average") == [0.2, 0.6, 0.4, 0.9]
-    assert accuracies("best", "average") == [0.2, 0.6, 0.6, 0.9]
-    assert as_scored(history, "best", "average")[3]["clients_uploaded"] == 5.0
-    absent = {"a": {0: ClaimRun(as_scored(history, "best", "devices"), 3)}}
-    for name in ("test_accuracy", "rounds_to(50)", "mean_accuracy", "best_test_accuracy"):
-        assert measured(metric(name), "a", absent) == {}, "the method has no such model"
-
-
-@pytest.mark.parametrize(
-    ("number", "unit", "text"),
-    [("23", "rounds", "23 rounds"), ("never", "rounds", "never"), ("1.82", "", "1.82")],
-)
-def test_a_printed_number_has_its_unit_where_it_is_one(number, unit, text):
-    assert published({"published": number, "unit": unit}) == text
+def test_a_target_that_a_paper_never_reached_has_no_unit_on_a_page():
+    number = {"method": "fedprox", "metric": "rounds_to(80)", "unit": "rounds"}
+    number |= {"verdict": "not run", "reason": "no data"}
+    numbers = [Number(published=text, **number) for text in ("never", "23")]
+    place = {"source": "Table I", "table": "table1", "row": "mnist", "about": "rounds"}
+    place |= dict.fromkeys(("dataset", "model", "heterogeneity"))
+    lines = row_blocks(Row(**place, numbers=numbers, claims=[]))[-1].lines
+    assert [line.texts[2] for line in lines] == ["never", "23 rounds"]
+    assert lines[0].texts[-1] == "not run (no data)"

@@ -51,11 +51,6 @@ def test_choices_and_hyperparameters_that_do_not_exist_have_no_edges():
     assert (facts.edges, facts.hyperparameters) == ((), 2)
 
 
-def test_a_schedule_counts_with_the_value_it_ends_with():
-    (edge,) = audit(searched(0.9), 0, {"lr": "0.1@1,9.5@11"}, {"lr": LR}, [], 1).edges
-    assert edge.value == 9.5
-
-
 def test_margin_noise_and_how_many_are_as_good():
     """Seeds 0.90, 0.92, 0.94: standard deviation 0.02. Behind the winner by 0.01, 0.02 and 0.30."""
     facts = audit(searched(0.90, 0.91, 0.89, 0.61), 1, {}, {}, [0.90, 0.92, 0.94], 1)

@@ -9,7 +9,7 @@ import pytest
 from reports.leaderboard.comparable import FinalRun
 from reports.leaderboard.leaderboard import leaderboard
 from reports.wording.formats import render
-from trials.run.scenario import Scenario
+from trials.run.spec import Scenario
 from trials.scoring.metrics import COUNTED
 
 

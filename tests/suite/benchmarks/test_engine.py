@@ -11,7 +11,7 @@ import engine
 import loop
 import ours
 from engine import WORKLOADS, running
-from worker import LR, Workload, measured, read
+from worker import LR, Workload, read
 
 TINY = Workload("tiny", "logreg", (5,), 3, (8, 4, 12), 2, 4)
 
@@ -32,30 +32,6 @@ def test_a_worker_runs_whole_rounds_until_it_is_told_no_more() -> None:
             assert found["samples"] == 4 * found["steps"]
             assert found["steps"] >= 3  # the smallest two clients: 8 and 4 samples
         assert 10**7 < worker.finish() < 10**10
-
-
-def test_a_worker_that_fails_says_why() -> None:
-    code = "raise SystemExit('no such model here')"
-    with (
-        pytest.raises(RuntimeError, match="no such model here"),
-        running([sys.executable, "-c", code], TINY, 0),
-    ):
-        pass
-
-
-def test_a_worker_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PATIENCE", 0.3)
-    with (
-        pytest.raises(RuntimeError, match="ended"),
-        running([sys.executable, "-c", "import time; time.sleep(60)"], TINY, 0),
-    ):
-        pass
-
-
-def test_whole_rounds_are_measured() -> None:
-    found = measured(lambda: (3, 12), 0.0)
-    assert found.keys() == {"steps", "samples", "seconds"}
-    assert (found["steps"], found["samples"]) == (3, 12)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
@@ -84,12 +60,3 @@ def test_ours_and_the_loop_do_the_same() -> None:
     assert w.grad is not None
     np.testing.assert_allclose(net.weight.detach(), -LR * w.grad, atol=1e-7)
     assert ours.prepare(one)() == loop.prepare(one)() == (1, 6)
-
-
-def test_executions_that_a_workload_has() -> None:
-    ways = ["compiled", "batched", "sequential"]
-    have = {name: engine._executions(workload, ways) for name, workload in WORKLOADS.items()}
-    assert have["784-10"] == ways
-    assert sorted(have["cnn"]) == ["batched", "sequential"]
-    on_gpu = replace(WORKLOADS["784-10"], device="cuda")
-    assert engine._executions(on_gpu, ways[:2]) == ["batched"]

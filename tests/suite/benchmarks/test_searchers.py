@@ -43,13 +43,6 @@ def test_the_forest_is_near_the_truth_and_a_divergence_is_the_worst_score():
     assert pairs(lost, ["fedavg"])[0].best == 0.0
 
 
-def test_only_trials_of_one_setting_count_and_few_say_nothing():
-    other = trials("a", 0.01, count=10, settings='{"rounds": 9}')
-    (pair,) = pairs(pd.concat([other, trials("a", 2.0)]), ["fedavg"])
-    assert len(pair.configurations) == 40
-    assert pairs(trials("a", 2.0, count=19), ["fedavg"]) == []
-
-
 def test_the_document_weighs_families_alike():
     document = searchers(MADE, ["fedavg"], ["tpe", "random"], 1)
     assert (document["pairs"], document["families"], document["scenarios"]) == (3, 3, 3)

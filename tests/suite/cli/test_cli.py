@@ -1,13 +1,21 @@
-"""Commands that need no sweep: listings, bad input, single runs."""
+"""Commands that need no sweep: listings, single runs, plans, what is said where a person wrote something else than is meant."""
 
 import importlib.metadata
 import os
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import suite as interface
+from suite import console
+from tests.support import foreign
 from tests.support.commands import document, fault, study_file, suite, suite_here
+from trials.algorithms import ALGORITHMS
+from trials.common.errors import UserError
 
 
 def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
@@ -16,14 +24,10 @@ def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
         "algorithms: [fedavg, foldb]\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
         "trials: -1\nsettings: {rouns: 3}\nsearch: {lr: {low: 1.0, high: 0.1}}\n",
     )
-    failed = suite("sweep", path, cwd=tmp_path, code=2)
-    assert fault(failed) == (
-        f"{path}: 4 faults, nothing was started\n"
-        "  algorithms[1] = 'foldb': unknown algorithm 'foldb'. Did you mean 'folb'?\n"
-        "  trials = -1: must be greater than or equal to 1\n"
-        "  settings.rouns = 3: unknown key 'rouns'. Did you mean 'rounds'?\n"
-        "  search.lr = {'low': 1.0, 'high': 0.1}: low <= high must hold, but got low=1, high=0.1"
-    )
+    message = fault(suite("sweep", path, cwd=tmp_path, code=2))
+    assert message.startswith(f"{path}: 4 faults, nothing was started\n")
+    for part in ("algorithms[1] = 'foldb'", "'folb'?", "trials = -1", "'rounds'?", "search.lr"):
+        assert part in message
     assert sorted(p.name for p in tmp_path.iterdir()) == ["small.yaml"]
 
 
@@ -39,44 +43,76 @@ def test_unwritable_storage(tmp_path: Path) -> None:
 )
 def test_listings(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    found = document(suite_here("list", kind, "--json", cwd=tmp_path))
-    assert all(item["name"] for item in found)
+    items = document(suite_here("list", kind, "--json", cwd=tmp_path))
+    assert all(item["name"] for item in items)
     table = suite_here("list", kind, cwd=tmp_path).stdout
-    assert found[0]["name"][:4] in table
+    assert items[0]["name"][:4] in table
     assert max(map(len, table.splitlines())) <= 80
     assert "…" not in table
 
 
 def test_algorithm_listing_carries_the_contract(tmp_path: Path) -> None:
-    found = {
-        item["name"]: item
-        for item in document(suite_here("list", "algorithms", "--json", cwd=tmp_path))
-    }
-    assert {"fedavg", "fedprox", "folb", "safl"} <= set(found)
-    psi = found["folb"]["hyperparameters"]["psi"]
+    listing = document(suite_here("list", "algorithms", "--json", cwd=tmp_path))
+    items = {item["name"]: item for item in listing}
+    assert {"fedavg", "fedprox", "folb", "safl"} <= set(items)
+    psi = items["folb"]["hyperparameters"]["psi"]
     assert {"type", "default", "low", "high", "log", "choices", "when"} <= set(psi)
     assert psi["searched"]
-    assert not found["safl_extended"]["hyperparameters"]["nu"]["searched"]
+    assert not items["safl_extended"]["hyperparameters"]["nu"]["searched"]
     assert psi["when"] == {"variant": "heterogeneity"}
-    assert all({"params", "source"} <= set(p) for a in found.values() for p in a["published"])
-    assert found["fedprox"]["published"]
+    assert all({"params", "source"} <= set(p) for a in items.values() for p in a["published"])
+    assert items["fedprox"]["published"]
+
+
+POINTS = """[suite.algorithms]
+lost = lost_fl:Lost
+plain = plain_fl:Plain
+"""
+
+
+def test_a_list_says_which_algorithms_of_packages_it_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "lost_fl-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lost-fl\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    (tmp_path / "plain_fl.py").write_text("class Plain: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = suite_here("list", "algorithms", "--json", cwd=tmp_path)
+    first, second = done.stderr.splitlines()
+    assert "lost of lost-fl (lost_fl:Lost) cannot be imported" in first
+    assert "plain of lost-fl (plain_fl:Plain) has no class 'Plain'" in second
+    assert [item["name"] for item in document(done)] == list(ALGORITHMS)
+    assert suite_here("list", "papers", "--json", cwd=tmp_path).stderr == ""
 
 
 def test_run_prints_one_document_and_records_it(tmp_path: Path) -> None:
-    args = "--algorithm fedprox --set mu=0.5 --set local_steps=3 --set rounds=4 --set clients=5"
-    done = document(suite_here("run", *args.split(), "--seed", 7, "--json", cwd=tmp_path))
+    args = "--algorithm fedprox --mu 0.5 --local-steps=3 --set rounds=4 --clients 5 --seed 7"
+    done = document(suite_here("run", *args.split(), "--json", cwd=tmp_path))
     assert (done["algorithm"], done["seed"], done["rounds"]) == ("fedprox", 7, 4)
     assert done["params"] == {"lr": 0.1, "mu": 0.5}
+    assert (done["settings"]["local_steps"], done["settings"]["clients"]) == (3, 5)
     assert [entry["round"] for entry in done["history"]] == [0, 1, 2, 3, 4]
     assert {"test_accuracy", "test_loss", "val_accuracy", "train_loss"} <= set(done["history"][-1])
-    assert document(suite_here("replay", done["run_id"], "--json", cwd=tmp_path))["identical"]
+    again = document(suite_here("replay", done["run_id"], "--json", cwd=tmp_path))
+    assert next(iter(again)) == "identical"
+    assert again["identical"]
+    assert suite_here("replay", done["run_id"], cwd=tmp_path).stdout.startswith("identical")
+
+
+def test_a_run_says_how_many_clients_and_samples_there_are(tmp_path: Path) -> None:
+    done = suite_here("run", "--rounds", 1, "--clients", 4, "--no-record", cwd=tmp_path)
+    assert (
+        "4 clients with 1294 training samples, 143 for validation, 360 for testing" in done.stdout
+    )
+    assert not (tmp_path / "runs").exists()
 
 
 def test_paper_protocol_has_no_validation(tmp_path: Path) -> None:
     args = "--set val_fraction=0 --set dtype=float64 --set rounds=2 --no-record --json"
     done = document(suite_here("run", *args.split(), cwd=tmp_path))
     assert not any(key.startswith("val_") for key in done["history"][-1])
-    assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_that_diverges_is_valid_json(tmp_path: Path) -> None:
@@ -89,6 +125,8 @@ def test_a_run_that_diverges_is_valid_json(tmp_path: Path) -> None:
 def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     plan = document(suite_here("sweep", "quickstart", "--dry-run", "--json", cwd=tmp_path))
     assert len(plan["entries"]) == 14
+    shown = suite_here("sweep", "quickstart", "--dry-run", cwd=tmp_path).stdout
+    assert "16 search trials and 8 final runs: 336 runs of 50 rounds" in shown
     assert list(tmp_path.iterdir()) == []
 
 
@@ -99,13 +137,67 @@ def test_a_smoke_test_leaves_the_name_of_its_study_free(tmp_path: Path) -> None:
 
 
 def test_the_version_is_the_installed_package_s(tmp_path: Path) -> None:
-    version = importlib.metadata.version("suite-fl")
-    assert suite_here("--version", cwd=tmp_path).stdout == f"suite {version}\n"
+    first, second = suite_here("--version", cwd=tmp_path).stdout.splitlines()
+    assert first == f"suite {importlib.metadata.version('suite-fl')}"
+    assert f"ray {importlib.metadata.version('ray')}" in second
+
+
+def test_a_command_off_the_path_is_named_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = tmp_path / "suite"
+    called.write_text("")
+    called.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(called), "sweep"])
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert console.program() == str(called)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert console.program() == "suite"
+
+
+def test_a_new_algorithm_s_next_commands_run(tmp_path: Path) -> None:
+    said = suite_here("new", "algorithm", "slow_mo", cwd=tmp_path).stderr
+    check, sweep = [line for line in said.splitlines() if line.startswith("  ")]
+    suite_here(*shlex.split(check)[1:], cwd=tmp_path)
+    suite_here(*shlex.split(sweep)[1:], "--dry-run", cwd=tmp_path)
+
+
+def test_an_old_python_is_told_in_a_line(tmp_path: Path) -> None:
+    old = tmp_path / "python3.10"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    root = Path(__file__).parents[3]
+    words = ["make", "-s", "-C", str(root), "sweep", f"PYTHON={old}", f"VENV={tmp_path}/venv"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    first = done.stderr.splitlines()[0]
+    assert first == "suite needs Python 3.11 or newer: make sweep PYTHON=python3.12"
+    assert not (tmp_path / "venv").exists()
+
+
+def test_where_no_sweep_is_what_reads_one_says_so(tmp_path: Path) -> None:
+    suite_here("run", "--set", "rounds=1", "--set", "clients=4", cwd=tmp_path)
+    for words in ("tuned list", "tuned show", "tuned export out", "leaderboard"):
+        said = fault(suite_here(*words.split(), cwd=tmp_path, code=2))
+        assert said.startswith("there is no sweep in runs yet: run `suite sweep quickstart`, or")
+    assert not (tmp_path / "out").exists()
+    status = suite_here("status", cwd=tmp_path)
+    assert (status.stdout, status.stderr[:16]) == ("", "no sweep in runs")
+
+
+def test_names_that_nothing_has(tmp_path: Path) -> None:
+    foreign.swept(tmp_path)
+    storage = tmp_path / "runs"
+    with pytest.raises(UserError, match=r"^unknown algorithm 'fedprx'\. Did you mean 'fedprox'\?$"):
+        interface.tuned("fedprx", storage=storage)
+    assert interface.tuned("fedprox", storage=storage) == []
+    with pytest.raises(UserError, match=r"^unknown sweep 'nope'\. Known: s\.$"):
+        interface.leaderboard("nope", storage=storage)
+    exists = fault(suite_here("sweep", "smoke", "--name", "s", cwd=tmp_path, code=2))
+    assert exists.startswith("sweep 's' exists in runs: continue it with --resume")
 
 
 def test_reports_need_no_torch_and_trials_no_suite() -> None:
-    import subprocess
-
     code = "import sys, {}; bad = {{{}}} & set(sys.modules); sys.exit(str(bad) if bad else 0)"
     for module, banned in (
         ("reports.wording.formats", "'torch', 'ray'"),

@@ -10,10 +10,10 @@ from suite.execution import cluster
 from tests.support.commands import document, fault, study_file, suite_here
 from tests.support.searches import a_trial
 from trials.common import device
-from trials.common.memory import CONTEXT
+from trials.common.device import CONTEXT
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data
-from trials.sizing.footprint import Footprint, footprint
+from trials.sizing import footprint
 
 CPU_BUILD = (
     f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; install one for this "
@@ -40,7 +40,7 @@ NO_GPU = f"gpus_per_trial is 0.5, but no GPU can be used here: {CPU_BUILD}"
 def test_gpus_that_this_machine_lacks(tmp_path: Path) -> None:
     """Of a sweep, and of a paper's runs."""
     assert fault(suite_here("sweep", "smoke", *GPU, cwd=tmp_path, code=2)) == NO_GPU
-    paper = ("reproduce", "folb/table1/synthetic_iid", "--quick", *GPU)
+    paper = ("reproduce", "folb/table1/synthetic_iid", "--seeds", 2, "--rounds", 40, *GPU)
     assert fault(suite_here(*paper, cwd=tmp_path, code=2)) == NO_GPU
 
 
@@ -81,13 +81,9 @@ def trial(algorithm: str = "fedavg", **given: Any) -> TrialSpec:
     return a_trial(algorithm, **{"participation": 0.5, **given})
 
 
-def taken(spec: TrialSpec) -> Footprint:
-    data = partition_data(spec, load_dataset(spec, None))
-    return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda")
-
-
 def needed(spec: TrialSpec) -> int:
-    return taken(spec).device
+    data = partition_data(spec, load_dataset(spec, None))
+    return footprint(spec, data, fit_model(spec, data.dataset, "cuda"), "cuda").device
 
 
 def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
@@ -101,25 +97,6 @@ def test_the_estimate_of_a_gpu_counts_all_that_must_be_there() -> None:
     assert needed(trial(chunk=3)) - needed(trial()) == 2 * client
     assert needed(trial(chunk=99)) - needed(trial()) == 3 * client, "4 are selected"
     assert needed(trial("scaffold")) - needed(trial()) == 650 * 4, "its table may be on the host"
-
-
-def test_the_estimate_of_a_pack_counts_what_each_of_its_trials_has() -> None:
-    """Its plan and seven vectors of a round, its tables, and its clients at once, or what evaluates it: 512
-    samples, each of 64 pixels and ten outputs and their logarithms.
-    """
-    data = partition_data(trial(), load_dataset(trial(), None))
-    of_round = 4 * (6 * 32 * (8 + 4) + 7 * 650 * 4)
-    client = fit_model(trial(), data.dataset).bytes_a_client(32, torch.empty(0))
-    evaluated = 512 * (client - 5 * 650 * 4) / 32
-    assert evaluated > 4 * client
-    assert taken(trial()).beside == int(of_round + 650 * 4 + evaluated)
-    assert taken(trial("scaffold")).beside - taken(trial()).beside == (8 + 1) * 650 * 4
-    wide = {"batch_size": 200}
-    more = taken(trial(**wide, participation=1.0)).beside - taken(trial(**wide)).beside
-    width = int(data.sizes.max())
-    assert width < 200, "a minibatch is no larger than a client"
-    client = fit_model(trial(), data.dataset).bytes_a_client(width, torch.empty(0))
-    assert more == 4 * (client + width * (8 + 4) + 7 * 650 * 4), "four clients more"
 
 
 def test_the_plan_says_what_a_trial_needs_of_a_gpu(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`suite reproduce --summary`: what counts, what is left and why, and the page and figure of it."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,12 @@ import pytest
 
 from reports.charts.drawing import svg
 from reports.charts.published_chart import published
-from reports.claims.summary_page import counts, drawn, summary_page
-from suite.reproduction import costs, documents, experiments, summary
+from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, Number, Reproduction, Row
+from reports.claims.summary_page import FIGURE, drawn, summary_page
+from suite.reproduction import experiments
+from suite.reproduction.summary import read_documents, summary
 from tests.support import papers
-from tests.support.commands import suite_here
+from tests.support.commands import fault, suite_here
 from tests.support.papers import SMALL
 from tests.support.simulations import ROOT
 
@@ -21,112 +22,87 @@ WIDE = SMALL.replace(
     claims:
 """,
     """        numbers: {test_accuracy: {fedavg: 90, fedprox: "> 80"}, train_accuracy: {fedavg: 95}}
-      slow:
+      again:
         dataset: digits
         model: logreg
         heterogeneity: iid
-        settings: {rounds: 1000}
-        numbers: {"rounds_to(90)": {fedavg: 7}}
-      absent: {dataset: mnist, model: logreg, heterogeneity: iid, numbers: {test_accuracy: {fedavg: 9}}}
+        same_as: one/iid
+        numbers: {test_accuracy: {fedavg: 90, fedprox: 85}}
       curve: {not_run: a curve without numbers, numbers: {test_accuracy: {fedavg: 9}}}
     claims:
       - {says: FedAvg looks smoother}
 """,
-).replace(
-    "data: {digits",
-    "data: {mnist: {samples: 60000, test: 10000, shape: [1, 28, 28], classes: 10}, digits",
 )
+RESULTS = ROOT / "docs" / "results"
 
 
-ROW = {
-    "table": "one", "row": "iid", "source": "Table 1", "about": "small", "dataset": "digits",
-    "model": "logreg", "heterogeneity": "iid", "note": "",
-}  # fmt: skip
-FACTS = {"paper": "Toy", "cites": "Toy 2020", "protocol": "the paper's", "rules": []}
-JUDGED = {"ci_low": None, "ci_high": None, "reason": ""}
+def number(method: str, measured: float, verdict: str, seeds: int, printed: str = "90") -> Number:
+    facts: dict[str, Any] = {"metric": "test_accuracy", "unit": "%", "published": printed}
+    facts |= {"measured": measured, "reached_share": 1, "seeds": seeds}
+    return Number(method=method, verdict=verdict, **facts)
 
 
-def number(method: str, measured: float, verdict: str, seeds: int, **more: Any) -> dict[str, Any]:
-    """A judged number of a document."""
-    facts = {"method": method, "metric": "test_accuracy", "unit": "%", "published": "90"}
-    facts |= {"measured": measured, "reached_share": 1, "seeds": seeds, "verdict": verdict}
-    return {**JUDGED, "difference": measured - 90, **facts, **more}
-
-
-def written(options: str, seeds: int, *numbers: dict[str, Any]) -> dict[str, Any]:
-    """A document on the row `iid`."""
+def written(path: Path, options: str, seeds: int, *numbers: Number) -> None:
+    """Write a document on the row `iid`."""
     said = {"alike": "reproduced", "FedAvg looks smoother": "not run"}
-    about = {**JUDGED, "metric": "test_accuracy", "measured": None}
-    claims = [{**about, "says": says, "verdict": verdict} for says, verdict in said.items()]
-    row = {**ROW, "seeds": seeds, "reduced": [], "numbers": list(numbers)}
+    row = Row(
+        table="one",
+        row="iid",
+        source="Table 1",
+        about="small",
+        dataset="digits",
+        model="logreg",
+        heterogeneity="iid",
+        seeds=seeds,
+        numbers=list(numbers),
+        claims=[Claim(says=s, metric="test_accuracy", verdict=v) for s, v in said.items()],
+    )
     command = f"suite reproduce toy/one/iid{options}"
-    facts = {**FACTS, "command": command, "made_with": [], "verdicts": {"reproduced": 1}}
-    return {**facts, "rows": [{**row, "claims": claims}]}
+    facts = {"paper": "Toy", "cites": "Toy 2020", "command": command, "made_with": []}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(Reproduction(**facts, rows=[row]).model_dump(), indent=1))
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The summary of three documents on a paper of four rows, of which one is slow and one has no data."""
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Three documents on a paper of three rows, of which one is printed twice."""
     papers.only(monkeypatch, tmp_path / "spaces", WIDE)
-    monkeypatch.setattr(costs.Costs, "minutes", lambda self, paper, made, runs, rounds: rounds / 10)
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    bound = number("fedprox", 79.0, "direction only", 2, published="> 80")
-    documents = {
-        "anything": written("", 3, number("fedavg", 90.4, "reproduced", 3)),
-        "few": written(" --seeds 2", 2, number("fedavg", 50.0, "not reproduced", 2), bound),
-        "other": written(" --set momentum=0.5", 9, number("fedavg", 60.0, "not reproduced", 9)),
-    }
-    for name, document in documents.items():
-        (folder / f"{name}.json").write_text(json.dumps(document))
-    yield summary.document(summary.summary(folder, tmp_path, str(tmp_path / "no data")))
+    documents, bound = tmp_path / "documents", number("fedprox", 79.0, "direction only", 2, "> 80")
+    fedavg = number("fedavg", 90.4, "reproduced", 3)
+    written(documents / "anything.json", "", 3, fedavg)
+    failed = number("fedavg", 50.0, "not reproduced", 2)
+    written(documents / "few.json", " --seeds 2", 2, failed, bound)
+    other = number("fedavg", 60.0, "not reproduced", 9)
+    written(documents / "other.json", " --set momentum=0.5", 9, other)
+    yield documents
     experiments.read_paper.cache_clear()
 
 
-def test_every_number_and_statement_is_accounted_for(found):
-    """Six numbers: two judged, one not measured, one slow, one without data, one never run. Of eight
-    statements one is judged, and one more of its row is not in numbers.
+def test_every_number_and_statement_is_accounted_for_and_the_declared_settings_count(folder):
+    """Five numbers, one printed twice: two judged, one not measured, one not run, one never run. Four statements, of which
+    one is judged.
     """
-    (toy,) = found["papers"]
-    assert (toy["numbers"], toy["feasible"], toy["judged"], toy["few_seeds"]) == (6, 2, 2, 1)
-    assert toy["verdicts"] == {"reproduced": 1, "direction only": 1}
-    assert toy["statements"] == {
-        "printed": 8, "feasible": 1, "judged": 1, "few_seeds": 0,
-        "verdicts": {"reproduced": 1},
-    }  # fmt: skip
-    left = {one["reason"]: one for one in toy["left"]}
-    shown = {
-        why: (one["rows"], one["numbers"], one["statements"], one["minutes"])
-        for why, one in left.items()
+    (toy,) = summary(folder)
+    assert toy.printed == {"numbers": 5, "statements": 4}
+    assert [(n.method, n.measured, n.seeds) for *_, n in toy.numbers] == [
+        ("fedavg", 90.4, 3),
+        ("fedprox", 79.0, 2),
+    ]
+    assert [claim.says for *_, claim in toy.claims] == ["alike"]
+    assert set(toy.left) == {
+        ("one", UNMEASURED, 1),
+        ("one", "not run", 1),
+        ("one", "a curve without numbers", 3),
+        ("one", WORDS_ONLY, 1),
     }
-    assert shown == {
-        "the suite does not measure it": (["iid"], 1, 0, 0.5),
-        "takes more than an hour": (["slow"], 1, 2, 100.0),
-        "no data: mnist": (["absent"], 1, 2, 0.5),
-        "a curve without numbers": (["curve"], 1, 2, None),
-        "not put into numbers": (["iid"], 0, 1, 0.5),
-    }
-    assert found["total"]["numbers"] == 6
+    assert toy.documents == ["anything.json", "few.json", "other.json"]
 
 
-def test_the_declared_settings_with_most_seeds_count(found):
-    (toy,) = found["papers"]
-    assert {d["method"]: (d["measured"], d["seeds"]) for d in toy["dots"]} == {
-        "fedavg": (90.4, 3),
-        "fedprox": (79.0, 2),
-    }
-    (claim,) = toy["claims"]
-    assert (claim["says"], claim["seeds"]) == ("alike", 3)
-
-
-def test_the_page_and_its_figure_show_the_same_numbers(found):
-    text = summary_page(found)
-    assert "| Toy | 2 | 2 | 6 | 1 | 1 | 8 | 1 direction only, 1 reproduced | 1 reproduced |" in text
-    assert "1 of these verdicts rest on fewer than 3 seeds." in text
-    assert "| [one/iid](anything.json) | `suite reproduce toy/one/iid` | 3 | 1 reproduced |" in text
-    assert "| takes more than an hour | one, slow | 1 | 2 | 100 min |" in text
-    assert "| Toy | one/iid | fedprox | test_accuracy | > 80 % | 79 | 2 | direction only |" in text
-    (plot,) = published(drawn(found))["concat"]
+def test_the_page_and_its_figure_show_the_same_numbers(folder):
+    text = summary_page(summary(folder))
+    assert "| Toy, numbers | 5 | 1 | 1 | 0 | 0 |" in text
+    assert "| iid | test_accuracy | 90 → 90.4 ✓ | > 80 → 79 ↕ |" in text
+    (plot,) = published(drawn(summary(folder)))["concat"]
     points = plot["layer"][1]["data"]["values"]
     assert [(p["x"], p["y"], p["verdict"]) for p in points] == [
         (90, 90.4, "reproduced"),
@@ -141,65 +117,29 @@ def test_the_figure_has_a_plot_for_each_paper_and_unit():
 
     spec = published([("A", dot(90, 91, "%")), ("A", dot(3, 300, "rounds")), ("B", dot(5, 5, "%"))])
     plots = {plot["title"]: plot["layer"][1]["encoding"]["x"]["scale"] for plot in spec["concat"]}
-    assert {title: scale["type"] for title, scale in plots.items()} == {
-        "A, %": "linear", "A, rounds": "log", "B, %": "linear",
-    }  # fmt: skip
+    kinds = {title: scale["type"] for title, scale in plots.items()}
+    assert kinds == {"A, %": "linear", "A, rounds": "log", "B, %": "linear"}
     assert plots["A, rounds"]["domain"] == pytest.approx([2.5, 360])
-    text = svg(spec)
-    assert text.count('aria-roledescription="point"') == 3
-    assert svg(spec) == text
+    assert svg(spec).count('aria-roledescription="point"') == 3
 
 
-RESULTS = ROOT / "docs" / "results"
+def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_path):
+    for paper in summary(RESULTS):
+        judged = len(paper.numbers) + len(paper.claims)
+        assert judged + sum(count for *_, count in paper.left) == sum(paper.printed.values())
+    suite_here("reproduce", "--summary", RESULTS, "--output", tmp_path, cwd=tmp_path)
+    for name in ("summary.md", FIGURE):
+        assert (tmp_path / name).read_text() == (RESULTS / name).read_text()
+    for name in read_documents(RESULTS):
+        assert (tmp_path / name).with_suffix(".md").read_text()
 
 
-def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_path, monkeypatch):
-    """But for what hangs on the machine that counted: what is feasible, and what it would cost."""
-    monkeypatch.setattr(costs.Costs, "minutes", lambda *args: 1.0)
-    found = summary.document(summary.summary(RESULTS, tmp_path, str(tmp_path)))
-    for one in found["papers"]:
-        for kind, judged in (
-            ("numbers", one["judged"]),
-            ("statements", one["statements"]["judged"]),
-        ):
-            total = one["numbers"] if kind == "numbers" else one["statements"]["printed"]
-            assert judged + sum(left[kind] for left in one["left"]) == total
-    page, readme = ((RESULTS / name).read_text() for name in ("summary.md", "README.md"))
-    assert _sure(counts(found)) == _sure(page.split("![")[0]) == _sure(readme.split("![")[0])
-    said = summary_page(found)
-    assert said.split("## All numbers")[1] == page.split("## All numbers")[1]
-
-
-def _sure(text: str) -> list[list[str]]:
-    """The lines of the first table that begins with papers, without what is feasible."""
-    lines = [line.split(" | ") for line in re.findall(r"^\| (.+) \|$", text, re.MULTILINE)]
-    kept = [line for line in lines if len(line) == 9]
-    return [line[:2] + line[3:5] + line[6:] for line in kept]
-
-
-def test_a_folder_without_documents(tmp_path: Path):
-    done = suite_here("reproduce", "--summary", tmp_path, cwd=tmp_path, code=2)
-    assert done.stderr == f"error: {tmp_path}: it has no documents of suite reproduce --output\n"
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"paper": ["FOLB"]}, "paper = ['FOLB']: must be a valid string"),
-        ({"rows": 7}, "rows = 7: must be a valid list"),
-        ({"measured": "much"}, "rows.0.numbers.0.measured = 'much': must be a valid number, unable to parse string as a number"),
-        ({"verdicts": {"holds": "x"}}, "verdicts.holds = 'x': must be a valid integer, unable to parse string as an integer"),
-    ],
-)  # fmt: skip
-def test_a_damaged_document_is_said_and_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], says: str
-):
+def test_what_is_damaged_is_said_and_passed_over(tmp_path, capsys):
     sound = json.loads((RESULTS / "folb-table1-mnist.json").read_text())
-    damaged = json.loads(json.dumps(sound))
-    row = damaged["rows"][0]
-    for part in (damaged, row, row["numbers"][0]):
-        part |= {key: value for key, value in changes.items() if key in part}
-    for number, content in enumerate([damaged, {"an": "other"}, [1], sound]):
-        (tmp_path / f"{number}.json").write_text(json.dumps(content))
-    assert list(documents.documents(tmp_path)) == ["3.json"]
-    assert capsys.readouterr().err == f"{tmp_path}/0.json: {says}: it is skipped\n"
+    for name, content in enumerate([{**sound, "rows": 7}, {"an": "other"}, [1], sound]):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    assert list(read_documents(tmp_path)) == ["3.json"]
+    assert f"{tmp_path}/0.json" in capsys.readouterr().err
+    (tmp_path / "3.json").unlink()
+    refused = suite_here("reproduce", "--summary", tmp_path, cwd=tmp_path, code=2)
+    assert str(tmp_path) in fault(refused)

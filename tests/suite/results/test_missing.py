@@ -13,8 +13,7 @@ from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
 from tests.support import foreign
 from tests.support.commands import fault, suite_here
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
 
 ERROR = 'Traceback:\n  File "mine.py", line 3, in round\n    raise\nValueError: not so\nnor so\n'

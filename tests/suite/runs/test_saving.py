@@ -1,7 +1,10 @@
-"""`suite run --save`, `suite score`, `save: best` and `suite.load_model`."""
+"""`suite run --save`, `save: best` and `suite.load_model`."""
 
+import ast
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +14,9 @@ import yaml
 
 import suite as interface
 from suite.tracking.store import Store
-from tests.support.commands import document, fault, runs_of, suite, suite_here
+from tests.support.commands import document, fault, runs_of, suite_here
 from trials import datasets
+from trials.common.errors import UserError
 from trials.run.saved_model import read
 from trials.run.spec import TrialSpec
 
@@ -36,11 +40,10 @@ def digits_tests():
 
 def test_a_run_saves_its_model_which_scores_the_same_in_a_fresh_process(tmp_path):
     ran = document(suite_here(*RUN, "--save", "kept", "--json", cwd=tmp_path))
-    done = suite("score", "kept", "--json", cwd=tmp_path)
-    found = document(done)
-    assert found["identical"]
-    assert found["differences"] == []
-    assert found["scores"] == {key: ran["history"][-1][key] for key in found["scores"]}
+    script = "from trials.run.saved_model import read; print(read(Path('kept')).score())"
+    python = [sys.executable, "-c", f"from pathlib import Path; {script}"]
+    scores = ast.literal_eval(subprocess.check_output(python, cwd=tmp_path, text=True))
+    assert scores == {key: ran["history"][-1][key] for key in scores}
 
     x, y = digits_tests()
     module = interface.load_model(tmp_path / "kept")
@@ -56,14 +59,13 @@ def test_a_run_saves_its_model_which_scores_the_same_in_a_fresh_process(tmp_path
         np.testing.assert_array_equal(copy(torch.from_numpy(x)).numpy(), outputs)
 
 
-def test_a_model_that_was_changed_is_said_not_to_score_the_same(tmp_path):
+def test_a_model_that_was_changed_does_not_score_the_same(tmp_path):
     suite_here(*RUN, "--no-record", "--save", "kept", cwd=tmp_path)
     weights = torch.load(tmp_path / "kept/model.pt", weights_only=True)
     weights["out.bias"] += 5 * torch.arange(10)
     torch.save(weights, tmp_path / "kept/model.pt")
-    found = document(suite_here("score", "kept", "--json", cwd=tmp_path, code=1))
-    assert not found["identical"]
-    assert "test_accuracy" in found["differences"]
+    changed = read(tmp_path / "kept")
+    assert changed.score()["test_accuracy"] != changed.card.scores["test_accuracy"]
 
 
 def test_models_of_others_that_do_not_fit_the_data(tmp_path):
@@ -72,20 +74,18 @@ def test_models_of_others_that_do_not_fit_the_data(tmp_path):
     sound = json.loads(card.read_text())
     smaller = [8, 8]
     card.write_text(json.dumps({**sound, "shape": smaller}))
-    assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
-        "the data are not the model's: samples of (1, 8, 8) in 10 classes, not (8, 8) in 10"
-    )
+    with pytest.raises(UserError, match="samples \\(1, 8, 8\\) in 10"):
+        read(tmp_path / "kept").score()
     card.write_text(json.dumps({**sound, "weights": [0.5, 0.5]}))
-    assert fault(suite_here("score", "kept", cwd=tmp_path, code=2)) == (
-        "saved model kept: 4 clients, but 2 weights of them"
-    )
+    with pytest.raises(UserError, match="are missing"):
+        read(tmp_path / "kept").score()
 
 
 @pytest.mark.parametrize("device", ["meta", "gpu"])
 def test_a_device_that_is_none(tmp_path, device):
     suite_here(*RUN, "--no-record", "--save", "kept", cwd=tmp_path)
-    done = suite_here("score", "kept", "--device", device, cwd=tmp_path, code=2)
-    assert fault(done).startswith(f"device {device!r} cannot be used: ")
+    with pytest.raises(UserError, match=f"device '{device}' cannot be used"):
+        read(tmp_path / "kept").score(device=device)
 
 
 def test_a_folder_with_other_files_is_refused_before_anything_runs(tmp_path):

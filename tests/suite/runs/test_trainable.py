@@ -64,17 +64,6 @@ def test_a_checkpoint_continues_as_if_nothing_had_happened(tmp_path: Path, algor
     assert after[-1]["val_score"] == whole[-1]["val_score"]
 
 
-def test_another_configuration_may_continue_a_checkpoint(tmp_path: Path) -> None:
-    """Population-based training does so."""
-    first = actor({"lr": 0.3})
-    first.step()
-    first.save_checkpoint(str(tmp_path))
-    second = actor({"lr": 0.1})
-    second.load_checkpoint(str(tmp_path))
-    scheduled = suite.run("folb", **QUESTION, lr="0.3@1,0.1@2")
-    assert timeless(finish(second)) == timeless(scheduled.history[2:])
-
-
 def test_a_checkpoint_that_is_gone_or_runs_code_is_refused(tmp_path: Path) -> None:
     trial = actor({})
     with pytest.raises(StorageError, match=r"state\.pt is not there"):

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from suite.execution import cluster
-from suite.reproduction import experiments, paper
+from suite.reproduction import experiments
+from tests.support import papers
 from tests.support.commands import document, fault, records, suite_here
 from tests.support.papers import SMALL, toy
 from trials.run.trial import run
@@ -22,11 +23,7 @@ def never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_ray_yet: None):
         raise LATE
 
     monkeypatch.setattr(cluster.ray, "init", init)
-    (tmp_path / "spaces" / "papers").mkdir(parents=True)
-    (tmp_path / "spaces" / "papers" / "toy.yaml").write_text(SMALL)
-    for module in (experiments, paper):
-        monkeypatch.setattr(module, "files", lambda package: tmp_path / "spaces")
-    experiments.read_paper.cache_clear()
+    papers.only(monkeypatch, tmp_path / "spaces", SMALL)
     yield
     experiments.read_paper.cache_clear()
 

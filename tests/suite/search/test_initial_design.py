@@ -16,28 +16,29 @@ from trials.common import randomness
 LEVELS = ["iid", "labels(2)"]
 RATE = {"lr": {"default": 0.1, "low": 0.001, "high": 10.0, "log": True}}
 TWO = {"algorithms": ["fedavg", "fedprox"], "trials": 12, "search": RATE}
+IDS = {"safl": "6374121f", "folb": "74550bbf", "defed": "3c10e531"}
 
 
 def rates(sweep: SweepSearch) -> dict[str, list[float]]:
     """The learning rates that each search's sampler suggested, by entry or replicate."""
-    found: dict[str, list[float]] = {}
-    for ask in Player(sweep).play().requests("search"):
-        if ask.origin == "sampled":
-            found.setdefault(ask.search, []).append(ask.params["lr"])
-    return found
+    suggested: dict[str, list[float]] = {}
+    for request in Player(sweep).play().requests("search"):
+        if request.origin == "sampled":
+            suggested.setdefault(request.search, []).append(request.params["lr"])
+    return suggested
 
 
-def by_label(sweep: SweepSearch) -> dict[str, list[float]]:
-    return {sweep.entries[k].entry.label: v for k, v in rates(sweep).items()}
+def by_label(**given) -> dict[str, list[float]]:
+    sweep = sweep_of(**{**TWO, **given})
+    return {sweep.entries[key].entry.label: drawn for key, drawn in rates(sweep).items()}
 
 
 def test_shares_are_golden_steps_from_one_draw():
     first = randomness.uniform("opening", zlib.crc32(b"digits|logreg|iid"), 7)[0]
     expected = [math.modf(first + k * (math.sqrt(5) - 1) / 2)[0] for k in range(9)]
-    found = [shared_draw(k, ("digits", "logreg", "iid"), (7,)) for k in range(9)]
-    assert found == pytest.approx(expected, abs=1e-12)
-    spread = sorted(found[:8])
-    gaps = [b - a for a, b in itertools.pairwise(spread)]
+    shares = [shared_draw(k, ("digits", "logreg", "iid"), (7,)) for k in range(9)]
+    assert shares == pytest.approx(expected, abs=1e-12)
+    gaps = [b - a for a, b in itertools.pairwise(sorted(shares[:8]))]
     assert min(gaps) > 0.09, "evenly spread"
 
 
@@ -51,47 +52,33 @@ def test_shares_are_golden_steps_from_one_draw():
     ],
 )
 def test_the_value_at_a_share(spec, expected):
-    found = [spec.at(k / 4) for k in range(4)]
-    assert found == (expected if spec.choices else pytest.approx(expected))
-    assert [type(v) for v in found] == [type(v) for v in expected]
+    values = [spec.at(k / 4) for k in range(4)]
+    assert values == (expected if spec.choices else pytest.approx(expected))
+    assert [type(v) for v in values] == [type(v) for v in expected]
 
 
-def test_methods_of_a_cell_share_their_first_rates_and_later_ones_are_their_own():
-    found = by_label(sweep_of(**TWO))
+def test_methods_of_a_cell_share_their_first_rates_whatever_their_range():
+    """Trials 2 to 8: TPE models from the ninth. Other hyperparameters are each entry's own."""
+    known = by_label(algorithms=["safl", "fedprox"], datasets=["mnist"], trials=8)
+    assert known["fedprox"] == known["safl"][:5], "it has two published configurations here"
+    drawn = by_label()
     first = [shared_draw(k, ("digits", "logreg", "iid"), (0,)) for k in range(7)]
-    expected = [0.001 * 10.0 ** (4 * u) for u in first]
-    assert found["fedavg"][:7] == pytest.approx(expected, rel=1e-12)
-    assert found["fedprox"][:7] == found["fedavg"][:7], "trials 2 to 8; TPE models from the ninth"
-    assert not set(found["fedprox"][7:]) & set(found["fedavg"][7:])
+    assert drawn["fedavg"][:7] == pytest.approx([0.001 * 10.0 ** (4 * u) for u in first], rel=1e-12)
+    narrow = by_label(search={**RATE, "fedprox.lr": {"low": 0.1, "high": 10.0}})["fedprox"][:7]
+    assert [math.log10(v / 0.1) / 2 for v in narrow] == pytest.approx(first)
+    listed = by_label(search={"lr": {"default": 0.1, "choices": [0.01, 0.1, 1.0]}})
+    assert listed["fedavg"][:7] == listed["fedprox"][:7]
+    assert {0.01, 0.1, 1.0} == set(listed["fedavg"][:7])
+    asks = by_entry(Player(sweep_of(algorithms=["fedprox", "folb"], trials=6)).play().requests())
+    mus = {a.params["mu"] for of in asks.values() for a in of if a.origin == "sampled"}
+    assert len(mus) == 10
 
 
-def test_other_hyperparameters_are_each_entry_s_own():
-    sweep = sweep_of(algorithms=["fedprox", "folb"], trials=6)
-    asks = by_entry(Player(sweep).play().requests("search"))
-    drawn = [[a.params["mu"] for a in of if a.origin == "sampled"] for of in asks.values()]
-    assert len({*drawn[0], *drawn[1]}) == 10
-
-
-def test_another_range_has_the_same_shares():
-    narrow = {"fedprox.lr": {"low": 0.1, "high": 10.0}}
-    found = by_label(sweep_of(**{**TWO, "search": {**RATE, **narrow}}))
-    shares = [math.log10(v / 0.001) / 4 for v in found["fedavg"][:7]]
-    assert [math.log10(v / 0.1) / 2 for v in found["fedprox"][:7]] == pytest.approx(shares)
-
-
-def test_whoever_has_more_known_configurations_shares_fewer_draws():
-    """FedProx has two published configurations here, FedAvg two, SAFL none."""
-    sweep = sweep_of(algorithms=["safl", "fedprox"], datasets=["mnist"], trials=8, search=RATE)
-    found = by_label(sweep)
-    assert found["fedprox"] == found["safl"][:5]
-    assert len(found["safl"]) == 7
-
-
-def test_cells_study_seeds_tunings_and_deals_draw_apart():
+def test_cells_study_seeds_tunings_and_partitions_draw_apart():
     cells = rates(sweep_of(trials=4, heterogeneity=LEVELS))
     other = rates(sweep_of(trials=4, seed=1))
     nested = rates(sweep_of(trials=4, tunings=2, partitions=2))
-    drawn = [rate for of in (cells, other) for one in of.values() for rate in one]
+    drawn = [rate for of in (cells, other) for rates_ in of.values() for rate in rates_]
     assert len(set(drawn)) == len(drawn) == 9
     assert len({rate for of in nested.values() for rate in of}) == 12
 
@@ -99,49 +86,41 @@ def test_cells_study_seeds_tunings_and_deals_draw_apart():
 @pytest.mark.parametrize("sampler", list(SAMPLERS))
 def test_what_is_shared_under_each_sampler(sampler):
     trials = 9 if sampler == "gp" else 12
-    given = {**TWO, "trials": trials, "sampler": sampler, "grid_points": 12}
-    first, second = by_label(sweep_of(**given)).values()
+    first, second = by_label(trials=trials, sampler=sampler, grid_points=12).values()
     shared = [a == b for a, b in zip(first, second, strict=True)]
     blind = {"tpe": 7, "gp": 7, "random": 11, "grid": 0}[sampler]
     assert shared[:blind] == [True] * blind
     assert not any(shared[blind:]) or sampler == "grid"
 
 
-def test_rates_that_are_choices_are_shared_too():
-    search = {"lr": {"default": 0.1, "choices": [0.01, 0.1, 1.0]}}
-    first, second = by_label(sweep_of(**{**TWO, "search": search})).values()
-    assert first[:7] == second[:7]
-    assert {0.01, 0.1, 1.0} == set(first[:7])
-
-
-def origins(sweep: SweepSearch) -> dict[str, list[str]]:
-    asks = by_entry(Player(sweep).play().requests("search"))
-    return {
-        sweep.entries[entry].entry.scenario.heterogeneity: [a.origin for a in of]
-        for entry, of in asks.items()
-    }
-
-
 def test_published_configurations_are_tried_at_the_first_level_of_the_study():
-    given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 5}
+    """After the default one, whose values the published ones take for the rest; each once."""
+    given = {"algorithms": ["fedprox"], "datasets": ["mnist"], "trials": 5, "search": RATE}
     for levels in (LEVELS, LEVELS[::-1]):
         sweep = sweep_of(**given, heterogeneity=levels)
-        assert sorted(s.published for s in sweep.entries.values()) == [0, 2]
-        found = origins(sweep)
-        assert found[levels[0]] == ["default", "published", "published", "sampled", "sampled"]
-        assert found[levels[1]] == ["default", *["sampled"] * 4]
-
-
-def default(algorithm: str, **given) -> dict:
-    (search,) = sweep_of(algorithms=[algorithm], **given).entries.values()
-    return search.proposer.known[0].params
+        first, second = by_entry(Player(sweep).play().requests("search")).values()
+        if sweep.entries[first[0].entry_id].entry.scenario.heterogeneity != levels[0]:
+            first, second = second, first
+        assert [a.origin for a in first] == ["default", *["published"] * 2, *["sampled"] * 2]
+        assert [a.origin for a in second] == ["default", *["sampled"] * 4]
+        assert [a.params for a in first[:3]] == [
+            {"lr": 0.1, "mu": 0.01},
+            {"lr": 0.03, "mu": 1.0},
+            {"lr": 0.01, "mu": 0.01},
+        ]
+    search = {"lr": {"default": 0.2}, "batch_size": {"default": 8, "choices": [8, 32]}}
+    moved = Player(sweep_of(datasets=["mnist"], trials=3, search=search)).play().requests("search")
+    assert moved[0].params == {"lr": 0.2, "batch_size": 8}
+    assert moved[1].params == {"lr": 0.03, "batch_size": 8}
+    # FedAgg's Table IV says lr = 0.01 on MNIST, and that is its published configuration.
+    same = Player(sweep_of(algorithms=["fedagg"], datasets=["mnist"], trials=3)).play()
+    assert [a.origin for a in same.requests("search")] == ["default", *["sampled"] * 2]
 
 
 @pytest.mark.parametrize(
     ("algorithm", "given", "expected"),
     [
         ("safl", {"settings": {"rounds": 20}}, {"lr": 0.1, "epsilon": 0.3, "L": 16.0}),
-        ("safl", {"settings": {"rounds": 100}}, {"lr": 0.1, "epsilon": 0.3, "L": 80.0}),
         ("safl", {"settings": {"rounds": 1000}}, {"lr": 0.1, "epsilon": 0.3, "L": 80.0}),
         ("folb", {}, {"lr": 0.1, "mu": 1.0, "variant": "plain"}),
         ("folb", {"models": ["mlp(8)"]}, {"lr": 0.1, "mu": 0.01, "variant": "plain"}),
@@ -155,23 +134,14 @@ def default(algorithm: str, **given) -> dict:
         ("fedavg", {}, {"lr": 0.1}),
     ],
 )
-def test_anchors_are_what_papers_imply_within_what_the_study_says(algorithm, given, expected):
+def test_default_configurations_are_what_papers_imply_within_what_the_study_says(
+    algorithm, given, expected
+):
     """SAFL's L = 80 is of 100 rounds; of 1000 it would be 800, outside of its range."""
-    found = default(algorithm, **given)
-    assert {name: found[name] for name in expected} == expected
+    (search,) = sweep_of(algorithms=[algorithm], **given).entries.values()
+    default = search.proposer.known[0].params
+    assert {name: default[name] for name in expected} == expected
 
 
-def test_an_anchor_that_is_published_is_tried_once():
-    """FedAgg's Table IV says lr = 0.01 on MNIST, and that is its published configuration."""
-    sweep = sweep_of(algorithms=["fedagg"], datasets=["mnist"], trials=4)
-    asks = Player(sweep).play().requests("search")
-    assert [a.origin for a in asks] == ["default", *["sampled"] * 3]
-
-
-def test_anchors_leave_the_ids_of_entries_as_they_were():
-    """SAFL, FOLB and DeFed in the scenario of `BASE`."""
-    found = {e.algorithm: e.id for e in entries_of(algorithms=["safl", "folb", "defed"])}
-    assert found == IDS
-
-
-IDS = {"safl": "6374121f", "folb": "74550bbf", "defed": "3c10e531"}
+def test_what_papers_imply_leaves_the_ids_of_entries_as_they_were():
+    assert {e.algorithm: e.id for e in entries_of(algorithms=[*IDS])} == IDS

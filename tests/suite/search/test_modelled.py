@@ -2,15 +2,11 @@
 
 import pytest
 
-from suite.configurations.nearest import recommend
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
-from tests.support.configurations import a_tuned
 from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
 from trials.run.outcome import Status
-
-LEARNING = [name for name, sampler in SAMPLERS.items() if sampler.startup]
 
 
 @pytest.fixture
@@ -19,7 +15,7 @@ def modelled(monkeypatch):
 
     A sampler's relative sampling gives nothing until it has a model.
     """
-    found: list[int] = []
+    numbers: list[int] = []
 
     def watch(cls):
         original = cls.sample_relative
@@ -27,31 +23,26 @@ def modelled(monkeypatch):
         def spy(self, study, trial, search_space):
             drawn = original(self, study, trial, search_space)
             if drawn:
-                found.append(trial.number + 1)
+                numbers.append(trial.number + 1)
             return drawn
 
         monkeypatch.setattr(cls, "sample_relative", spy)
 
     for cls in {type(sampler.make(0)) for sampler in SAMPLERS.values()}:
         watch(cls)
-    return found
+    return numbers
 
 
 def played(
     lag: int = LAG, known: int = 0, ending=lambda ask: finished(0.5), **given
-) -> SweepSearch:
+) -> tuple[int, list[str]]:
+    """How many trials can be modelled, at most, and the warnings that there are too few."""
     entries = entries_of(**given)
-    warm = {
-        entries[0].id: [InitialConfiguration("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]
-    }
-    sweep = SweepSearch(entries, a_study(**given), lag, warm)
+    starts = [InitialConfiguration("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]
+    sweep = SweepSearch(entries, a_study(**given), lag, {entries[0].id: starts})
     Player(sweep, ending).play()
-    return sweep
-
-
-def allowed(sweep: SweepSearch) -> int:
     (entry,) = sweep.entries.values()
-    return entry.modelled
+    return entry.modelled, [line for line in sweep.warnings if "0 modelled" in line]
 
 
 @pytest.mark.parametrize("lag", [1, 4])
@@ -59,77 +50,51 @@ def allowed(sweep: SweepSearch) -> int:
 def test_the_first_modelled_trial_is_the_one_that_is_said(modelled, sampler, lag):
     first = first_modelled(SAMPLERS[sampler], lag)
     trials = 12 if first is None else first + 1
-    sweep = played(lag, sampler=sampler, trials=trials, grid_points=20)
+    most, warnings = played(lag, sampler=sampler, trials=trials, grid_points=20)
     assert modelled == ([] if first is None else [first, first + 1])
-    assert allowed(sweep) == len(modelled)
-
-
-@pytest.mark.parametrize("sampler", LEARNING)
-def test_a_budget_below_it_has_none(modelled, sampler):
-    first = first_modelled(SAMPLERS[sampler], LAG)
-    sweep = played(sampler=sampler, trials=first - 1)
-    assert modelled == []
-    assert allowed(sweep) == 0
-    assert sweep.warnings == [
-        f"random search ({sampler} models from trial {first} on; budget {first - 1}): "
-        "0 modelled suggestions in 1 of 1 entries"
-    ]
-    assert played(sampler=sampler, trials=first).warnings == []
+    assert (most, warnings) == (len(modelled), [])
+    modelled.clear()
+    if first is not None:
+        most, warnings = played(lag, sampler=sampler, trials=first - 1)
+        assert (modelled, most, len(warnings)) == ([], 0, 1)
 
 
 @pytest.mark.parametrize(("known", "trials"), [(0, 10), (3, 10), (5, 10), (7, 12), (7, 10)])
 def test_known_configurations_are_told_and_are_no_suggestions(modelled, known, trials):
-    """Default, published and warm ones count as told; where they are many, the sampler's come after them."""
-    sweep = played(known=known, trials=trials, algorithms=["fedprox"], datasets=["mnist"])
-    assert len(entries_of(algorithms=["fedprox"], datasets=["mnist"])[0].known) == 2, "published"
+    """Default, two published and warm ones count as told; where they are many, the sampler's come after them."""
+    given = {"algorithms": ["fedprox"], "datasets": ["mnist"]}
+    most, warnings = played(known=known, trials=trials, **given)
     assert modelled == list(range(max(9, known + 4), trials + 1))
-    assert allowed(sweep) == len(modelled)
-    assert bool(sweep.warnings) == (not modelled)
+    assert most == len(modelled)
+    assert bool(warnings) == (not modelled)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
-def test_failed_trials_put_it_off(modelled, sampler):
-    def ending(ask):
-        return ValidationResult(Status.FAILED, None, {}) if ask.index in (1, 3) else finished(0.5)
-
-    sweep = played(sampler=sampler, trials=12, ending=ending)
+def test_failed_trials_put_it_off_and_stopped_and_diverged_ones_do_not(modelled, sampler):
+    failed, short = ValidationResult(Status.FAILED, None, {}), [Status.PRUNED, Status.DIVERGED]
+    played(
+        sampler=sampler, trials=12, ending=lambda a: failed if a.index in (1, 3) else finished(1)
+    )
     assert modelled == [11, 12]
-    assert allowed(sweep) == 4, "at most"
-
-
-def test_stopped_and_diverged_trials_do_not(modelled):
-    def ending(ask):
-        return ValidationResult([Status.PRUNED, Status.DIVERGED][ask.index % 2], 0.3, {1: 0.3})
-
-    played(trials=10, ending=ending)
+    modelled.clear()
+    ends = [ValidationResult(status, 0.3, {1: 0.3}) for status in short]
+    played(sampler=sampler, trials=10, ending=lambda a: ends[a.index % 2])
     assert modelled == [9, 10]
 
 
 def test_the_words():
-    assert searched_by("tpe", 6, 4) == ("random search (tpe models from trial 9 on; budget 6)")
+    blind = "random search (tpe models from trial 9 on; budget 6)"
+    assert searched_by("tpe", 6, 4) == blind
     assert searched_by("tpe", 9, 4) == "tpe (models from trial 9 on; budget 9)"
     assert searched_by("random", 6, 4) == "random search"
     assert searched_by("grid", 6, 4) == "grid search"
 
 
-def test_a_recommendation_calls_it_random_search():
-    def lines(**budget) -> str:
-        found = a_tuned().model_copy(update={"budget": budget})
-        return " ".join(recommend([found], "digits", "iid").lines())
-
-    known = {"sampler": "tpe", "scheduler": "none"}
-    blind = searched_by("tpe", 4, LAG)
-    assert blind in lines(trials=4, **known)
-    assert blind in lines(trials=10, confirming=6, **known), "6 of the 10 repeat others"
-    assert "tpe (models from trial 9 on; budget 10)" in lines(trials=10, **known)
-    assert "10 trials" in lines(trials=10)
-
-
-def test_a_thin_budget_is_said_in_one_line_that_names_the_methods():
-    """SAFL searches three hyperparameters, FOLB four, FedAvg one."""
+def test_warnings_name_what_is_too_small():
+    """SAFL searches three hyperparameters, FOLB four, FedAvg one; a grid of two points has no more."""
     three = {"algorithms": ["fedavg", "safl", "folb"], "heterogeneity": ["iid", "labels(2)"]}
-    assert sweep_of(**three, trials=11).thin == [
-        "11 trials are fewer than 4 for each searched hyperparameter of safl, folb (16 would be "
-        "enough): how lucky a search is decides much"
-    ]
-    assert sweep_of(**three, trials=16).thin == []
+    (thin,) = sweep_of(**three, trials=11).warnings
+    assert "safl, folb (16 would be enough)" in thin
+    assert sweep_of(**three, trials=16).warnings == []
+    (grid,) = sweep_of(sampler="grid", grid_points=2, trials=9).warnings
+    assert "the whole grid is 3 configurations" in grid

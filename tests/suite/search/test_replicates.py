@@ -8,8 +8,7 @@ import pytest
 from suite.studies.replicates import Replicate
 from suite.studies.study import complete
 from tests.support.searches import Player, a_study, finished, replay, sweep_of
-from trials.run.outcome import TrialKind
-from trials.run.trial_id import TrialId
+from trials.run.outcome import TrialId, TrialKind
 
 BOTH = {"algorithms": ["fedavg", "fedprox"], "trials": 6, "seeds": 2}
 
@@ -39,34 +38,21 @@ def test_the_first_replicate_is_what_there_was_before():
     assert complete(a_study()).keys() >= new
 
 
-def test_tunings_draw_for_themselves_and_share_over_algorithms():
-    asks = played(tunings=3).requests()
+def test_tunings_and_partitions_draw_for_themselves_and_share_over_algorithms():
+    asks = played(tunings=3, partitions=2).requests()
     searches = [a for a in asks if a.kind == TrialKind.SEARCH]
     for cell in {a.entry_id for a in asks}:
-        of = [
-            [a.params for a in searches if (a.entry_id, a.replicate) == (cell, t)]
-            for t in ("", "t1")
-        ]
-        assert of[0][0] == of[1][0], "the default configuration"
-        assert not [p for p in of[0][1:] if p in of[1]], "draws"
-    seeds = {t: {a.seed for a in asks if a.replicate == t} for t in ("", "t1", "t2")}
-    assert seeds == {"": {0, 1, 2}, "t1": {10000, 10001, 10002}, "t2": {20000, 20001, 20002}}
-    assert {a.partition_seed for a in asks} == {0}
-
-
-def test_deals_draw_for_themselves():
-    asks = played(tunings=2, partitions=2).requests()
-    found = {
-        of: (
-            [a.params for a in asks if a.replicate == of and a.kind == TrialKind.SEARCH][:4],
-            {a.seed for a in asks if a.replicate == of},
-            {a.partition_seed for a in asks if a.replicate == of},
+        first, *others = (
+            [a.params for a in searches if (a.entry_id, a.replicate) == (cell, name)]
+            for name in ("", "t1", "d1", "d1t1")
         )
-        for of in ("", "t1", "d1", "d1t1")
-    }
-    assert [of[2] for of in found.values()] == [{0}, {0}, {1}, {1}]
-    assert found["d1"][1] == {10**7, 10**7 + 1, 10**7 + 2}
-    assert found["d1"][0] != found[""][0]
+        for other in others:
+            assert other[0] == first[0], "the default configuration"
+            assert not [params for params in other[1:] if params in first], "draws"
+    seeds = {name: {a.seed for a in asks if a.replicate == name} for name in ("t1", "t2", "d1")}
+    starts = {"t1": 10_000, "t2": 20_000, "d1": 10**7}
+    assert seeds == {name: {seed, seed + 1, seed + 2} for name, seed in starts.items()}
+    assert {(a.replicate[:1] == "d", a.partition_seed) for a in asks} == {(False, 0), (True, 1)}
 
 
 def test_a_split_moves_the_data_seed_only():
@@ -89,15 +75,6 @@ def test_every_tuning_repeats_its_own_winner():
         assert all(a.params == winner.params for a in finals)
 
 
-@pytest.mark.parametrize("limit", [1, 20, 55, 80])
-def test_a_search_with_tunings_and_deals_goes_on_as_if_it_had_not_been_killed(limit):
-    given = {**BOTH, "tunings": 2, "partitions": 2}
-    whole = {a.trial_id: a for a in Player(sweep_of(**given)).play(random.Random(1), 3).requests()}
-    cut = Player(sweep_of(**given)).play(random.Random(2), 3, limit)
-    rest = Player(replay(sweep_of(**given), cut.log)).play(random.Random(5), 3)
-    assert {a.trial_id: a for a in [*cut.requests(), *rest.requests()]} == whole
-
-
 def test_more_tunings_are_added_to_those_there_are():
     two = played(tunings=2)
     four = Player(replay(sweep_of(**BOTH, tunings=4), two.log)).play()
@@ -115,15 +92,6 @@ def test_confirming_runs_have_replicates_too():
 @pytest.mark.parametrize("replicate", ["", "t2", "d1", "v1d12t3"])
 @pytest.mark.parametrize(("kind", "number"), [(TrialKind.SEARCH, None), (TrialKind.FINAL, 3)])
 def test_ids_of_trials_hold_their_replicate(replicate, kind, number):
-    made = TrialId("1f3a9c0d", kind, 4, number, replicate)
-    assert TrialId.parse(str(made)) == made
+    trial_id = TrialId("1f3a9c0d", kind, 4, number, replicate)
+    assert TrialId.parse(str(trial_id)) == trial_id
     assert Replicate.parse(replicate).name == replicate
-
-
-def test_what_cannot_be_varied_together_is_refused():
-    def said(**given) -> list[tuple]:
-        return [fault[:2] for fault in a_study(**given).contradictions()]
-
-    assert said(partitions=2, vary_partition=True) == [("vary_partition", True)]
-    assert said(tunings=2, seeds=10_000) == [("seeds", 10_000)]
-    assert said(tunings=3, partitions=3, splits=2) == []

@@ -68,7 +68,10 @@ def test_what_is_suggested_after_a_replay_is_what_was(sampler: str, entry: Entry
     """Resumed just before each suggestion; trials of every end come before it, and some still run."""
     study = a_study(sampler=sampler, trials=TRIALS[sampler], seeds=1, grid_points=4)
     warm = {entry.id: deep(entry)}
-    log = Player(SweepSearch([entry], study, warm=warm)).play(random.Random(1), concurrent=4).log
+    player = Player(SweepSearch([entry], study, warm=warm)).play(random.Random(1), concurrent=4)
+    for params in (request.params for request in player.requests()):
+        assert entry.space.active(params) == params, "what exists under the others, and no more"
+    log = player.log
     differ = []
     for position, event in enumerate(log):
         if event[0] == "request" and event[1].kind == "search":

@@ -19,26 +19,6 @@ from trials.run.outcome import Status
 OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
 QUICKLY = [Phase.explicit, Phase.generate]
 """No search for a simpler counterexample: with whole sweeps it takes minutes."""
-WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 1.0}}
-
-
-def test_anchor_then_published_then_sampled():
-    player = Player(sweep_of(algorithms=["fedprox"], datasets=["mnist"], trials=8, search=WIDE))
-    requests = player.play().requests("search")
-    assert [a.origin for a in requests] == ["default", "published", "published", *["sampled"] * 5]
-    assert requests[0].params == {"lr": 0.1, "mu": 0.01}
-    assert requests[1].params == {"lr": 0.03, "mu": 1.0}
-    assert requests[2].params == {"lr": 0.01, "mu": 0.01}
-    assert len({tuple(a.params.items()) for a in requests[3:]}) == 5
-
-
-def test_anchor_takes_the_study_default_and_published_ones_the_anchor_for_the_rest():
-    search = {"lr": {"default": 0.2}, "batch_size": {"default": 8, "choices": [8, 32]}}
-    requests = (
-        Player(sweep_of(datasets=["mnist"], trials=3, search=search)).play().requests("search")
-    )
-    assert requests[0].params == {"lr": 0.2, "batch_size": 8}
-    assert requests[1].params == {"lr": 0.03, "batch_size": 8}
 
 
 @pytest.mark.parametrize("trials", [1, 2, 7])
@@ -102,21 +82,35 @@ def test_no_more_than_lag_trials_of_a_cell_are_in_flight():
     assert sweep.next() is None
 
 
-def reference(sampler: str) -> tuple[dict, dict]:
+MORE = {
+    "": {},
+    "replicates": {"trials": 6, "tunings": 2, "partitions": 2},
+    "confirmed": {"confirm": {"best": 3, "seeds": 2}},
+}
+
+
+def reference(sampler: str, more: str = "") -> tuple[dict, dict]:
     given = {
         "algorithms": ["folb", "fedprox"],
         "trials": 14,
         "seeds": 2,
         "sampler": sampler,
         "search": {"batch_size": {"choices": [10, 32, "full"]}, "fedprox.mu": {"high": 10}},
+        **MORE[more],
     }
     return given, by_entry(Player(sweep_of(**given)).play().requests())
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe", "grid", "gp", OWN])
-def test_neither_timing_nor_kills_can_change_what_is_asked(sampler):
+@pytest.mark.parametrize(
+    ("sampler", "more"),
+    [
+        *((name, "") for name in ("random", "tpe", "grid", "gp", OWN)),
+        *(("random", m) for m in MORE if m),
+    ],
+)
+def test_neither_timing_nor_kills_can_change_what_is_asked(sampler, more):
     """Killed after any number of events, again and again, and rebuilt from the log each time."""
-    given_, expected = reference(sampler)
+    given_, expected = reference(sampler, more)
     examples = {"gp": 1, "grid": 3, OWN: 3}.get(sampler, 10)  # GP suggests in a fifth of a second
 
     @settings(max_examples=examples, phases=QUICKLY)
@@ -156,15 +150,6 @@ def test_an_end_that_a_journal_lacks_comes_again(sampler):
     assert lacking in rebuilt.again
     asked = [event[1] for event in log if event[0] == "request"]
     assert by_entry(asked + new) == expected
-
-
-def test_more_trials_extend_the_same_sequence():
-    """A sweep of 8 trials that grows to 14 asks what a sweep of 14 asks."""
-    short = Player(sweep_of(algorithms=["folb"], trials=8)).play(random.Random(4), 3)
-    grown = replay(sweep_of(algorithms=["folb"], trials=14), short.log)
-    more = Player(grown).play(random.Random(5), 4)
-    straight = Player(sweep_of(algorithms=["folb"], trials=14)).play()
-    assert short.requests("search") + more.requests("search") == straight.requests("search")
 
 
 @pytest.mark.parametrize("better", [False, True])
@@ -208,26 +193,20 @@ BEST = {
     "the earliest of ties": ([finished(0.1), finished(0.8), finished(0.8), finished(0.1)], 1),
     "none of pruned ones": ([PRUNED] * 3, None),
     "none of failed ones": ([FAILED] * 3, None),
+    "with finals that fail": ([finished(0.1)] * 3, 0),
 }
 
 
 @pytest.mark.parametrize(("ends", "index"), BEST.values(), ids=BEST)
 def test_which_trial_is_the_best(ends, index):
-    player, search = play_one(dict(enumerate(ends)), trials=len(ends))
+    sweep = sweep_of(trials=len(ends), seeds=2)
+    final = FAILED if ends[0] == finished(0.1) else finished(0.1)
+    player = Player(sweep, lambda a: ends[a.index] if a.kind == "search" else final).play()
+    (search,) = sweep.entries.values()
     assert (search.best and search.best.index) == index
     assert search.done
     assert player.sweep.exhausted
     assert len(player.requests("final")) == (0 if index is None else 2)
-
-
-def test_a_cell_with_failed_finals_is_done():
-    sweep = sweep_of(trials=3, seeds=2)
-    failed = ValidationResult(Status.FAILED, None, {})
-    player = Player(
-        sweep, lambda request: finished(0.5) if request.kind == "search" else failed
-    ).play()
-    assert sweep.exhausted
-    assert len(player.requests("final")) == 2
 
 
 def test_a_searched_setting_reaches_the_settings_of_every_algorithm():
@@ -268,12 +247,16 @@ def test_a_suggestion_depends_on_study_seed_cell_and_number_alone(monkeypatch):
     assert sorted(words) == sorted(expected)
 
 
-def test_cells_of_a_study_do_not_depend_on_each_other():
-    """An entry asks the same when other entries are added to the study."""
-    alone = by_entry(Player(sweep_of(algorithms=["folb"], trials=10)).play().requests())
-    both = by_entry(Player(sweep_of(algorithms=["safl", "folb"], trials=10)).play().requests())
-    ((entry, requests),) = alone.items()
-    assert both[entry] == requests
+def test_cells_of_a_study_do_not_depend_on_each_other_or_on_the_budget():
+    """An entry asks the same when other entries are added to the study, and when a sweep of 8 trials grows to 14."""
+    straight = Player(sweep_of(algorithms=["folb"], trials=14)).play().requests()
+    both = by_entry(Player(sweep_of(algorithms=["safl", "folb"], trials=14)).play().requests())
+    assert both[straight[0].entry_id] == straight
+    short = Player(sweep_of(algorithms=["folb"], trials=8)).play(random.Random(4), 3)
+    grown = replay(sweep_of(algorithms=["folb"], trials=14), short.log)
+    more = Player(grown).play(random.Random(5), 4)
+    search = [a for a in straight if a.kind == "search"]
+    assert short.requests("search") + more.requests("search") == search
 
 
 def test_what_is_over_is_not_looked_through_again(monkeypatch):
@@ -281,10 +264,9 @@ def test_what_is_over_is_not_looked_through_again(monkeypatch):
     looked = []
     due, end = EntrySearch._due, SweepSearch.end
 
-    def step(self, trial_id, found):
-        request = end(self, trial_id, found)
+    def step(self, trial_id, result):
+        end(self, trial_id, result)
         assert len({self.exhausted for _ in range(3)}) == 1
-        return request
 
     monkeypatch.setattr(EntrySearch, "_due", lambda self: looked.append(self) or due(self))
     monkeypatch.setattr(SweepSearch, "end", step)

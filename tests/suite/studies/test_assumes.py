@@ -12,8 +12,6 @@ from trials.algorithms import ALGORITHMS
 from trials.run.spec import away, outside
 from trials.settings import Settings
 
-ASSUMING = [(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires]
-
 PLUGIN = """
 from dataclasses import dataclass
 from trials.algorithms.fedavg import FedAvg
@@ -27,20 +25,13 @@ class Whole(FedAvg):
 """
 
 
-def test_defed_assumes_that_all_clients_are_awake():
-    assert ASSUMING == [("defed", "participation")]
-
-
-@pytest.mark.parametrize(("name", "key"), ASSUMING)
-def test_a_default_is_outside_where_it_is_another_value(name, key):
-    cls = ALGORITHMS[name]
-    value, reason = cls.requires[key]
-    assert outside(cls, Settings(**{key: value})) == ""
-    default = getattr(Settings(), key)
-    words = outside(cls, Settings())
-    assert words == (
-        f"{key} is {default}, its paper's {value}: {reason}" if default != value else ""
-    )
+def test_a_default_is_outside_where_it_is_another_value():
+    assumed = {(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires}
+    assert assumed == {("defed", "participation")}
+    value, reason = ALGORITHMS["defed"].requires["participation"]
+    assert outside(ALGORITHMS["defed"], Settings(participation=value)) == ""
+    words = f"participation is 0.5, its paper's {value}: {reason}"
+    assert outside(ALGORITHMS["defed"], Settings()) == words
 
 
 @pytest.mark.parametrize(
@@ -60,10 +51,6 @@ def test_a_method_is_at_home_where_its_paper_tried_it(name, key, settings, level
     assert (entry.away, entry.reference()) == (cls.home[key], False)
 
 
-def test_only_three_papers_experiments_need_a_scenario_of_their_own():
-    assert {cls.paper for cls in ALGORITHMS.values() if cls.home} == {"SAFL", "FedAgg", "FOLB"}
-
-
 def test_any_class_can_declare_them(tmp_path):
     (tmp_path / "own.py").write_text(PLUGIN)
     name = f"{tmp_path / 'own.py'}:Whole"
@@ -79,16 +66,11 @@ def test_any_class_can_declare_them(tmp_path):
     assert (entry.outside(), entry.reference()) == ("", False)
 
 
-def test_where_the_setting_is_searched_the_configuration_decides():
+def test_the_mark_is_the_configuration_s_and_no_part_of_what_an_entry_asks(monkeypatch):
     search = {"participation": {"default": 1.0, "low": 0.1, "high": 1.0}}
     (entry,) = entries_of(algorithms=["defed"], search=search)
-    chosen = entry.space.default()
     assert not entry.reference()
-    assert entry.reference({**chosen, "participation": 0.2})
-    assert not entry.reference({**chosen, "participation": 1.0})
-
-
-def test_the_mark_is_no_part_of_what_an_entry_asks(monkeypatch):
+    assert entry.reference({**entry.space.default(), "participation": 0.2})
     study = {"algorithms": ["defed", "local_only"], "settings": {"participation": 0.2}}
     marked, nature = entries_of(**study)
     assert (nature.outside(), nature.reference()) == ("", True), "a reference by nature"
@@ -104,7 +86,7 @@ def test_what_is_outside_is_recommended_only_when_asked_for():
         return a_tuned(algorithm).model_copy(update=more)
 
     known = [tuned("fedavg", 0.2, 0.8), tuned("defed", 0.2, 0.9)]
-    assert recommend(known, "digits", "iid").best.algorithm == "fedavg"
-    assert recommend(known, "digits", "iid", algorithm="defed").best == known[1]
+    assert recommend(known, "digits", "iid")[1].algorithm == "fedavg"
+    assert recommend(known, "digits", "iid", algorithm="defed")[1] == known[1]
     awake = tuned("defed", 1.0, 0.9)
-    assert recommend([known[0], awake], "digits", "iid").best == awake
+    assert recommend([known[0], awake], "digits", "iid")[1] == awake

@@ -1,85 +1,77 @@
 """Entries of a study: which come out, what they search, and what is refused once data and models are known."""
 
-import contextlib
+import itertools
 from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from suite.configurations.warm_start import warm_start
 
+from reports.leaderboard.audit import edges
+from suite.runs.request import Request
 from suite.studies.entries import load_data, make_entries
 from suite.studies.study import read_study
+from tests.support.configurations import a_tuned
 from tests.support.searches import BASE, entries_of
 from trials import algorithms
 from trials.algorithm import Range
 from trials.common.errors import UserError
+from trials.run.spec import Scenario
 
 
 def test_cells_are_the_product_with_algorithms_innermost():
-    given_ = {
-        "algorithms": ["folb", "fedavg"],
-        "datasets": ["digits", "mnist"],
-        "models": ["logreg", "mlp"],
-        "heterogeneity": ["iid", "labels( 2 )"],
-    }
-    entries = entries_of(**given_)
-    assert [(*c.scenario, c.algorithm) for c in entries] == [
-        (d, m, h, a)
-        for d in ("digits", "mnist")
-        for m in ("logreg", "mlp")
-        for h in ("iid", "labels(2)")
-        for a in ("folb", "fedavg")
+    levels, algorithms_ = ["iid", "labels( 2 )"], ["folb", "fedavg"]
+    entries = entries_of(algorithms=algorithms_, datasets=["digits", "mnist"], heterogeneity=levels)
+    assert [(e.scenario.dataset, e.scenario.heterogeneity, e.algorithm) for e in entries] == [
+        *itertools.product(("digits", "mnist"), ("iid", "labels(2)"), algorithms_)
     ]
-    assert len({c.id for c in entries}) == len({c.name for c in entries}) == 16
+    assert len({e.id for e in entries}) == len({e.name for e in entries}) == 8
 
 
-SAME = {
-    "trials": {"trials": 99},
-    "seeds": {"seeds": 99},
-    "seed": {"seed": 99},
-    "sampler": {"sampler": "random"},
-    "scheduler": {"scheduler": "asha"},
-    "target": {"target": 0.5},
-    "description": {"description": "other words"},
-    "confirmation": {"confirm": {}},
-    "vary_partition": {"vary_partition": True},
-    "partition_seed": {"settings": {"partition_seed": 99}},
-    "data_seed": {"settings": {"data_seed": 99}},
-    "execution": {"settings": {"execution": "sequential"}},
-    "another's range": {"search": {"lr": {"low": 0.002}, "fedavg.lr": {"low": 0.001}}},
-}
-OTHER = {
-    "algorithm": {"algorithms": ["fedprox"]},
-    "dataset": {"datasets": ["mnist"]},
-    "dataset's argument": {"datasets": ["synthetic(1,1)"]},
-    "model": {"models": ["mlp"]},
-    "level": {"heterogeneity": ["labels(2)"]},
-    "system": {"heterogeneity": ["iid+system(steps=1..20)"]},
-    "rounds": {"settings": {"rounds": 49}},
-    "clients": {"settings": {"clients": 10}},
-    "batch size": {"settings": {"batch_size": "full"}},
-    "validation": {"settings": {"val_fraction": 0.2}},
-    "init": {"settings": {"init": "zeros"}},
-    "range": {"search": {"lr": {"high": 2.0}}},
-    "default": {"search": {"lr": {"default": 0.2}}},
-    "scale": {"search": {"lr": {"log": False}}},
-    "constraint": {"constraints": {"uploaded_bytes": {"max": 1e6}}},
-    "another constraint": {"constraints": {"uploaded_bytes": {"max": 2e6}}},
-    "moved setting": {"search": {"momentum": {"low": 0.0, "high": 0.9}}},
-}
+SAME = [
+    {"trials": 99},
+    {"seeds": 99},
+    {"seed": 99},
+    {"sampler": "random"},
+    {"scheduler": "asha"},
+    {"target": 0.5},
+    {"description": "other words"},
+    {"confirm": {}},
+    {"vary_partition": True},
+    {"settings": {"partition_seed": 99}},
+    {"settings": {"data_seed": 99}},
+    {"settings": {"execution": "sequential"}},
+    {"search": {"lr": {"low": 0.002}, "fedavg.lr": {"low": 0.001}}},
+]
+OTHER = [
+    {"algorithms": ["fedprox"]},
+    {"datasets": ["mnist"]},
+    {"datasets": ["synthetic(1,1)"]},
+    {"models": ["mlp"]},
+    {"heterogeneity": ["labels(2)"]},
+    {"heterogeneity": ["iid+system(steps=1..20)"]},
+    {"settings": {"rounds": 49}},
+    {"settings": {"clients": 10}},
+    {"settings": {"batch_size": "full"}},
+    {"settings": {"val_fraction": 0.2}},
+    {"settings": {"init": "zeros"}},
+    {"search": {"lr": {"high": 2.0}}},
+    {"search": {"lr": {"default": 0.2}}},
+    {"search": {"lr": {"log": False}}},
+    {"constraints": {"uploaded_bytes": {"max": 1e6}}},
+    {"constraints": {"uploaded_bytes": {"max": 2e6}}},
+    {"search": {"momentum": {"low": 0.0, "high": 0.9}}},
+]
 
 
-@pytest.mark.parametrize("name", SAME)
-def test_the_content_hash_leaves_out_budgets_seeds_and_execution(name):
-    assert entries_of(**SAME[name])[0].id == entries_of()[0].id
-
-
-def test_the_content_hash_tells_all_else_apart():
-    ids = {name: entries_of(**changed)[0].id for name, changed in OTHER.items()}
-    ids["base"] = entries_of()[0].id
-    assert len(set(ids.values())) == len(OTHER) + 1, ids
-    assert all(len(i) == 8 and int(i, 16) >= 0 for i in ids.values())
+def test_the_content_hash_leaves_out_budgets_seeds_and_execution_and_tells_all_else_apart():
+    base = entries_of()[0].id
+    assert {entries_of(**changed)[0].id for changed in SAME} == {base}
+    ids = {base, *(entries_of(**changed)[0].id for changed in OTHER)}
+    assert len(ids) == len(OTHER) + 1
+    assert all(len(i) == 8 and int(i, 16) >= 0 for i in ids)
 
 
 def test_spellings_of_a_name_are_one_entry_whatever_the_order_of_keys():
@@ -92,38 +84,17 @@ def test_spellings_of_a_name_are_one_entry_whatever_the_order_of_keys():
     assert entry.paper == algorithms.resolve("folb").paper
 
 
-def test_an_algorithm_refuses_what_it_cannot_honour(faults):
-    given_ = {**BASE, "algorithms": ["fedavg", "folb"], "settings": {"init": "own"}}
-    message = faults(given_)
-    assert "1 fault," in message
-    assert "folb cannot run with init=own" in message
-    assert algorithms.resolve("folb").unsupported["init=own"] in message
-    assert entries_of(algorithms=["fedavg", "safl"], settings={"init": "own"})
-
-
 def test_a_setting_that_may_be_unset_is_searched_among_the_numbers_that_are_legal():
     search = {"clip_norm": {"default": 1.0, "low": 0.1, "high": 10, "log": True}}
     search["local_steps"] = {"default": 5, "low": 1, "high": 9}
     ranges = entries_of(search=search)[0].space.ranges
     assert ranges["clip_norm"] == Range("float", 0.1, 10.0, log=True)
     assert ranges["local_steps"] == Range("int", 1.0, 9.0)
-
-
-@pytest.mark.parametrize(
-    "given_",
-    [
-        {"search": {"local_steps": {"low": 1, "high": 9}}},
-        {"search": {"batch_size": {"low": 8, "high": 64}}, "settings": {"batch_size": "full"}},
-        {"search": {"batch_size": {"default": "full", "low": 8, "high": 64}}},
-    ],
-)
-def test_an_anchor_that_is_no_number_of_its_range_is_refused_or_run(given_):
-    """The unset setting, and `full`: either a fault of the study, or a value that is not told."""
-    with contextlib.suppress(UserError):
-        (entry,) = entries_of(**given_)
-        default = entry.space.default()
-        assert entry.space.distributions(default) is None
-        entry.spec(default, 0, 0).configured()
+    # A standing value that is no number of the range runs, and is not told.
+    search = {"batch_size": {"low": 8, "high": 64}}
+    (entry,) = entries_of(search=search, settings={"batch_size": "full"})
+    assert entry.space.distributions(entry.space.default()) is None
+    entry.spec(entry.space.default(), 0, 0).configured()
 
 
 def test_scientific_notation_means_a_number(study_file):
@@ -135,17 +106,15 @@ def test_scientific_notation_means_a_number(study_file):
     assert (entry.space.ranges["lr"].low, entry.space.ranges["lr"].high) == (0.001, 0.1)
 
 
-@pytest.mark.parametrize("algorithm", ["folb", "fedprox", "fedavg"])
-def test_published_configurations_match_their_data_and_model_only(algorithm):
-    given_ = {"algorithms": [algorithm]}
-    (mnist,) = entries_of(**given_, datasets=["mnist"])
-    assert mnist.known
-    assert all("mnist" in p.datasets and "logreg" in p.models for p in mnist.known)
-    assert entries_of(**given_)[0].known == ()
-    assert entries_of(**given_, datasets=["mnist"], models=["mlp(7,7)"])[0].known == ()
-
-
-def test_published_configurations_of_a_bare_name_match_its_arguments_too():
+def test_published_configurations_match_their_data_and_model_only():
+    for algorithm in ("folb", "fedprox", "fedavg"):
+        (mnist,) = entries_of(algorithms=[algorithm], datasets=["mnist"])
+        assert mnist.known
+        assert all("mnist" in p.datasets and "logreg" in p.models for p in mnist.known)
+        assert entries_of(algorithms=[algorithm])[0].known == ()
+        other = {"datasets": ["mnist"], "models": ["mlp(7,7)"]}
+        assert entries_of(algorithms=[algorithm], **other)[0].known == ()
+    # Those of a bare name match its arguments too.
     (both,) = entries_of(algorithms=["folb"], datasets=["synthetic(1,1)"])
     (bare,) = entries_of(algorithms=["folb"], datasets=["synthetic(0.5,0.5)"])
     assert bare.known
@@ -218,22 +187,51 @@ def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, 
     ]
 
 
-NU = {"low": 0.1, "high": 1.0}
-
-
 def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
     given_ = {"algorithms": ["safl_extended"]}
-    free = entries_of(**given_)[0].space.ranges["nu"]
-    assert (free.low, free.high) == (0.25, 0.25)
     bound = {"constraints": {"uploaded_bytes": {"max": 1e6}}}
-    nu = entries_of(**given_, **bound)[0].space.ranges["nu"]
-    assert (nu.low, nu.high) == (0.01, 10.0)
-    nu = entries_of(**given_, **bound, search={"safl_extended.nu": NU})[0].space.ranges["nu"]
-    assert (nu.low, nu.high) == (0.1, 1.0)
-    for spec in (NU, {"choices": [0.1, 1.0]}):
+    narrow, fixed = {"nu": {"low": 0.1, "high": 1.0}}, {"safl_extended.nu": {"default": 0.5}}
+    ends = [
+        entries_of(**given_, **more)[0].space.ranges["nu"].ends
+        for more in ({}, bound, {**bound, "search": narrow}, {"search": fixed})
+    ]
+    assert ends == [(0.25, 0.25), (0.01, 10.0), (0.1, 1.0), (0.5, 0.5)]
+    for spec in (narrow["nu"], {"choices": [0.1, 1.0]}):
         message = faults({**BASE, **given_, "search": {"safl_extended.nu": spec}})
         assert "safl_extended.nu: is searched only under a constraint on uploaded_bytes" in message
-    bytes_down = {"constraints": {"downloaded_bytes": {"max": 1e6}}}
-    assert "only under" in faults({**BASE, **given_, **bytes_down, "search": {"nu": NU}})
-    fixed = {"safl_extended.nu": {"default": 0.5}}
-    assert entries_of(**given_, search=fixed)[0].space.ranges["nu"].low == 0.5
+
+
+def asked():
+    Request("fedumf", Scenario("digits", "logreg", "iid"), {}, {}, values={"alpha": 2.0}).spec()
+
+
+def scheduled():
+    values = {"alpha": "0.5@1,2@10"}
+    Request("fedumf", Scenario("digits", "logreg", "iid"), {}, {}, values=values).spec()
+
+
+def searched():
+    entries_of(algorithms=["fedumf"], search={"alpha": {"high": 2.0}})
+
+
+def chosen():
+    entries_of(algorithms=["fedumf"], search={"alpha": {"choices": [0.5, 2.0]}})
+
+
+def started():
+    other = a_tuned("fedumf").model_copy(update={"params": {"alpha": 2.0}})
+    warm_start(entries_of(algorithms=["fedumf"]), [other])
+
+
+@pytest.mark.parametrize("way", [asked, scheduled, searched, chosen, started])
+def test_a_value_beyond_a_papers_bound_is_refused_wherever_it_comes_from(way):
+    """FedUmf's alpha is at most 1: above, it is another method."""
+    with pytest.raises(UserError, match=r"(?s)alpha.*2\.0, but must be at most 1"):
+        way()
+
+
+def test_an_audit_asks_for_nothing_beyond_a_papers_bound():
+    """A winner at 1 is at a closed end; the same at an end of the searcher's choice is not."""
+    own, narrow = Range("float", 0.05, 1.0, at_most=1), Range("float", 0.05, 0.9, at_most=1)
+    assert [edge.closed for edge in edges({"alpha": 1.0}, {"alpha": own})] == [True]
+    assert [edge.closed for edge in edges({"alpha": 0.9}, {"alpha": narrow})] == [False]

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from suite.api.given import place
+from suite.api import folder_of
 from suite.configurations.configuration import files_at
 from suite.studies.entries import load_data, make_entries
-from suite.studies.space import SpaceFile
+from suite.studies.space import space_file
 from suite.studies.study import override, read_study, small, study_names
 from tests.support.searches import BASE, a_study
 from trials import algorithms, datasets
@@ -55,46 +54,26 @@ def test_every_shipped_study_makes_cells():
         _, study = read_study(name, {"datasets": ["digits"]} if name == "own" else {})
         assert description == study.description != ""
         assert make_entries(study, name)
-
-
-def test_the_study_of_own_data_says_what_to_type_where_these_are_missing():
     with pytest.raises(UserError, match=r"datasets: is required, as in --datasets npz:my\.npz$"):
         read_study("own", {})
-
-
-def test_there_is_a_shipped_search_space():
-    assert {f"{name}.yaml" for name in algorithms.ALGORITHMS} == set(SHIPPED)
 
 
 UNPUBLISHED = {"centralized", "fedavgm", "fednova", "fedsgd", "local_only"}
 """No paper states values for data sets and models that there are."""
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_every_published_configuration_is_one(name):
-    content = yaml.safe_load(files("search_spaces").joinpath(name).read_text())
-    found = SpaceFile.model_validate(content).published
-    assert bool(found) == (name.removesuffix(".yaml") not in UNPUBLISHED)
-    cls = algorithms.resolve(name.removesuffix(".yaml"))
-    for entry in found:
-        made = cls.configured(entry.params).params()
-        assert {k: made[k] for k in entry.params} == entry.params
-        assert "lr" in entry.params
-        assert len(entry.source) > 10
-        assert entry.datasets
-        assert entry.models
-
-
-def test_a_path_names_the_study_after_the_file(study_file):
-    name, study = read_study(study_file(BASE), {})
-    assert name == "mine"
-    assert study == a_study()
-
-
-def test_missing_keys_are_named(faults):
-    message = faults({"trials": 3})
-    for key in BASE:
-        assert f"{key}: is required" in message
+def test_every_algorithm_has_a_shipped_search_space_whose_configurations_are_some():
+    assert {f"{name}.yaml" for name in algorithms.ALGORITHMS} == set(SHIPPED)
+    for name, cls in algorithms.ALGORITHMS.items():
+        published = space_file(name).published
+        assert bool(published) == (name not in UNPUBLISHED)
+        for entry in published:
+            params = cls.configured(entry.params).params()
+            assert {k: params[k] for k in entry.params} == entry.params
+            assert "lr" in entry.params
+            assert len(entry.source) > 10
+            assert entry.datasets
+            assert entry.models
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "", "a:\tb: c", "just words", "\xe9 \xe8"])
@@ -113,7 +92,7 @@ def test_what_is_at_a_path_is_said_of_all_that_people_name(tmp_path, monkeypatch
         "study": lambda name: read_study(name, {}),
         "dataset": datasets.parse,
         "configuration": lambda name: files_at(Path(name)),
-        "storage": place,
+        "storage": folder_of,
     }
     for what, way in ways.items():
         with pytest.raises(UserError) as refused:
@@ -128,8 +107,10 @@ def test_what_is_at_a_path_is_said_of_all_that_people_name(tmp_path, monkeypatch
                 way(name)
 
 
-def test_overrides_replace_keys_and_keys_inside():
+def test_overrides_replace_keys_and_keys_inside(study_file):
     overrides = {"trials": 3, "algorithms": ["folb"], "settings.rounds": 7, "sampler": "random"}
+    name, mine = read_study(study_file(BASE), {})
+    assert (name, mine) == ("mine", a_study())
     _, study = read_study("quickstart", overrides)
     _, before = read_study("quickstart", {})
     assert (study.trials, study.algorithms, study.sampler) == (3, ["folb"], "random")
@@ -153,6 +134,8 @@ def test_an_interval_takes_the_place_of_choices_and_choices_that_of_an_interval(
 
 
 def test_faults_of_overrides_are_faults_too_of_which_twenty_are_listed(faults):
+    missing = faults({"trials": 3})
+    assert all(f"{key}: is required" in missing for key in BASE)
     message = faults(BASE, {"trials": 0, "algorithms": ["fedprx"], "settings.rounds": 0})
     assert "3 faults" in message
     assert "settings.rounds = 0" in message

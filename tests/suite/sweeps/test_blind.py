@@ -26,8 +26,7 @@ from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.run.result import TrialResult
-from trials.scoring.metrics import REGRESSION, untrained
+from trials.scoring.metrics import REGRESSION
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
@@ -174,17 +173,3 @@ def test_divergence_is_decided_by_validation_and_training(algorithm: str, valida
     seen = finish(simulation(made, with_rows(data, held_out, np.nan), settings()))
     assert seen.diverged == validated
     assert seen.fed.round == (0 if validated else 5)
-
-
-def test_a_run_is_lost_to_a_metric_without_a_finite_mean() -> None:
-    history = [
-        {"round": i, "test_accuracy": i / 10, "test_loss": math.inf if i == 3 else 1.0}
-        for i in range(6)
-    ]
-    found = TrialResult("finished", history)
-    assert found.not_finite == ["test_loss"]
-    assert [found.lost(name) for name in ("test_loss", "test_accuracy")] == [True, False]
-    assert not TrialResult("finished", [*history, {"round": 6, "test_loss": 1.0}]).lost("test_loss")
-    assert TrialResult("diverged", history[:1]).lost("test_accuracy")
-    assert untrained(history, "test_accuracy") == 0.0
-    assert untrained(history[1:], "test_loss") == REGRESSION.worst

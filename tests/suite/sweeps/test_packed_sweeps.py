@@ -2,8 +2,8 @@
 driven in this process without Ray.
 """
 
-import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from suite.configurations.configuration import read
 from suite.execution.cluster import Resources
 from suite.execution.dispatch import Dispatch
 from suite.search import schedulers
+from suite.search.trial import TrialRequest
+from suite.sweeps.journal.events import outcomes
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import once
@@ -20,9 +22,8 @@ from tests.support.searches import a_study
 from tests.support.simulations import ROOT, timeless
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedprox import FedProx
-from trials.run.outcome import TrialKind
+from trials.run.outcome import TrialKind, TrialResult
 from trials.run.simulation import Simulation
-from trials.run.trial_id import TrialId
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
@@ -36,17 +37,9 @@ COMMON: dict[str, Any] = {
 }
 
 
-class Threshold:
-    """Stops what is below a score: a decision of the recorded score alone, whatever came before."""
-
-    def __init__(self, entry: Any) -> None:
-        self.entry = entry
-
-    def stops(self, trial_id: str, round_index: int, value: float) -> bool:
-        return value < 0.15
-
-
-APART = ("seconds", "intermediates", "history")
+def below(early: schedulers.EntrySchedulers, trial_id: str, at: int, value: float) -> bool:
+    """Stop what is below a score: a decision of the recorded score alone, whatever came before."""
+    return at in early.stops(early.requests[trial_id]) and value < 0.15
 
 
 class Killed(BaseException):
@@ -64,28 +57,18 @@ def swept(folder: Path, pack: int | str, resume: bool = False, **given: Any) -> 
     return folder
 
 
-def said(folder: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
+def said(folder: Path) -> tuple[dict[str, TrialRequest], dict[str, TrialResult], str]:
     """What the journal's asks and ends say, by trial, and what was tuned. When reports came, and how
     long trials took, depends on the company.
     """
     paths = SweepPaths(folder, "s")
-    lines = [json.loads(line) for line in paths.journal.read_text().splitlines()]
-    found: dict[str, dict[str, Any]] = {"request": {}, "end": {}}
-    curves = {}
-    for line in lines:
-        match line["event"]:
-            case "request":
-                found["request"][line["request"]["trial_id"]] = line["request"]
-            case "curve":
-                curves[line["trial_id"]] = timeless(line["history"])
-            case "end":
-                assert line["trial_id"] not in found["end"], "one end a trial"
-                kept = {k: v for k, v in line["outcome"].items() if k not in APART}
-                end = {**kept, "history": curves[line["trial_id"]]}
-                found["end"][line["trial_id"]] = end
-    assert found["request"].keys() == found["end"].keys()
+    requests, ends = paths.state().requests, {}
+    for trial_id, end in outcomes(paths.journal, requests.keys()):
+        history = timeless(end.history)
+        ends[trial_id] = replace(end, history=history, seconds=0.0, intermediates={})
+    assert requests.keys() == ends.keys()
     tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))
-    return found["request"], found["end"], "".join(str(read(path).params) for path in tuned)
+    return requests, ends, "".join(str(read(path).params) for path in tuned)
 
 
 STUDIES: dict[str, dict[str, Any]] = {
@@ -109,7 +92,7 @@ STUDIES: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def by_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Early stopping that depends on a trial's own scores only, and not on who came before it."""
-    monkeypatch.setitem(schedulers.SCHEDULERS, "asha", Threshold)
+    monkeypatch.setattr(schedulers.EntrySchedulers, "decide", below)
 
 
 @pytest.fixture
@@ -131,7 +114,7 @@ def test_packed_or_not_the_journal_says_the_same(
 ) -> None:
     given, whole = STUDIES[study], alone(study)
     assert said(swept(tmp_path / "packed", pack, **given)) == whole
-    statuses = {line["status"] for line in whole[1].values()}
+    statuses = {end.status for end in whole[1].values()}
     assert statuses >= {"finished"} | ({"pruned"} if "scheduler" in given else set())
 
 
@@ -148,7 +131,7 @@ def test_a_killed_pack_is_resumed(
     otherwise.
     """
     given, whole = STUDIES[study], alone(study)
-    evaluations = sum(len(end["history"]) - 1 for end in whole[1].values())
+    evaluations = sum(len(end.history) - 1 for end in whole[1].values())
     advance, left = Simulation.advance, round(share * evaluations)
 
     def dies(self: Simulation) -> dict[str, float]:
@@ -162,8 +145,8 @@ def test_a_killed_pack_is_resumed(
     killed = opened(tmp_path / "cut", 4, **given)
     with pytest.raises(Killed):
         killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
-    asked = [request.trial_id for request in killed.paths.state().requests]
-    assert any(TrialId.parse(name).kind == TrialKind.FINAL for name in asked) == (share > 0.5)
+    asked = killed.paths.state().requests.values()
+    assert any(request.kind == TrialKind.FINAL for request in asked) == (share > 0.5)
     assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == whole
 
 

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.configurations.configuration import read
 from tests.support.commands import (
     curve,
     document,
-    fault,
     histories,
     records,
     study_file,
@@ -66,52 +64,8 @@ def test_the_search_sees_the_mean_over_clients_on_validation_data(swept: Path) -
         assert run.tags["metric"] == "accuracy_personal"
 
 
-def test_a_final_model_is_asked_for_by_name(swept: Path) -> None:
-    for metric, name in (("personal", "accuracy_personal"), ("worst_clients", "accuracy_worst10")):
-        board = document(suite_here("leaderboard", "own", "--metric", metric, "--json", cwd=swept))
-        assert board["metric"] == f"test_{name}"
-        for row in board["rows"]:
-            finals = records(swept, kind="final", algorithm=row["algorithm"])
-            last = [run.metrics[f"test_{name}"] for run in finals]
-            assert row["mean"] == pytest.approx(statistics.fmean(last))
-
-
-def test_what_was_tuned_by_it_is_run_by_it_again(swept: Path) -> None:
-    (path,) = (swept / "runs/own/tuned").rglob("local_only.yaml")
-    tuned = read(path)
-    assert tuned.settings.metric == "personal"
-    assert set(tuned.scores) >= {"val_accuracy_personal", "test_accuracy_personal"}
-    assert tuned.loss == -tuned.scores["val_accuracy_personal"]
-    again = suite_here("run", path, "--seed", 1, "--no-record", cwd=swept)
-    mean = tuned.scores["test_by_seed"][1]
-    assert f"test accuracy personal {mean:.4f}" in " ".join(again.stdout.split())
-
-
 def test_a_resumed_sweep_equals_an_uninterrupted_one(swept: Path, tmp_path: Path) -> None:
     study_file(tmp_path, STUDY)
     suite_here(*SWEEP, "--trials", 1, cwd=tmp_path)
     suite_here(*SWEEP, "--trials", 2, "--resume", cwd=tmp_path)
     assert histories(tmp_path) == histories(swept)
-
-
-def test_a_metric_of_all_labels_alike_is_searched_and_ranked(tmp_path: Path) -> None:
-    study_file(tmp_path, STUDY.replace("personal", "macro_f1"))
-    suite_here(*SWEEP, "--algorithms", "fedavg", cwd=tmp_path)
-    for kind, part in (("search", "val"), ("final", "test")):
-        found = records(tmp_path, kind=kind)
-        for run in found:
-            last = [v for at, v in curve(tmp_path, run, f"{part}_macro_f1") if at > 1]
-            assert run.metrics[f"{part}_score"] == pytest.approx(statistics.fmean(last))
-    board = document(suite_here("leaderboard", "own", "--json", cwd=tmp_path))
-    scores = [run.metrics["test_score"] for run in found]
-    assert board["metric"] == "test_macro_f1"
-    assert board["rows"][0]["mean"] == pytest.approx(statistics.fmean(scores))
-    assert board["rows"][0]["worst_clients"] is not None
-
-
-def test_data_without_a_client_s_own_test_samples_are_refused(tmp_path: Path) -> None:
-    text = STUDY.replace("digits", "sine").replace("logreg", "linear").replace("labels(2)", "iid")
-    study_file(tmp_path, text)
-    said = fault(suite_here(*SWEEP, cwd=tmp_path, code=2))
-    assert said.count("settings.metric = 'personal': metric personal needs test data") == 1
-    assert not (tmp_path / "runs").exists()

@@ -10,8 +10,7 @@ from suite.sweeps.recording import SweepRecording
 from suite.tracking.store import Store
 from tests.support.commands import runs_of
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 
 STUDY = {"trials": 3, "seeds": 1, "settings": {"rounds": 20, "eval_every": 5}}
 
@@ -23,8 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 def recording_of(store: Store, name: str, recorded: dict[str, str]) -> SweepRecording:
     search = SweepSearch(entries_of(**STUDY), a_study(**STUDY), 4, {})
-    about: dict[str, Any] = {"study_name": "live", "study": a_study(**STUDY), "sweep_id": "id"}
-    recording = SweepRecording(store=store, name=name, search=search, recorded=recorded, **about)
+    recording = SweepRecording(store, name, "live", search, recorded, "id")
     recording.open()
     return recording
 

@@ -56,8 +56,7 @@ def confirmed(bound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_cannot_keep_a_constraint_is_said(bound: Path) -> None:
     # FedAvg always uploads: 6 rounds of 4 clients of 650 floats.
     assert 6 * 4 * 650 * 4 > 40000
-    said = (bound / "said").read_text()
-    assert "fedavg · digits · logreg · labels(2): no configuration keeps" in said
+    assert "no configuration keeps the constraints" in (bound / "said").read_text()
 
 
 def test_nu_is_searched_under_a_constraint(bound: Path) -> None:
@@ -98,6 +97,4 @@ def test_a_warm_start_is_inside_the_budget_stated_and_ranked_apart(confirmed: Pa
         ("bound", False),
         ("confirmed", True),
     }
-    shown = suite_here("leaderboard", "--name", "confirmed", "--format", "md", cwd=confirmed).stdout
-    assert ", warm-started (confirmed)**" in shown
     assert {row["rank"] for row in board["rows"] if row["warm"]} == {1}

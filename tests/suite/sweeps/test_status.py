@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from reports.durations import spell
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.trial import TrialRequest
@@ -17,8 +16,7 @@ from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState
 from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.running import Running
-from suite.sweeps.status import keep, standing, status
+from suite.sweeps.status import Running, keep, standing, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
 from tests.support import foreign
@@ -27,8 +25,7 @@ from tests.support.foreign import little, play
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialKind
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 
 GROWS = {
@@ -46,9 +43,8 @@ def interim(sweep: Sweep) -> dict[str, tuple[float | None, int, int]]:
     """Best score, search trials and final runs of each entry whose scenario is not over, as the leaderboard
     tells them.
     """
-    tables = open_tables(sweep.paths.storage)
     try:
-        board = read_leaderboard(tables, Query(sweep.paths.name))
+        board = read_leaderboard(open_tables(sweep.paths.storage), Query(sweep.paths.name))
     except UserError:  # there is nothing yet
         return {}
     return {one.entry_id: (one.best, one.trials, one.finals) for one in board.interim}
@@ -64,7 +60,7 @@ def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Mon
         told = sweep.progress.look()
         of_files = standing("s", SweepState().read(place.journal), True, *sweep.running.now())
         assert {**told, **MOVING} == {**of_files, **MOVING}
-        shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} trials ("
+        shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} runs ("
         assert sweep.progress._line(told).startswith(shown)
         sweep.progress.keep(told)
         seen = status(place.storage, "s")
@@ -191,7 +187,7 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
     """Two trials at once, 10 s for a half: of ten trials nine are left, at 0.1 a second. Once it is killed, nobody knows."""
     folder, ids = night
     clock = [100.0]
-    monkeypatch.setattr("suite.sweeps.running.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("suite.sweeps.status.time.monotonic", lambda: clock[0])
     requests = [asked(entry, 0).request for entry in ids]
     journal = Journal(folder / "journal.jsonl")
     journal.write(*(asked(entry, 0) for entry in ids))
@@ -214,63 +210,22 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
         for r, name in zip(requests, STUDY["algorithms"], strict=True)
     ]
     text = suite_here("status", "night", cwd=tmp_path).stdout
-    assert "; running, 6 trials/min, about 90 s left, last event " in text
+    assert "; running, 6 runs/min, about 90 s left, last event " in text
     journal.close()
     found = document(suite_here("status", "night", "--json", cwd=tmp_path))
     assert (found["running"], found["running_trials"], found["now"]) == (False, 0, [])
     assert (found["per_minute"], found["seconds_left"]) == (None, None)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000, '{"running": false}', b"\xff"])
-def test_a_file_that_no_sweep_wrote_is_nothing(
-    night: tuple[Path, list[str]], content: str | bytes
-) -> None:
-    folder, _ = night
-    (folder / STATUS).write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert status(folder.parent, "night")["expected"] == 10
-
-
-def test_what_was_kept_is_forgotten_once_the_journal_is_another(
+def test_what_was_kept_is_gone_by_while_it_is_of_this_journal(
     night: tuple[Path, list[str]],
 ) -> None:
     folder, (first, _) = night
+    (folder / STATUS).write_bytes(b"\xff{")
+    assert status(folder.parent, "night")["expected"] == 10
     keep(folder, standing("night", SweepState().read(folder / "journal.jsonl"), False))
     kept = json.loads((folder / STATUS).read_text())
     (folder / STATUS).write_text(json.dumps({**kept, "expected": 7}))
     assert status(folder.parent, "night")["expected"] == 7
     add(folder, asked(first, 0))
     assert status(folder.parent, "night")["expected"] == 10
-
-
-def test_a_pace_is_not_known_before_anything_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four trials of 50 rounds run when the first is over."""
-    clock = [0.0]
-    monkeypatch.setattr("suite.sweeps.running.time.monotonic", lambda: clock[0])
-    running = Running({"a": ("accuracy", 50)})
-    requests = [asked("a", index).request for index in range(4)]
-    for request in requests:
-        running.began(request)
-
-    def pace(at: float) -> float | None:
-        clock[0] = at
-        return running.now()[1]
-
-    assert pace(5.0) is None
-    clock[0] = 10.0
-    running.over(requests[0])
-    assert pace(10.0) is None
-    for request in requests[1:]:
-        running.over(request)
-    assert pace(12.0) is None
-    running.reported(requests[0], TrialResult(Status.RUNNING, history=[{"round": 2}]))
-    assert pace(12.0) is None, "a resumed trial's first rounds on a busy machine"
-    running.reported(requests[0], TrialResult(Status.RUNNING, history=[{"round": 25}]))
-    assert pace(12.0) == 0.25
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (12600, "3.5 h")],
-)
-def test_a_time_is_said_as_people_do(seconds: float, text: str) -> None:
-    assert spell(seconds) == text

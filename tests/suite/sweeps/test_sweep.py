@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.configurations.configuration import read
-from suite.configurations.library import known, tuned_of
+from suite.configurations.library import known
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.results.table import FILE
@@ -88,7 +88,7 @@ def test_records_carry_the_contract(done: Path) -> None:
 
 
 def test_the_table_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
-    before = document(suite_here("leaderboard", "--name", "small", "--json", cwd=done))
+    before = document(suite_here("leaderboard", "small", "--json", cwd=done))
     (tmp_path / "runs" / "small").mkdir(parents=True)
     shutil.copy(done / "runs" / "small" / FILE, tmp_path / "runs" / "small")
     after = document(suite_here("leaderboard", f"runs/small/{FILE}", "--json", cwd=tmp_path))
@@ -110,45 +110,20 @@ def test_a_tuned_file_repeats_its_final_run_to_the_bit(done: Path) -> None:
     run = document(
         suite_here("run", "--tuned", path, "--seed", seed, "--json", "--no-record", cwd=done)
     )
-    recorded = histories(done)[final.tags["trial_id"]][3]
     again = {entry["round"]: entry for entry in run["history"]}
-    for entry in recorded:
+    for entry in histories(done)[final.tags["trial_id"]][3]:
         for metric in entry.keys() - set(DERIVED):
             assert again[entry["round"]][metric] == entry[metric]
-    best = document(
-        suite(
-            *(
-                "run",
-                "--tuned",
-                "--algorithm",
-                "folb",
-                "--heterogeneity",
-                final.tags["heterogeneity"],
-            ),
-            *("--seed", seed, "--json", "--no-record"),
-            cwd=done,
-        )
-    )
-    assert best["params"] == run["params"]
     assert read(path).scores["test_by_seed"][int(seed)] == final.metrics["test_score"]
 
 
-def test_replay_is_identical_and_says_when_it_is_not(done: Path) -> None:
+def test_replay_is_identical(done: Path) -> None:
     run = records(done, kind="search")[-1]
-    repeated = document(suite_here("replay", run.run_id, "--json", cwd=done))
-    assert repeated["identical"]
-    assert repeated["differences"] == []
-    by_its_beginning = suite_here("replay", run.run_id[:12], cwd=done)
-    assert by_its_beginning.stdout.split()[:3] == ["run", run.run_id, "repeated:"]
-    sweep = records(done, kind="sweep")[0]
-    for run_id, said in (
-        (
-            sweep.run_id,
-            f"run {sweep.run_id} is a sweep run: only search, final and run can be replayed. A specification that is too long for MLflow is in the table of its sweep (docs/table.md)",
-        ),
-        ("nope", f"there is no run 'nope' in sqlite:///{done.resolve()}/runs/mlflow.db"),
-    ):
-        assert fault(suite_here("replay", run_id, cwd=done, code=2)) == said
+    repeated = document(suite_here("replay", run.run_id[:12], "--json", cwd=done))
+    assert (repeated["identical"], repeated["differences"]) == (True, [])
+    (sweep,) = records(done, kind="sweep")
+    for run_id in (sweep.run_id, "nope"):
+        assert run_id in fault(suite_here("replay", run_id, cwd=done, code=2))
 
 
 def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> None:
@@ -163,9 +138,7 @@ def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: P
     assert cut(*command, ends=6, signal=signal.SIGINT) == 130
     assert "--resume" in (tmp_path / "log").read_text()
     assert not [run for run in records(tmp_path) if run.status == "RUNNING"]
-    assert fault(suite_here(*command, cwd=tmp_path, code=2)) == (
-        "sweep 'small' exists in runs: continue it with --resume, or choose another --name"
-    )
+    assert "sweep 'small' exists in runs" in fault(suite_here(*command, cwd=tmp_path, code=2))
     assert cut(*command, "--resume", ends=14, signal=signal.SIGKILL) == -9
     assert not (tmp_path / "runs/small/tuned").exists()
     suite_here(*command, "--resume", cwd=tmp_path)
@@ -176,11 +149,6 @@ def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: P
 def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     shutil.copytree(done, tmp_path / "copy")
     folder = tmp_path / "copy"
-    less = suite_here("sweep", folder / "small.yaml", "--resume", "--trials", 2, cwd=folder, code=2)
-    assert fault(less) == (
-        "sweep small: 1 fault, nothing was started\n"
-        f"  trials = 2: a resumed sweep can only grow; it had {TRIALS}"
-    )
     store = Store(None, folder / "runs")
     aside = records(folder, kind="final")[0]
     store.log(aside.run_id, tags={"kind": "superseded"})  # as by an extension that chose another
@@ -188,11 +156,9 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     extended = suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder)
     assert noted(extended) == [], "what the options ask for is what it is"
     without = suite_here("sweep", folder / "small.yaml", "--resume", *SINGLY, cwd=folder)
-    as_there = f"as in {folder}/small.yaml: options extend a sweep."
-    assert noted(without) == [
-        f"trials is {TRIALS + 2}, not {TRIALS} {as_there}",
-        f"seeds is {SEEDS + 1}, not {SEEDS} {as_there}",
-    ]
+    differ = (f"trials is {TRIALS + 2}, not {TRIALS} ", f"seeds is {SEEDS + 1}, not {SEEDS} ")
+    lines = zip(noted(without), differ, strict=True)
+    assert all(line.startswith(difference) for line, difference in lines)
     summary = document(extended)
     assert summary["trials_finished"] + summary["trials_diverged"] == ENTRIES * (TRIALS + 2)
     assert len(records(folder, kind="search")) == ENTRIES * (TRIALS + 2)
@@ -271,15 +237,3 @@ def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> No
         ]
 
     assert rows(target) == rows(target + 1e-9)
-
-
-def test_tuned_of_needs_no_files(done: Path) -> None:
-    tables = open_tables(done / "runs").of("small")
-    board = read_leaderboard(tables, Query("small"))
-    for row in board.rows:
-        tuned = tuned_of(tables, row, board.rows)
-        assert tuned.params == row.params
-        ranked = [one.rank for one in board.rows if one.group == row.group]
-        standing = tuned.provenance["board"]
-        assert (standing["rank"], standing["of"]) == (row.rank, len(ranked))
-        assert standing["audit"] == [one.text for one in row.audit.findings]

@@ -17,8 +17,7 @@ from suite.tracking.schema.tags import run_tags, spec_params, versions
 from suite.tracking.store import Store, open_existing
 from tests.support.commands import document, fault, runs_of, suite, suite_here
 from trials.common.errors import UserError
-from trials.run.outcome import Status
-from trials.run.result import TrialResult
+from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
 from trials.settings import Settings
 

@@ -8,11 +8,10 @@ import re
 import sqlite3
 import subprocess
 import sys
-import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 from fastapi.routing import iter_route_contexts
@@ -21,7 +20,6 @@ from mlflow.exceptions import MlflowException
 from optuna.storages import InMemoryStorage
 from optuna_dashboard import wsgi
 
-from suite.cli import control
 from suite.tracking.store import Store
 from suite.ui import DASHBOARD_READS, MLFLOW_READS, app, reads
 from tests.support.served import Served, served
@@ -377,24 +375,3 @@ def test_only_http_passes() -> None:
     for kind in ("websocket", "lifespan"):
         asyncio.run(app([], "token")({"type": kind, "headers": [], "path": "/"}, answer, answer))
     assert sent == []
-
-
-def test_a_browser_is_told_the_token_in_a_file_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every account of the machine sees what a command is started with."""
-    seen: list[tuple[str, int, str]] = []
-
-    def opened(uri: str) -> None:
-        path = Path(unquote(urlsplit(uri).path))
-        seen.append((uri, path.stat().st_mode & 0o777, path.read_text()))
-
-    monkeypatch.setattr(webbrowser, "open", opened)
-    monkeypatch.setattr(control, "BROWSER_SECONDS", 0)
-    page = "http://127.0.0.1:5000/?token=abc"
-    for folder in (tmp_path, tmp_path / "not there"):
-        control._browse(page, folder)
-        uri, mode, text = seen.pop()
-        assert "abc" not in uri
-        assert (mode, page in text) == (0o600, True)
-    assert list(tmp_path.iterdir()) == []

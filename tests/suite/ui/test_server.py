@@ -15,8 +15,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from suite.cli.control import bind
-from suite.ui import app, is_ours
+from suite.ui import app, bind, is_ours
 from tests.support.commands import study_file, suite_here
 from tests.support.served import served
 from trials.common.errors import UserError

@@ -1,22 +1,19 @@
 """How data sets are split and partitioned to clients."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.simulations import holdings, well_split
 from trials import heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
-from trials.datasets.generated import SyntheticIID
 from trials.federated_data import partition
 from trials.heterogeneity import PARTITIONS
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import partition_data
 from trials.settings import Settings
 
@@ -61,23 +58,6 @@ def test_equal_shares(problem, level):
         assert (data.sizes == free // common.clients).all()
 
 
-@given(problems(), st.integers(1, 6))
-def test_labels_limit(problem, c):
-    dataset, common = problem
-    assume(c <= dataset.classes)
-    level = heterogeneity.parse(f"labels({c})")
-    try:
-        data = partition(dataset, level, common)
-    except UserError:
-        train = partition(dataset, heterogeneity.parse("iid"), common).train
-        assert np.bincount(dataset.y[train], minlength=dataset.classes).min() < common.clients
-        return
-    well_split(data)
-    for k, ids in enumerate(holdings(data)):
-        allowed = {(k + j) % dataset.classes for j in range(c)}
-        assert set(dataset.y[ids].tolist()) == allowed
-
-
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.sampled_from([0, 0.1, 0.5]))
 def test_natural_keeps_owners(sizes, val_fraction):
     rng = np.random.default_rng(len(sizes))
@@ -114,26 +94,6 @@ def test_what_seeds_and_the_fingerprint_tell_apart(digits):
     assert partitioned("iid+system(steps=1..3)").fingerprint == base.fingerprint
 
 
-@pytest.mark.parametrize("name", ["x", "y", "train", "offsets", "val", "test"])
-def test_the_fingerprint_sees_every_array(digits, name):
-    data = partition(digits, heterogeneity.parse("iid"), Settings())
-    owner = data.dataset if name in ("x", "y") else data
-    changed = getattr(owner, name).copy()
-    changed[len(changed) // 2] += 1
-    owner = replace(owner, **{name: changed})
-    other = replace(data, dataset=owner) if name in ("x", "y") else owner
-    assert other.fingerprint != data.fingerprint
-
-
-def test_small_a_is_more_skewed(digits):
-    def skew(a):
-        data = partition(digits, heterogeneity.parse(f"dirichlet({a})"), Settings(clients=10))
-        counts = np.array([np.bincount(digits.y[ids], minlength=10) for ids in holdings(data)])
-        return (counts.max(1) / counts.sum(1)).mean()
-
-    assert skew(100) < 0.2 < skew(1) < skew(0.5) < 0.5 < skew(0.1)
-
-
 @pytest.mark.parametrize("a", [1e-1, 1e-2, 1e-3, 1e-4])
 def test_a_very_skewed_dirichlet_deals_all_sizes(a):
     """Priors underflow here: what is left of a client's prior can be a subnormal number."""
@@ -142,13 +102,6 @@ def test_a_very_skewed_dirichlet_deals_all_sizes(a):
         parts = PARTITIONS["dirichlet"](a).assign(y, 10, None, np.random.default_rng(seed))
         assert [len(part) for part in parts] == [30] * 10
         assert len(np.unique(np.concatenate(parts))) == 300
-
-
-def test_natural_with_another_number_of_clients():
-    dataset = SyntheticIID().load(0, 3, None)
-    with pytest.raises(UserError, match="has 3 clients, not 4"):
-        partition(dataset, heterogeneity.parse("natural"), Settings(clients=4))
-    assert partition(dataset, heterogeneity.parse("natural"), Settings()).clients == 3
 
 
 # What reaches nobody

@@ -5,18 +5,13 @@ import re
 import numpy as np
 import pytest
 
-from tests.support.simulations import ROOT, holdings, well_split
+from tests.support.simulations import ROOT
 from trials import datasets
-from trials.common.errors import UserError
 from trials.common.randomness import generator
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
 from trials.datasets.generated import Synthetic, SyntheticIID
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
-from trials.run.trial import load_dataset, partition_data
 from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
-from trials.settings import Settings
 
 
 def load(name: str, seed: int = 0, clients: int | None = None) -> Dataset:
@@ -42,20 +37,6 @@ def test_feddc_synthetic_by_hand(alpha, beta):
     assert made.test[mine].sum() == 20
 
 
-def test_feddc_synthetic_has_20_devices_of_200():
-    made = load("feddc_synthetic(1,0)")
-    assert np.bincount(made.client).tolist() == [200] * 20
-    assert (made.classes, made.shape) == (5, (30,))
-    other = load("feddc_synthetic(1,0)", seed=1)
-    assert (other.x != made.x).any()
-    np.testing.assert_array_equal(load("feddc_synthetic(1,0)").x, made.x)
-
-
-def test_feddc_synthetic_refuses_bad_deviations():
-    with pytest.raises(UserError, match="alpha is -1, but must be at least 0"):
-        datasets.parse("feddc_synthetic(-1,0)")
-
-
 def test_sine_by_hand():
     seed, noise = 3, 0.25
     made = load(f"sine({noise})", seed)
@@ -70,37 +51,12 @@ def test_sine_by_hand():
     assert made.client is None
 
 
-def test_sine_is_half_a_sine_plus_one():
-    made = load("sine(0)")
-    np.testing.assert_allclose(made.y, 0.5 * np.sin(made.x[:, 0]) + 1, atol=1e-6)
-    slope, level = np.polyfit(made.x[~made.test, 0], made.y[~made.test], 1)
-    left = made.y[~made.test] - level - slope * made.x[~made.test, 0]
-    assert np.mean(left**2) == pytest.approx(0.11, abs=0.01)
-
-
-@pytest.mark.parametrize("noise", ["-0.1", "nan", "inf"])
-def test_sine_refuses_bad_noise(noise):
-    with pytest.raises(UserError, match="but must be at least 0"):
-        datasets.parse(f"sine({noise})")
-
-
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_family_says_what_it_is(name):
     cls = DATASETS[name]
     assert cls.summary
     assert cls.__doc__
     assert cls.task == (REGRESSION if name == "sine" else CLASSIFICATION)
-
-
-def test_the_task_comes_last_and_is_a_classification_unless_said():
-    x, y = np.zeros((2, 1), np.float32), np.array([0, 1])
-    assert Dataset(x, y, y > 0, 2).task is Dataset.task is CLASSIFICATION
-    assert Dataset(x, y, y > 0, 1, None, REGRESSION).task is REGRESSION
-
-
-@pytest.mark.parametrize("name", ["digits", "synthetic(1,1)", "feddc_synthetic(0,0)", "sine"])
-def test_generated_sets_need_no_files(name, tmp_path):
-    assert datasets.prepare(name, str(tmp_path)) == []
 
 
 def test_the_page_on_data_has_every_set():
@@ -145,39 +101,11 @@ def test_synthetic_by_hand():
     assert dataset.classes == 10
 
 
-def test_synthetic_is_fixed_by_its_seed():
-    a, b, other = (Synthetic(1, 1).load(seed, 4, None) for seed in (0, 0, 1))
-    for name in ("x", "y", "test", "client"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-    assert len(a.y) != len(other.y) or (a.x != other.x).any()
-
-
 def test_alpha_changes_no_sample_and_no_label_of_synthetic():
     """The same number is added to every class's score, which moves no maximum."""
     a, b = (Synthetic(alpha, 0.5).load(0, None, None) for alpha in (0, 1))
     np.testing.assert_array_equal(a.x, b.x)
     np.testing.assert_array_equal(a.y, b.y)
-
-
-def test_synthetic_has_30_devices_of_at_least_50():
-    dataset = Synthetic(0, 0).load(0, None, None)
-    sizes = np.bincount(dataset.client)
-    assert len(sizes) == 30
-    assert sizes.min() >= 50
-    assert np.median(sizes) == pytest.approx(50 + np.exp(4), abs=60)
-
-
-def test_synthetic_keeps_its_devices_under_natural():
-    place = Scenario("synthetic(1,1)", "logreg", "natural")
-    spec = canonical("fedavg", {}, place, Settings(clients=4, data_seed=2), 0)
-    dataset = load_dataset(spec, None)
-    data = partition_data(spec, dataset)
-    well_split(data)
-    np.testing.assert_array_equal(dataset.x, Synthetic(1, 1).load(2, 4, None).x)
-    for k, ids in enumerate(holdings(data)):
-        assert (dataset.client[ids] == k).all()
-        free = (dataset.client == k) & ~dataset.test
-        assert len(ids) == free.sum() - int(free.sum() * 0.1)
 
 
 def test_synthetic_iid_has_one_model_and_one_input_law():
@@ -193,9 +121,3 @@ def test_synthetic_iid_has_one_model_and_one_input_law():
     assert np.abs(dataset.x.mean(0)).max() < 6 * len(dataset.y) ** -0.5
     own = Synthetic(0, 0).load(seed, 6, None)
     assert ((own.x.astype(float) @ w + b).argmax(1) == own.y).mean() < 0.5
-
-
-@pytest.mark.parametrize("name", ["synthetic(-1,1)", "synthetic(1,-1)", "synthetic(nan,1)"])
-def test_synthetic_refuses_bad_deviations(name):
-    with pytest.raises(UserError, match="but must be at least 0"):
-        datasets.parse(name)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import TensorDataset
 
 import suite
@@ -20,8 +22,7 @@ from trials.datasets.base import Dataset
 from trials.datasets.own import dataset_of
 from trials.datasets.tables import Options
 from trials.federated_data import partition
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 
@@ -67,18 +68,11 @@ def test_npz(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load(saved(tmp_path, **columns)).y, dataset.y)
 
 
-def test_npz_without_owners(tmp_path: Path) -> None:
-    dataset = load(saved(tmp_path, client_train=None))
-    assert partition(dataset, heterogeneity.parse("iid"), Settings(clients=4)).clients == 4
-    with pytest.raises(UserError, match="does not say which client"):
-        partition(dataset, heterogeneity.parse("natural"), Settings())
-
-
 def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(60, 2))
     real = {"x_train": x[:50], "x_test": x[50:], "client_train": None}
     name = saved(tmp_path, **real, y_train=x[:50, 0] * 2, y_test=x[50:, 0] * 2)
-    with pytest.raises(UserError, match=r"whole numbers.* For a regression add \?task=regression"):
+    with pytest.raises(UserError, match=r"for a regression add \?task=regression"):
         load(name)
     spec = canonical(
         "fedavg",
@@ -96,20 +90,21 @@ def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"x_test": None}, "lacks x_test; it has x_train"),
-        ({"x_trane": [1]}, "unknown array 'x_trane'. Did you mean 'x_train'"),
+        ({"x_test": None}, "must hold x_train, .* but holds x_train, y_train, y_test"),
+        ({"x_trane": [1]}, "x_trane"),
         ({"y_train": np.arange(29)}, "x_train has 30 rows, but y_train has 29"),
-        ({"x_test": np.zeros((6, 2))}, r"x_train has shape \(2, 3\), one of x_test \(2,\)"),
-        ({"y_train": np.arange(30) % 3 + 18, "y_test": np.full(6, 18)}, "smallest label is 18"),
-        ({"y_train": np.zeros(30, int), "y_test": np.zeros(6, int)}, "all labels are 0"),
-        ({"y_train": np.full(30, 90)}, "the largest label is 90, .* there are 36 samples"),
-        ({"y_train": np.arange(30) % 2 * 20}, "only 4 labels occur"),
-        ({"y_train": np.arange(30) % 29}, "36 samples have 29 different labels: .*task=regression"),
-        ({"y_train": np.arange(30) - 3}, "must be whole numbers"),
-        ({"y_train": np.array(["a"] * 30)}, r"number the labels, as numpy\.unique"),
-        ({"x_train": np.full((30, 2, 3), np.nan)}, r"must be finite, but holds nan at \[0, 0, 0\]"),
-        ({"x_train": np.full((30, 2, 3), 1e39)}, "beyond float32"),
-        ({"x_train": np.zeros((30, 0))}, "at least one value per sample"),
+        ({"x_test": np.zeros((6, 2))}, "one shape"),
+        ({"y_train": np.arange(30) % 3 + 18, "y_test": np.full(6, 18)}, "task=regression"),
+        ({"y_train": np.zeros(30, int), "y_test": np.zeros(6, int)}, "go from 0 to 0"),
+        ({"y_train": np.full(30, 90)}, "count 0, 1, "),
+        ({"y_train": np.arange(30) % 2 * 20}, "count 0, 1, "),
+        ({"y_train": np.arange(30) % 11}, "11 different labels: .*task=regression"),
+        ({"y_train": np.arange(30) - 3}, "go from -3"),
+        ({"y_train": np.array(["a"] * 30)}, r"y_train must be numbers .* numpy\.unique"),
+        ({"x_train": np.full((30, 2, 3), np.nan)}, "x must be finite"),
+        ({"x_train": np.full((30, 2, 3), 1e39)}, "x must be finite"),
+        ({"x_train": np.zeros((30, 0))}, "x_train must be numbers"),
+        ({"x_train": np.zeros(30), "x_test": np.zeros(6)}, "x_train must be numbers"),
         ({"client_train": np.arange(30) / 7}, "client_train must be whole numbers"),
     ],
 )
@@ -198,9 +193,9 @@ def test_a_function_that_returns_a_table_has_columns_in_its_name(sets: Path) -> 
         ("floats", "y must be int64"),
         ("untested", "test must be bool .* neither all nor none"),
         ("owners", "client must be None or whole numbers"),
-        ("real", r"is a regression: add \?task=regression"),
-        ("whole?task=regression", "is no regression"),
-        ("arrays?target=y", "target: only a table has columns, and it is dict"),
+        ("real", r"\?task=regression"),
+        ("whole?task=regression", r"\?task=regression"),
+        ("arrays?target=y", "target: only a table has columns"),
         ("table", "a table needs the column to predict"),
         ("number", "must be a trials.datasets.Dataset, .* not int"),
         ("fails", "raised KeyError: 'gone'"),
@@ -252,23 +247,28 @@ def test_targets_of_a_pair_may_be_real() -> None:
     part = TensorDataset(torch.randn(20, 3), torch.randn(20))
     made = dataset_of("data", (part, part), Options(task="regression"), 0)
     assert (made.classes, made.y.dtype, made.task.metric) == (1, np.float32, "mse")
-    with pytest.raises(UserError, match="For a regression"):
+    with pytest.raises(UserError, match="for a regression"):
         dataset_of("data", (part, part), Options(), 0)
 
 
+ZEROS = torch.zeros(2)
+PICTURE = Image.new("L", (8, 8))
+
+
 @pytest.mark.parametrize(
-    ("function", "says"),
+    ("train", "test", "says"),
     [
-        ("of_no_pairs", r"sample 0 of train must be a pair \(x, y\), but is float"),
-        ("of_two_shapes", r"sample 1 of train has \(3,\) and sample 0 \(2,\)"),
-        ("of_pictures", "it is Image: use a transform that makes tensors"),
-        ("of_empty", "the test part has no samples"),
-        ("of_words", "one number as its y, but it is 'cat'"),
+        ([1.0, 2.0], [3.0], "sample 0 of train must be a pair"),
+        ([(ZEROS, 0), (torch.zeros(3), 1)], [(ZEROS, 0)], "sample 1 of train .* one shape"),
+        ([(PICTURE, 0)], [(PICTURE, 0)], "sample 0 of train .* no pictures"),
+        ([(ZEROS, 0)], [], "the test part has no samples"),
+        ([(ZEROS, 0)], [(ZEROS, "dog")], "sample 0 of test .* a number y"),
+        ([(ZEROS, 0), (ZEROS * torch.nan, 1)], [(ZEROS, 0)], "finite"),
     ],
 )
-def test_pairs_that_do_not_fit(function: str, says: str) -> None:
+def test_pairs_that_do_not_fit(train: list, test: list, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        load(f"{SAMPLES}:{function}")
+        dataset_of("data", (train, test), Options(), 0)
 
 
 # What a program gives
@@ -292,16 +292,8 @@ class Huggingface:
         return self.table
 
 
-@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "hugging face"])
-def test_a_program_gives_its_tables(kind: str) -> None:
-    import pyarrow
-
-    made = {
-        "pandas": lambda t: t,
-        "pyarrow": pyarrow.Table.from_pandas,
-        "hugging face": Huggingface,
-    }
-    table = made[kind]
+@pytest.mark.parametrize("table", [pd.DataFrame, pyarrow.Table.from_pandas, Huggingface])
+def test_a_program_gives_its_tables(table) -> None:
     done = suite.run(
         data=table(frame()), target="y", client="who", heterogeneity="natural", rounds=10, lr=0.5
     )
@@ -312,23 +304,15 @@ def test_a_program_gives_its_tables(kind: str) -> None:
     assert two.spec.dataset != done.spec.dataset
 
 
-def test_a_program_gives_two_torch_datasets() -> None:
-    done = suite.run(data=own_samples.digits(), rounds=1, clients=4)
-    assert done.data.dataset.x.shape == (240, 1, 8, 8)
-    again = suite.run(data=own_samples.digits(), rounds=1, clients=4)
-    assert again.spec == done.spec
-    assert again.history[-1]["test_loss"] == done.history[-1]["test_loss"]
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"data": 3}, "data must be a trials.datasets.Dataset, .* not int"),
-        ({"data": (1, 2)}, "not a tuple of int, int"),
+        ({"data": (1, 2)}, "not int, int"),
         ({"data": frame()}, "a table needs the column to predict"),
         ({"data": frame(), "target": "z"}, "unknown column 'z'"),
-        ({"data": frame(), "target": "a"}, "which is no label"),
-        ({"data": (frame(), frame()[["a", "y"]]), "target": "y"}, "only one of .* column 'b'"),
+        ({"data": frame(), "target": "a"}, "task=regression"),
+        ({"data": (frame(), frame()[["a", "y"]]), "target": "y"}, "the same columns"),
         ({"data": own_samples.digits(), "target": "y"}, "only a table has columns"),
         ({"data": frame(), "dataset": "digits", "target": "y"}, "give one of them"),
         ({"target": "y"}, "of a table that is given as data="),
@@ -337,11 +321,6 @@ def test_a_program_gives_two_torch_datasets() -> None:
 def test_what_a_program_gives_wrong(given: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says):
         suite.run(rounds=1, **given)
-
-
-def test_another_process_does_not_know_what_was_given() -> None:
-    with pytest.raises(UserError, match="known to its process alone"):
-        load("given:abc")
 
 
 # Names
@@ -366,8 +345,8 @@ def test_names_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         *[(text, "unknown dataset") for text in ("npz", "zip:pets/data.zip", "pets:", ":pets")],
         *[(text, "unknown dataset") for text in ("a b:c", "sets.py:")],
         ("npz(3):own.npz", "the form is npz:PATH"),
-        ("my.tsv", r"Did you mean 'csv:my\.tsv\?target=COLUMN&sep=tab'"),
-        (".", r"Of images in folders, a function that returns them is FILE\.py:function"),
+        ("my.tsv", r"csv:PATH"),
+        (".", r"FILE\.py:function"),
     ],
 )
 def test_names_that_are_none(text: str, says: str) -> None:

@@ -13,8 +13,7 @@ import pytest
 
 from trials import datasets
 from trials.datasets.images import CIFAR10
-from trials.run.scenario import Scenario
-from trials.run.spec import canonical
+from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 
@@ -70,12 +69,12 @@ def test_the_official_cifar10_is_read_as_published():
     if any(report.found is None for report in datasets.prepare("cifar10", None)):
         pytest.skip("set SUITE_DATA to a folder that holds the files of cifar10")
     assert all(report.sound for report in datasets.prepare("cifar10", None))
-    pixels = CIFAR10().pixels(None)
-    assert pixels.train.shape == (50_000, 3, 32, 32)
-    assert pixels.train_y[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
-    assert pixels.test_y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
-    assert np.bincount(pixels.train_y).tolist() == [5000] * 10
-    scaled = pixels.train / np.float64(255)
+    images = CIFAR10().pixels(None)
+    assert images.x.shape == (60_000, 3, 32, 32)
+    assert images.y[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
+    assert images.y[50_000:][:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
+    assert np.bincount(images.y[~images.test]).tolist() == [5000] * 10
+    scaled = images.x[~images.test] / np.float64(255)
     assert np.round(scaled.mean((0, 2, 3)), 4).tolist() == [0.4914, 0.4822, 0.4465]
     assert np.round(scaled.std((0, 2, 3)), 4).tolist() == [0.247, 0.2435, 0.2616]
     assert trained("cifar10", 0.003) > 0.33

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from tests.support.model_cases import CASES, CLASSES
-from tests.support.simulations import digest, finish, same, settings, simulation
+from tests.support.simulations import finish, same, settings, simulation
 from trials import models
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedma_fixed_width import match
@@ -134,7 +134,7 @@ def test_the_gradient_is_the_slope_of_the_loss(name, loss):
 
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_batched_equals_sequential(name):
-    """Unequal clients, unequal work, so that there are paddings and rows that end early; and the loss falls."""
+    """Unequal clients, unequal work, so that there are paddings and rows that end early."""
     common = {"batch_size": 2, "rounds": 2, "momentum": 0.5, "clip_norm": 1.0}
     runs = [
         finish(
@@ -153,19 +153,6 @@ def test_batched_equals_sequential(name):
     a, b = (run.history[-1] for run in runs)
     for metric in ("train_loss", "test_loss"):
         assert a[metric] == pytest.approx(b[metric], abs=1e-10)
-    first = runs[0].history[1]
-    assert a["train_loss"] < first["train_loss"] + 0.5
-
-
-@pytest.mark.parametrize("name", ["char_lstm", "mcmahan_cnn"])
-def test_equal_runs_are_equal_to_the_bit_and_lstms_run_client_after_client(name):
-    common = settings(rounds=1, local_steps=1, dtype="float32", execution="batched")
-    first, second = (
-        finish(simulation(ALGORITHMS["fedavg"](lr=0.01), data, common, CASES[name].text))
-        for data in (CASES[name].partitioned([2, 3]),) * 2
-    )
-    assert first.fed.execution == ("sequential" if name == "char_lstm" else "batched")
-    assert digest(first) == digest(second)
 
 
 def pooled(*layers, average=False, same_side=False):
@@ -313,19 +300,12 @@ LEAST = {
 
 @pytest.mark.parametrize(("name", "side"), LEAST.items())
 def test_the_least_image_and_less(name, side):
-    for shape in [(1, side - 1, 40), (1, 40, side - 1), (40, 40), (784,)]:
-        with pytest.raises(UserError, match=f"model {name} needs images .* {side}x{side}, because"):
-            Model(models.parse(name), shape, 2)
+    for text, shape in [(name, (1, side - 1, 40)), (name, (784,)), ("char_lstm", (80, 2))]:
+        with pytest.raises(UserError, match=f"model {text} needs"):
+            Model(models.parse(text), shape, 2)
     model = Model(models.parse(name), (1, side, side), 2)
     logits = model.logits(torch.full((model.d,), 0.01), torch.ones(1, 1, side, side))
     assert torch.isfinite(logits).all()
-
-
-@pytest.mark.parametrize("name", ["char_lstm", "sent_lstm"])
-@pytest.mark.parametrize("shape", [(1, 28, 28), (80, 2)])
-def test_text_models_refuse_what_is_no_sequence(name, shape):
-    with pytest.raises(UserError, match=f"model {name} needs sequences of token ids"):
-        Model(models.parse(name), shape, 2)
 
 
 @pytest.mark.parametrize("wrong", [-1, 3])
@@ -339,33 +319,3 @@ def test_unknown_tokens_are_found(wrong):
     model = case.fitted()
     with pytest.raises(UserError, match=message):
         model.logits(torch.zeros(model.d), torch.full((1, 7), float(wrong)))
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("lenet5_fedagg(0)", "maps >= 1 must hold, got 0"),
-        ("sent_lstm(0)", "vocabulary >= 1 and width >= 1 must hold, got 0, 300"),
-        ("char_lstm(8)", "the form is char_lstm"),
-        ("mlp(0)", "widths >= 1 must hold"),
-        ("resnet18", "unknown model 'resnet18'"),
-    ],
-)
-def test_wrong_arguments(text, part):
-    with pytest.raises(UserError) as error:
-        models.parse(text)
-    assert part in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("written", "canonical"),
-    [
-        ("lenet5_fedagg(maps=16)", "lenet5_fedagg(16)"),
-        ("lenet5_fedagg(6)", "lenet5_fedagg"),
-        ("sent_lstm(500)", "sent_lstm(500,300)"),
-        ("logreg()", "logreg"),
-    ],
-)
-def test_canonical_names(written, canonical):
-    assert models.canonical(written) == canonical
-    assert models.canonical(canonical) == canonical

@@ -1,0 +1,455 @@
+"""The Python interface: what the commands do, for scripts and notebooks, with typed results.
+
+Wrong input raises `trials.common.errors.UserError` with the text that the command shows. Without a `tracking_uri`
+that of MLFLOW_TRACKING_URI counts. `suite/__init__.py` lists what is public; docs/python.md tells how to use it.
+"""
+
+# Functions import what they need when they are called: what only reads starts without PyTorch and Ray.
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trials.common.errors import UserError, unknown
+from trials.common.files import look
+
+if TYPE_CHECKING:
+    import optuna
+    import pandas as pd
+    from ray import tune
+
+    from reports.page.notebook import ShownBoard
+    from suite.configurations.configuration import Tuned
+    from suite.configurations.library import TunedList
+    from suite.execution.resources import Resources
+    from suite.results.query import Query
+    from suite.results.report import WrittenReport
+    from suite.results.tables import Tables
+    from suite.runs.request import Request
+    from suite.runs.single import Finished, RecordedRun, Replay
+    from suite.studies.study import Study
+    from suite.sweeps.request import SweepRequest
+    from suite.sweeps.result import Result
+    from trials.models.torch_modules import TrainedModel
+    from trials.settings import Settings
+
+    Source = str | Path | Result
+    """The name of a sweep or a study, the path of a table, or what `sweep` returned."""
+
+TABLE = ".parquet"
+"""How the name of a table ends."""
+OPTIONS = ("name", "smoke", "resume", "address", "storage", "tracking_uri", "data_root")
+"""What a sweep is given beside the keys of its study."""
+
+
+def sweep(
+    study: str | Path | Mapping[str, Any] | Study,
+    *,
+    name: str | None = None,
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+    data_root: str | None = None,
+    address: str | None = None,
+    resume: bool = False,
+    smoke: bool = False,
+    minutes: float | None = None,
+    **values: Any,
+) -> Result:
+    """Tune every algorithm of a study fairly, run the best again with fresh seeds, rank them.
+
+    `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`. `values` are the
+    keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8, rounds=20`; of a mapping, as in
+    `search={"lr": "0.01..1"}`, only the keys that it has are replaced. `address` is a running Ray cluster's. `resume`
+    continues, or extends, a sweep of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. By `minutes`
+    from now it is over: the search is cut after the same number of trials of each entry, and final runs are not.
+
+    Raise `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
+    full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
+    """
+    if minutes is not None and not 0.1 <= minutes < inf:
+        raise UserError(f"minutes is {minutes}, but must be at least 0.1")
+    options: dict[str, Any] = {"name": name, "address": address, "resume": resume, "smoke": smoke}
+    options |= {"storage": storage, "tracking_uri": tracking_uri, "data_root": data_root}
+    request, resources = sweep_request(study, **options, **values)
+    return request.run(resources, minutes)
+
+
+def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
+    """Return the sweep that `sweep` is asked for, and what its trials get."""
+    from suite.sweeps.journal.paths import SweepPaths
+    from suite.tracking import usual
+
+    name, smoke, resume, address, storage, uri, data_root = map(options.pop, OPTIONS)
+    if isinstance(study, str | Path):
+        study, stem = str(study), Path(study).resolve().stem  # `.` has no name of its own
+        name = stem + "-smoke" * smoke if name is None else name
+    else:
+        study = dict(study if isinstance(study, Mapping) else study.model_dump(mode="json"))
+        name = study.pop("name", None) if name is None else name
+    if not isinstance(name, str):
+        raise UserError("name: a study that is no file needs one: sweep(study, name='mine')")
+    paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
+    # Before the libraries come, which takes seconds.
+    if paths.begun and not resume:
+        raise UserError(
+            f"sweep {name!r} exists in {paths.storage}: continue it with --resume, or choose another --name"
+        )
+    from suite.sweeps.request import SweepRequest, changes
+
+    changed = changes(_models_by_name(options), address)
+    paths.checkpoints = changed.checkpoints
+    content = study if isinstance(study, str) else _models_by_name(study)
+    return SweepRequest(content, paths, changed.study, resume, smoke), changed.resources
+
+
+def run(
+    algorithm: str | Tuned = "fedavg",
+    *,
+    dataset: str | None = None,
+    data: Any = None,
+    target: str | None = None,
+    client: str | None = None,
+    task: str | None = None,
+    model: str | Callable[..., Any] | None = None,
+    heterogeneity: str | None = None,
+    settings: Mapping[str, Any] | Settings | None = None,
+    seed: int = 0,
+    data_root: str | None = None,
+    device: str = "cpu",
+    **values: Any,
+) -> Finished:
+    """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
+
+    What is not given is the tuned configuration's where there is one in the place of an algorithm's
+    name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings, and
+    `memory_budget` (GB for the clients that are computed at once). `model` may be the function that makes it.
+
+    `data`, in the place of a `dataset`'s name, is what the program holds: two `torch.utils.data.Dataset`s (train,
+    test), or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
+    `client`; `task` is "classification" or "regression" (docs/data.md).
+    """
+    from suite.runs.single import execute
+    from trials.datasets.own import given
+
+    columns = {"target": target, "client": client, "task": task}
+    if data is None and any(columns.values()):
+        raise UserError("target, client and task are of a table that is given as data=")
+    if data is not None and dataset is not None:
+        raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
+    named = dataset if data is None else given(data, columns)
+    memory = taken_memory(values)
+    request = run_request(algorithm, named, model, heterogeneity, settings, seed, values)
+    return execute(request.spec(), data_root, device, lambda entry: None, memory)
+
+
+def taken_memory(values: dict[str, Any]) -> int | None:
+    """Take `memory_budget` out of the values, and return it in bytes."""
+    from suite.execution.resources import Resources
+
+    return Resources(memory_budget=values.pop("memory_budget", None)).budget_bytes
+
+
+def run_request(
+    algorithm: str | Tuned | None,
+    dataset: str | None,
+    model: str | Callable[..., Any] | None,
+    heterogeneity: str | None,
+    settings: Mapping[str, Any] | Settings | None = None,
+    seed: int = 0,
+    values: Mapping[str, Any] | None = None,
+) -> Request:
+    """Return the run that is asked for, over a tuned configuration where `algorithm` is one."""
+    from suite.configurations.configuration import Tuned
+    from suite.runs.request import Request
+    from trials.models.own import located
+
+    base: dict[str, Any] = {}
+    if isinstance(algorithm, Tuned):
+        algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
+        base, algorithm = algorithm.model_dump(), None
+    model = located(model) if callable(model) else model
+    names = {"algorithm": algorithm, "dataset": dataset, "model": model}
+    names |= {"heterogeneity": heterogeneity}
+    for key, name in names.items():
+        if name is not None and not isinstance(name, str):
+            raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
+    given = dict(settings or {})
+    for key in given.keys() & (values or {}).keys():
+        raise UserError(f"{key} is given in settings and beside them: give it once")
+    return Request.over(base, names, given, seed=seed, values=values or {})
+
+
+def replay(
+    run_id: str,
+    *,
+    storage: str | Path = "runs",
+    data_root: str | None = None,
+    tracking_uri: str | None = None,
+) -> Replay:
+    """Train a recorded run again, and compare every metric: `suite replay`. `exact` says whether all bits are the same."""
+    from suite.runs import single
+
+    (recorded,) = recorded_runs(run_id, 1, storage, tracking_uri)
+    return single.replay(recorded, data_root, lambda entry: None)
+
+
+def recorded_runs(
+    source: str, sample: int, storage: str | Path, tracking_uri: str | None
+) -> list[RecordedRun]:
+    """Return a run by its id, or a random sample of the trials of a table."""
+    from suite.runs import single
+    from suite.sweeps.tables import open_tables
+    from suite.tracking import usual
+    from suite.tracking.store import open_existing
+
+    if source.endswith(TABLE):
+        return single.sample(open_tables(folder_of(storage), None, [Path(source)]), sample)
+    store = open_existing(usual(tracking_uri), folder_of(storage))
+    return [single.RecordedRun.run(store, source)]
+
+
+def load_model(
+    path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
+) -> TrainedModel:
+    """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one, where
+    the method keeps such. Nothing in the folder is run: a model of your own needs `model`, the function that makes
+    it. Raise `UserError` where the folder holds no such model.
+    """
+    from trials.models.own import located
+    from trials.run.saved_model import read_named
+
+    return read_named(Path(path), located(model) if callable(model) else model).module(client)
+
+
+def trainable(
+    algorithm: str | Tuned = "fedavg",
+    *,
+    dataset: str | None = None,
+    model: str | Callable[..., Any] | None = None,
+    heterogeneity: str | None = None,
+    settings: Mapping[str, Any] | Settings | None = None,
+    data_root: str | None = None,
+    device: str = "cpu",
+) -> type[tune.Trainable]:
+    """Return an algorithm as a Ray Tune trainable, for `tune.Tuner` with any of its searchers and schedulers.
+
+    The keys of `param_space` are hyperparameters or settings by name, and `seed`. Results are flat:
+    `round` (a scheduler's `time_attr`), `val_score`, metrics and counters. Trials write and continue
+    from Tune's checkpoints, `CheckpointConfig(checkpoint_frequency=1)`, to the last bit.
+    """
+    from suite.runs import trainable as tunable
+
+    request = run_request(algorithm, dataset, model, heterogeneity, settings)
+    return tunable.trainable(request, data_root, device)
+
+
+def load(
+    *sources: Source,
+    curves: bool = False,
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+) -> pd.DataFrame:
+    """Load the trials of sweeps, a row each, as docs/table.md says; with `curves` their curves are columns too. Without
+    `sources` those of all sweeps of the storage, or of the tracking server.
+    """
+    from suite.results.table import CURVES, PLAIN
+
+    tables, names = tables_at(sources, storage, tracking_uri)
+    parts = [tables.of(name) for name in names] or [tables.of(None)]
+    chosen = dict.fromkeys(source for part in parts for source in part.sources)
+    columns = [*PLAIN, *(CURVES if curves else ())]
+    return replace(tables, sources=list(chosen), named=bool(names)).frame(columns)
+
+
+def leaderboard(
+    *sources: Source,
+    where: Mapping[str, Any] | None = None,
+    metric: str = "score",
+    at: str = "rounds",
+    target: float | None = None,
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+) -> ShownBoard:
+    """Rank algorithms by the final runs of a sweep, of studies, of tables, or of all that there are: `suite leaderboard`.
+
+    `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best,
+    worst_clients, client_spread, personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps,
+    bytes or simulated seconds; `target` is the test score for rounds to target.
+    """
+    from reports.page.notebook import ShownBoard
+    from suite.results.leaderboards import read_leaderboard
+
+    tables, query = asked(sources, where, storage, tracking_uri)
+    query = replace(query, metric=metric, target=target, at=at)
+    return ShownBoard.of(read_leaderboard(tables, query))
+
+
+def report(
+    *sources: Source,
+    where: Mapping[str, Any] | None = None,
+    output: str | Path | None = None,
+    figures: Sequence[str] = (),
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+) -> WrittenReport:
+    """Write one self-contained HTML page of the same `sources`, and its `figures` as files ("svg", "png", "pdf"):
+    `suite report`. `page` is where it lies.
+    """
+    from reports.charts.drawing import FORMS
+    from suite.results.report import write
+    from suite.sweeps.journal.paths import check_name
+    from suite.tracking import pages_at, usual
+
+    forms = (figures,) if isinstance(figures, str) else tuple(figures)
+    for form in forms:
+        if form not in FORMS:
+            raise unknown("form of figures", form, FORMS)
+    tables, query = asked(sources, where, storage, tracking_uri)
+    names, place = _places(sources, storage)
+    files = any(name.endswith(TABLE) for name in names)
+    if output is None:
+        name = "-".join(Path(each).stem if files else each for each in names) or "all"
+        check_name(name, "report of")
+        output = place / "report" / name
+    return write(tables, query, Path(output), pages_at(None, usual(tracking_uri)), forms)
+
+
+def asked(
+    sources: Sequence[Source],
+    where: Mapping[str, Any] | None,
+    storage: str | Path,
+    tracking_uri: str | None,
+) -> tuple[Tables, Query]:
+    """Return the tables at a place, and which of their rows `sources` and `where` name. One name is a sweep's, else a
+    study's; several are studies'.
+    """
+    from suite.results.query import Query
+
+    values = {key: str(value) for key, value in (where or {}).items()}
+    if "kind" in values:
+        raise UserError("where: only final runs are compared, so there is no other kind to ask for")
+    tables, names = tables_at(sources, storage, tracking_uri)
+    sweep, studies = values.pop("sweep", None), tuple(names)
+    if "study" in values:
+        studies += (values.pop("study"),)
+    elif len(names) == 1 and sweep is None:
+        sweep, studies = names[0], ()
+    return tables, Query(sweep, studies, values)
+
+
+def tables_at(
+    sources: Sequence[Source], storage: str | Path, tracking_uri: str | None
+) -> tuple[Tables, list[str]]:
+    """Return the tables that `sources` are the paths of, or else those at a place; and the names among `sources`."""
+    from suite.sweeps.tables import open_tables
+    from suite.tracking import usual
+
+    names, folder = _places(sources, storage)
+    files = [Path(name) for name in names if name.endswith(TABLE)]
+    names = [name for name in names if not name.endswith(TABLE)]
+    if files and names:
+        raise UserError(f"{names[0]} is the name of a sweep, beside paths of tables: give either")
+    return open_tables(folder, usual(tracking_uri), files), names
+
+
+def _places(sources: Sequence[Any], storage: str | Path) -> tuple[list[str], Path]:
+    """Return the names of sources, and their storage: that of a sweep that is given as what `sweep` returned."""
+    names, folder = [], folder_of(storage)
+    for source in sources:
+        summary = getattr(source, "summary", None)
+        names.append(str(summary.name if summary else source))
+        folder = Path(summary.storage).parent if summary else folder
+    return names, folder
+
+
+def study(
+    sweep: Source,
+    entry: str,
+    *,
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+) -> optuna.Study:
+    """Return the search of an entry of a sweep as an `optuna.Study`, for `optuna.visualization` and `optuna.importance`.
+
+    `entry` is an entry's id or name as `status` has them, or an algorithm that has one entry only. Values are validation scores.
+    """
+    from suite.results.study import study_of
+
+    tables, names = tables_at([sweep], storage, tracking_uri)
+    return study_of(tables.of(names[0] if names else None).tables[0], entry)
+
+
+def status(
+    sweep: str | Result | None = None, *, storage: str | Path = "runs"
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return how far a sweep is, and which methods lead, as `suite status --json` has it; of a study's name, or without
+    one, a list: those whose journal cannot be read are named on standard error.
+    """
+    from suite.console import say
+    from suite.sweeps.status import of_study, sweeps
+    from suite.sweeps.status import status as read
+
+    (own,), folder = _places([sweep], storage)
+    names = sweeps(folder) if sweep is None else of_study(folder, own)
+    if sweep is not None and not names:
+        return read(folder, own)
+    if sweep is not None:
+        say(f"{own} is a study; its sweeps: {', '.join(names)}")
+    standings = []
+    for name in names:
+        try:
+            standings.append(read(folder, name))
+        except UserError as error:
+            say(f"sweep {name} is left out: {error}")
+    return standings
+
+
+def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
+    """End a sweep that another process runs; return whether one on this machine does. Running trials finish, but with
+    `now` it ends within seconds.
+    """
+    from suite.sweeps.status import ask
+
+    (name,), folder = _places([sweep], storage)
+    return ask(folder, name, "cancel" if now else "stop")
+
+
+def tuned(
+    algorithm: str | None = None,
+    dataset: str | None = None,
+    model: str | None = None,
+    heterogeneity: str | None = None,
+    *,
+    storage: str | Path = "runs",
+    tracking_uri: str | None = None,
+) -> TunedList:
+    """Return the tuned configurations that match, recorded and imported ones: those of a data set and level together,
+    of each the best validation score first.
+    """
+    from suite.configurations.library import known, select_tuned
+    from suite.tracking import usual
+
+    configurations = known(folder_of(storage), usual(tracking_uri))
+    return select_tuned(configurations, algorithm, dataset, model, heterogeneity)
+
+
+def folder_of(storage: str | Path) -> Path:
+    """Return a storage's folder, which may not be there yet. Raises `UserError` where it cannot be."""
+    path, there = look(storage, "storage")
+    if there not in ("", "folder"):
+        raise UserError(f"storage {path} is a {there}, not a folder")
+    return path
+
+
+def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a study's keys, each function that makes a model replaced by its name."""
+    models = values.get("models")
+    if models is None or isinstance(models, str):
+        return dict(values)
+    from trials.models.own import located
+
+    models = models if isinstance(models, list | tuple) else [models]
+    return {**values, "models": [located(m) if callable(m) else m for m in models]}

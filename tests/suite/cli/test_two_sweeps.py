@@ -1,0 +1,76 @@
+"""Two sweeps of one study, neither with its name: what commands say of them."""
+
+from pathlib import Path
+
+import pytest
+
+from suite.sweeps.status import of_study
+from tests.support.commands import SINGLY, document, fault, noted, study_file, suite_here
+
+FEW = "--algorithms fedavg,fedprox --heterogeneity iid --trials 2 --set rounds=2"
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("swept")
+    study = study_file(folder)
+    for name in ("one", "two"):
+        suite_here("sweep", study, *FEW.split(), "--name", name, *SINGLY, cwd=folder)
+    return folder
+
+
+def test_what_mends_a_sweep_names_its_study_s_file_as_it_was_given(swept: Path) -> None:
+    rows = document(suite_here("leaderboard", "one", "--json", cwd=swept))["rows"]
+    commands = {finding["command"] for row in rows for finding in row["audit"]["findings"]}
+    assert f"suite sweep {swept / 'small.yaml'} --name one --resume --trials 20" in commands
+
+
+@pytest.mark.parametrize("command", ["leaderboard", "report"])
+def test_leaderboard_and_report_take_a_sweep_or_a_study(swept: Path, command: str) -> None:
+    one = suite_here(command, "one", "--json", cwd=swept)
+    assert one.stderr == "reading the records\n"
+    both = suite_here(command, "small", "--json", cwd=swept)
+    assert "small is a study; its sweeps: one, two" in both.stderr
+    said = fault(suite_here(command, "onee", "--json", cwd=swept, code=2))
+    assert said == "unknown sweep 'onee'. Did you mean 'one'?"
+    if command == "leaderboard":
+        assert {row["sweep"] for row in document(one)["rows"]} == {"one"}
+        by_option = suite_here(command, "--study", "small", "--json", cwd=swept)
+        assert document(by_option) == document(both)
+        only = document(suite_here(command, "one", "--algorithm", "fedavg", "--json", cwd=swept))
+        assert [row["algorithm"] for row in only["rows"]] == ["fedavg"]
+
+
+def test_status_takes_a_study_s_name_too(swept: Path) -> None:
+    storage = swept / "runs"
+    assert of_study(storage, "small") == ["one", "two"]
+    assert of_study(storage, "one") == of_study(storage, "none") == []
+    done = suite_here("status", "small", "--json", cwd=swept)
+    assert done.stderr == "small is a study; its sweeps: one, two\n"
+    assert [each["name"] for each in document(done)] == ["one", "two"]
+    assert (
+        "one: 8/8 runs (8 finished), 8 recorded; finished" in suite_here("status", cwd=swept).stdout
+    )
+
+
+def test_a_run_names_the_statistic_of_the_tuned_file_beside_its_own(swept: Path) -> None:
+    tuned = document(suite_here("tuned", "show", "--algorithm", "fedprox", "--json", cwd=swept))
+    scores = tuned["scores"]
+    words = ("run", "--tuned", "--algorithm", "fedprox", "--seed", 1, "--no-record")
+    said = " ".join(suite_here(*words, cwd=swept).stdout.split())
+    own = scores["test_by_seed"]["1"]
+    assert f"test accuracy {own:.4f} (mean of the last 3 evaluations)" in said
+    assert said.endswith(f"of 2 seeds: {scores['test_accuracy']:.4f}; with this seed: {own:.4f}")
+
+
+def test_a_resume_says_which_options_it_does_not_go_by(swept: Path) -> None:
+    again = ("sweep", "small.yaml", *FEW.split(), "--name", "one", *SINGLY, "--resume")
+    assert noted(suite_here(*again, cwd=swept)) == []
+    fewer = ("sweep", "small.yaml", "--name", "one", *SINGLY, "--resume")
+    notes = noted(suite_here(*fewer, cwd=swept))
+    assert [note.split()[0] for note in notes] == [
+        "algorithms",
+        "heterogeneity",
+        "trials",
+        "rounds",
+    ]

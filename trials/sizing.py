@@ -1,0 +1,159 @@
+"""What a trial takes of a machine: memory and steps worked out from shapes alone, seconds measured, and how many trials
+are worth computing together.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from trials import heterogeneity
+from trials.common.device import CONTEXT, memory_budget
+from trials.common.tensors import Tensor, torch
+from trials.datasets.base import OnDemand
+from trials.engine.budget import resident_bytes, selected, widest
+from trials.engine.client_rows import ClientRows
+from trials.engine.federation import Federation
+from trials.engine.training import BLOCK, execution
+from trials.federated_data import FederatedData
+from trials.models.base import Model
+from trials.run.spec import TrialSpec
+from trials.run.trial import simulate
+
+WARM_UP, MEASURED = 1, 2
+"""Rounds before it is measured, in which libraries choose their kernels and loops are compiled, and those that are."""
+PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}
+"""Bytes on the host of a worker with Python, torch and Ray, its compiled loops, the libraries of its device."""
+VECTORS = 6
+"""Weights that the compiled loop holds for a client: start, now, sum, direction, pull, end."""
+KEPT_FORWARD = 1 / 8
+"""The share that a forward pass alone holds at once of what a backward pass keeps; a rule of thumb."""
+ROUNDS = 5
+"""Rounds whose local steps are counted; an average is taken."""
+SIZE = 16
+"""Trials of a pack; more bring little."""
+CALLS = {"cpu": 16e6, "cuda": 2e9}
+"""Operations of a local step of a round's clients up to which its calls are what it costs."""
+BYTES = 4e9
+"""What the trials of a pack may take together."""
+
+
+class Pace(NamedTuple):
+    """Client steps of a round, seconds of a round, seconds of an evaluation."""
+
+    steps: float
+    round: float
+    evaluation: float
+
+
+def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1) -> Pace:
+    """Run a few rounds of a trial here; return its pace in those that were not disturbed."""
+    few = {"rounds": WARM_UP + MEASURED, "eval_every": 1}
+    short = spec.model_copy(update={"settings": spec.settings.model_copy(update=few)})
+    simulation = simulate(short, data, device, threads)
+    *_, last = simulation.evaluations()
+    # A configuration may diverge at once.
+    timed = simulation.history[1 + WARM_UP :] or [last]
+    return Pace(
+        last["client_steps"] / last["round"],
+        min(entry["round_seconds"] for entry in timed),
+        min(entry["evaluation_seconds"] for entry in timed),
+    )
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Estimates of one trial: bytes of its state with every client met (which is its checkpoint),
+    bytes of memory of the process that runs it, and local steps of all clients in a round of FedAvg's
+    kind; on a GPU the bytes of it that the trial cannot do without, else 0.
+    """
+
+    state: int
+    memory: int
+    steps: float
+    device: int = 0
+
+
+class _Shapes(Federation):
+    """A federation on the meta device, whose tensors have shapes and no content."""
+
+    def initial(self, ids: Tensor) -> Tensor:
+        return torch.empty(len(ids), self.d, dtype=self.dtype, device="meta")
+
+    def steps(self, ids: Tensor) -> Tensor:
+        return torch.from_numpy(self._steps(ids.numpy(), self.round))
+
+
+def footprint(
+    spec: TrialSpec, data: FederatedData, model: Model, device: str, budget: float | None = None
+) -> Footprint:
+    """Return estimates of a trial; nothing of the model's size is allocated.
+
+    Memory is the process's own, the state, what local training takes for the clients that are
+    computed at once (`Model.bytes_a_client`, `memory_budget`) or a block of evaluation does, and the
+    samples where they are converted. Of a trial on a GPU it is the host's: the process and two copies of
+    the state, for clients' tables that are too long for the GPU and for a checkpoint. On the GPU are the
+    context, what is held throughout (`resident_bytes`), the state less those tables, and the clients that
+    the settings say are computed at once, or one.
+    """
+    level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
+    # A chunk is given because working one out on the meta device loads seconds' worth of torch.
+    settings = s.model_copy(update={"execution": None, "chunk": 1})
+    fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
+    values = spec.configured().init(fed).values()
+    state = sum(map(_size, values))
+    steps, most = 0.0, 0
+    for round_index in range(1, ROUNDS + 1):
+        fed.begin(round_index)
+        ids = fed.select()
+        steps += float(fed.steps(ids).sum()) / ROUNDS
+        most = max(most, len(ids))
+    one = torch.empty(0, dtype=fed.dtype)
+    size, width = one.element_size(), widest(data, s)
+    client = model.bytes_a_client(width, one)
+    evaluated = BLOCK * (client - 5 * model.d * size) / width
+    if device != "cpu":
+        vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
+        resident = resident_bytes(data, s, model.d, size)
+        needed = CONTEXT + resident + vectors + min(most, s.chunk or 1) * client
+        return Footprint(state, PROCESS["cuda"] + 2 * state, steps, int(needed))
+    cpu = torch.device("cpu")
+    how = execution(model, s, cpu)
+    chunk = s.chunk or max(1, int((budget or memory_budget(cpu)) // client))
+    training = client if how == "sequential" else min(most, chunk) * client
+    if how == "compiled":
+        training = most * VECTORS * model.d * size
+    x = data.dataset.x
+    converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size
+    working = most * model.d * size + converted + max(training, KEPT_FORWARD * evaluated)
+    return Footprint(state, int(PROCESS["cpu"] + state + working), steps)
+
+
+def _size(value: Tensor | ClientRows) -> int:
+    """Return the bytes of an entry of a state; of a table of clients' rows, when all are written."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    row = value.default(torch.tensor([0]))
+    return len(value.slot) * row.numel() * row.element_size()
+
+
+def pack_size(
+    spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
+) -> int:
+    """Return how many trials like this one share a pack: `SIZE`, or as many as `BYTES` hold; one where steps
+    are compiled or one client's after the other's, clipped, or bound by arithmetic.
+
+    A step of K clients with d weights on B samples is 6 K B d operations.
+    """
+    s, kind = spec.settings, torch.device(device).type
+    step = 6 * selected(s, data.clients) * widest(data, s) * model.d
+    batched = execution(model, s, torch.device(device)) == "batched" and s.clip_norm is None
+    # Convolutions of several clients on a CPU are not sure to be exact, and then not computed together.
+    exact = kind != "cpu" or model.batched_up_to == math.inf
+    if not batched or not exact or step > CALLS[kind]:
+        return 1
+    return max(1, min(SIZE, int(BYTES // own_bytes(takes, kind))))
+
+
+def own_bytes(takes: Footprint, device: str) -> int:
+    """Return what a trial takes besides what its process takes anyway, at least a megabyte."""
+    return max(10**6, takes.memory - PROCESS[device])

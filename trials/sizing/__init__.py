@@ -1,1 +1,0 @@
-"""What a trial takes of a machine."""
