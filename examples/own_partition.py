@@ -23,7 +23,6 @@ class Hubs(Partition):
     """The first `hubs` clients hold `share` of the samples, the others the rest; all of them at random."""
 
     summary = "a few hubs hold most samples"
-    own_sizes = "those of hubs and others"  # said where somebody adds +sizes(...)
 
     # The fields are the arguments of the name: Hubs(2), Hubs(2,share=0.9).
     hubs: int

@@ -10,7 +10,6 @@ from reports.charts import drawing
 from reports.charts.style import Spec, number, top
 
 STEEP = 20
-WIDTH = 800
 
 
 def figure(counts: npt.NDArray[Any], labels: Sequence[str], title: str = "") -> Spec:
@@ -27,25 +26,20 @@ def figure(counts: npt.NDArray[Any], labels: Sequence[str], title: str = "") -> 
         for k, label in np.argwhere(counts).tolist()
     ]
     kind = "symlog" if sizes.max() > STEEP * np.median(sizes) else "linear"
-    across = {"field": "client", "type": "ordinal", "axis": {"labelOverlap": True, "labelAngle": 0}}
+    height = {"field": "samples", "type": "quantitative", "scale": {"type": kind}}
     down = {"field": "label", "type": "ordinal", "sort": list(labels)}
     shade: Spec = {"field": "share", "type": "quantitative", "legend": None}
     shade["scale"] = {"domain": [0, 1], "range": ["#d6e6f4", "#08306b"]}
-    height = {"field": "samples", "type": "quantitative", "scale": {"type": kind}}
-    above = {
-        "width": WIDTH,
-        "height": 100,
-        "data": {"values": bars},
-        "mark": {"type": "bar", "color": "#4878a8"},
-        "encoding": {"x": {**across, "axis": None}, "y": height},
-    }
-    below = {
-        "width": WIDTH,
-        "data": {"values": cells},
-        "mark": "rect",
-        "encoding": {"x": across, "y": down, "color": shade},
-    }
-    return top({"title": title, "vconcat": [above, below]})
+    above = _plot(bars, "bar", {"y": height}) | {"height": 100}
+    return top(
+        {"title": title, "vconcat": [above, _plot(cells, "rect", {"y": down, "color": shade})]}
+    )
+
+
+def _plot(values: list[dict[str, Any]], mark: str, encoding: Spec) -> Spec:
+    axis = {"labelOverlap": True, "labelAngle": 0}
+    across = {"x": {"field": "client", "type": "ordinal", "axis": axis}}
+    return {"width": 800, "data": {"values": values}, "mark": mark, "encoding": across | encoding}
 
 
 def png(spec: Spec) -> bytes:

@@ -40,7 +40,8 @@ def fitted(
     and none of the first `essential` ones while those fit with their names folded. Below the rows `ends` a line is
     drawn.
     """
-    measured = [_measured(c, [row[i] for row in rows]) for i, c in enumerate(columns)]
+    cells = zip(*rows, strict=True) if rows else [()] * len(columns)
+    measured = list(map(_measured, columns, cells))
     widths = _widths(measured, width, essential)
     shown = RichTable(title=title and Text(title, style="bold"), title_justify="left")
     for column, chars in zip(columns, widths, strict=False):

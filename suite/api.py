@@ -141,7 +141,8 @@ def run(
         raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
     named = dataset if data is None else given(data, columns)
     memory = taken_memory(values)
-    request = run_request(algorithm, named, model, heterogeneity, settings, seed, values)
+    names = {"dataset": named, "model": model, "heterogeneity": heterogeneity}
+    request = run_request(algorithm, names, settings, seed, values)
     return execute(request.spec(), data_root, device, lambda entry: None, memory)
 
 
@@ -154,9 +155,7 @@ def taken_memory(values: dict[str, Any]) -> int | None:
 
 def run_request(
     algorithm: str | Tuned | None,
-    dataset: str | None,
-    model: str | Callable[..., Any] | None,
-    heterogeneity: str | None,
+    names: Mapping[str, Any],
     settings: Mapping[str, Any] | Settings | None = None,
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
@@ -170,16 +169,12 @@ def run_request(
     if isinstance(algorithm, Tuned):
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base, algorithm = algorithm.model_dump(), None
-    model = located(model) if callable(model) else model
-    names = {"algorithm": algorithm, "dataset": dataset, "model": model}
-    names |= {"heterogeneity": heterogeneity}
+    model = names.get("model")
+    names = {**names, "algorithm": algorithm, "model": located(model) if callable(model) else model}
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
-    given = dict(settings or {})
-    for key in given.keys() & (values or {}).keys():
-        raise UserError(f"{key} is given in settings and beside them: give it once")
-    return Request.over(base, names, given, seed=seed, values=values or {})
+    return Request.over(base, names, dict(settings or {}), seed=seed, values=values or {})
 
 
 def replay(
@@ -236,13 +231,13 @@ def trainable(
 ) -> type[tune.Trainable]:
     """Return an algorithm as a Ray Tune trainable, for `tune.Tuner` with any of its searchers and schedulers.
 
-    The keys of `param_space` are hyperparameters or settings by name, and `seed`. Results are flat:
-    `round` (a scheduler's `time_attr`), `val_score`, metrics and counters. Trials write and continue
-    from Tune's checkpoints, `CheckpointConfig(checkpoint_frequency=1)`, to the last bit.
+    The keys of `param_space` are hyperparameters or settings by name, and `seed`. Results are flat: `round` (a
+    scheduler's `time_attr`), `val_score`, metrics and counters. Trials continue from Tune's checkpoints to the last bit.
     """
     from suite.runs import trainable as tunable
 
-    request = run_request(algorithm, dataset, model, heterogeneity, settings)
+    names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    request = run_request(algorithm, names, settings)
     return tunable.trainable(request, data_root, device)
 
 
@@ -275,9 +270,8 @@ def leaderboard(
 ) -> ShownBoard:
     """Rank algorithms by the final runs of a sweep, of studies, of tables, or of all that there are: `suite leaderboard`.
 
-    `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best,
-    worst_clients, client_spread, personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps,
-    bytes or simulated seconds; `target` is the test score for rounds to target.
+    `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best, worst_clients, client_spread,
+    personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps, bytes or simulated seconds.
     """
     from reports.page.notebook import ShownBoard
     from suite.results.leaderboards import read_leaderboard
@@ -329,8 +323,6 @@ def asked(
     from suite.results.query import Query
 
     values = {key: str(value) for key, value in (where or {}).items()}
-    if "kind" in values:
-        raise UserError("where: only final runs are compared, so there is no other kind to ask for")
     tables, names = tables_at(sources, storage, tracking_uri)
     sweep, studies = values.pop("sweep", None), tuple(names)
     if "study" in values:
@@ -385,8 +377,8 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return how far a sweep is, and which methods lead, as `suite status --json` has it; of a study's name, or without
-    one, a list: those whose journal cannot be read are named on standard error.
+    """Return how far a sweep is, and which methods lead; of a study's name, or without one, a list: those whose journal
+    cannot be read are named on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import of_study, sweeps
@@ -426,9 +418,7 @@ def tuned(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> TunedList:
-    """Return the tuned configurations that match, recorded and imported ones: those of a data set and level together,
-    of each the best validation score first.
-    """
+    """Return the tuned configurations that match: of each data set and level the best validation score first."""
     from suite.configurations.library import known, select_tuned
     from suite.tracking import usual
 

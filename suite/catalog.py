@@ -6,7 +6,6 @@
 import inspect
 import re
 import sys
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,11 +21,7 @@ from trials.datasets.own import Function
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 from trials.models import MODELS
 
-REGISTRIES: dict[str, tuple[Registry[Any], ...]] = {
-    "algorithms": (algorithms.ALGORITHMS,),
-    "datasets": (DATASETS,),
-    "heterogeneity": (PARTITIONS, MODIFIERS),
-}
+REGISTRIES: tuple[Registry[Any], ...] = (algorithms.ALGORITHMS, DATASETS, PARTITIONS, MODIFIERS)
 RANGE = ("type", "low", "high", "log", "choices", "when", "searched")
 STATED = ("params", "source", "datasets", "models")
 Items = list[dict[str, Any]]
@@ -39,22 +34,19 @@ def listing(kind: str) -> Items:
     return KINDS[kind]()
 
 
-def broken(kind: str) -> list[str]:
-    """Return why classes of a kind in installed packages are left out of its listing."""
-    return [fault for registry in REGISTRIES.get(kind, ()) for fault in registry.broken()]
+def broken() -> list[str]:
+    """Return why classes of installed packages are left out of listings."""
+    return [fault for registry in REGISTRIES for fault in registry.broken()]
 
 
 def _algorithms() -> Items:
     items = []
     for name, cls in algorithms.known().items():
         defaults, file = cls(), space_file(name)
-        hyperparameters = {
-            key: {
-                "default": getattr(defaults, key),
-                **{part: getattr(values, part) for part in RANGE},
-            }
-            for key, values in cls.ranges().items()
-        }
+        hyperparameters = {}
+        for key, values in cls.ranges().items():
+            parts = {part: getattr(values, part) for part in RANGE}
+            hyperparameters[key] = {"default": getattr(defaults, key), **parts}
         requires = cls.requires.items()
         items.append(
             {
@@ -87,21 +79,23 @@ def _named(classes: Mapping[str, type], sign: str = "") -> Items:
 
 
 def _datasets() -> Items:
-    items = _named(DATASETS.known())
-    items += [{"name": f"{name}:PATH", "summary": cls.summary} for name, cls in PATHS.items()]
-    return [*items, {"name": "FILE.py:NAME", "summary": Function.summary}]
+    paths = {f"{name}:PATH": cls for name, cls in PATHS.items()}
+    return _named(DATASETS.known()) + _about({**paths, "FILE.py:NAME": Function})
+
+
+def _about(things: Mapping[str, Any]) -> Items:
+    return [{"name": name, "summary": thing.summary} for name, thing in things.items()]
 
 
 def _samplers() -> Items:
-    items = [{"name": name, "summary": sampler.summary} for name, sampler in SAMPLERS.items()]
-    return [*items, {"name": "FILE.py:make", "summary": OWN_SUMMARY}]
+    return [*_about(SAMPLERS), {"name": "FILE.py:make", "summary": OWN_SUMMARY}]
 
 
 def _papers() -> Items:
-    by_paper: dict[str, list[str]] = defaultdict(list)
+    papers: dict[str, list[str]] = {}
     for name, cls in algorithms.known().items():
-        by_paper[cls.paper].append(name)
-    return [{"name": paper, "algorithms": methods} for paper, methods in by_paper.items()]
+        papers.setdefault(cls.paper, []).append(name)
+    return [{"name": paper, "algorithms": methods} for paper, methods in papers.items()]
 
 
 KINDS = {
@@ -142,8 +136,7 @@ def algorithms_page() -> str:
         about = facts(algorithms.resolve(item["name"]))
         equations, keeps, down, up, reading = about.values()
         ranges = [hyperparameter(*pair) for pair in item["hyperparameters"].items()]
-        stated = [_default(given) for given in item["defaults"]]
-        stated += [_published(given) for given in item["published"]]
+        stated = map(_stated, [*item["defaults"], *item["published"]])
         assumed = [
             f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
             for setting, what in item["requires"].items()
@@ -168,20 +161,17 @@ def hyperparameter(name: str, given: dict[str, Any]) -> str:
     return f"{name} = {shown} ({'' if given['searched'] else 'fixed; '}{text}){when}"
 
 
-def _default(given: dict[str, Any]) -> str:
-    parts = {name: f"{share:g} of the rounds" for name, share in given["of_rounds"].items()}
-    on = ", ".join([*given["datasets"], *given["models"]])
-    where = f" ({on})" if on else ""
-    stated = _published({**given, "params": {**given["params"], **parts}})
-    return f"default configuration{where}: {stated}"
-
-
-def _published(given: dict[str, Any]) -> str:
+def _stated(given: dict[str, Any]) -> str:
+    """Return a published or a default configuration with its source, in a line."""
     params = [
-        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-        for key, value in given["params"].items()
+        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in given["params"].items()
     ]
-    return f"{' '.join(params)}: {given['source']}"
+    params += [f"{k}={share:g} of the rounds" for k, share in given.get("of_rounds", {}).items()]
+    stated = f"{' '.join(params)}: {given['source']}"
+    if "of_rounds" not in given:
+        return stated
+    on = ", ".join([*given["datasets"], *given["models"]])
+    return f"default configuration ({on}): {stated}" if on else f"default configuration: {stated}"
 
 
 if __name__ == "__main__":

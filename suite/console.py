@@ -3,26 +3,25 @@
 import json
 import math
 import os
-import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
     from reports.table import Column
 
 READING = "reading the records"
 """Said by commands that read a store: MLflow takes seconds to come."""
-_UNSEEN = [*range(9), *range(11, 32), *range(127, 160)]
+UNBOUNDED = 10_000
+"""Characters of a line that goes to no terminal."""
+_CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
 _TURNING = [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-HARMLESS = {code: ascii(chr(code))[1:-1] for code in (*_UNSEEN, *_TURNING)}
-"""What text of others may hold that moves a terminal's cursor, or the order of what it shows, spelled
-out: a file's name must not hide what is said of the file.
+HARMLESS = {code: ascii(chr(code))[1:-1] for code in (*_CONTROLS, *_TURNING)}
+"""What moves a terminal's cursor, or the order of what it shows, spelled out: a file's name must not hide what is said
+of the file.
 """
-
 ESCAPED = {code: f"\\u{code:04x}" for code in HARMLESS}
 """The same as JSON spells it, whose strings keep them."""
 
@@ -39,7 +38,7 @@ def emit(document: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """The value with None for each number that JSON cannot hold."""
+    """Return the value with None for each number that JSON cannot hold."""
     if isinstance(value, dict):
         return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -52,21 +51,8 @@ def say(text: str) -> None:
     print(text.translate(HARMLESS), file=sys.stderr, flush=True)
 
 
-def program() -> str:
-    """How a person calls this command: by its name, or by its path where the name is not found on PATH."""
-    called = sys.argv[0]
-    there = os.path.basename(called) == "suite" and os.access(called, os.X_OK)
-    return called if there and shutil.which("suite") is None else "suite"
-
-
-UNBOUNDED = 10_000
-"""Characters of a line that goes to no terminal."""
-
-
 def out() -> "Console":
-    """Standard output for a person, as wide as the terminal, or as COLUMNS says; elsewhere no line is wrapped,
-    so that a file has whole tables.
-    """
+    """Return standard output, as wide as the terminal or COLUMNS; a file gets whole lines."""
     from rich.console import Console
 
     bounded = sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -75,7 +61,7 @@ def out() -> "Console":
 
 def show_table(
     columns: "Sequence[Column]",
-    rows: "Sequence[Sequence[str]]",
+    rows: Sequence[Sequence[str]],
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
@@ -84,14 +70,6 @@ def show_table(
     """
     from reports.terminal import fitted, left_out
 
-    to = out()
-    kept = len(columns) if essential is None else essential
+    to, kept = out(), len(columns) if essential is None else essential
     shown, dropped = fitted(columns, rows, to.width, kept, title)
     to.print(shown, *left_out(dropped, "--json"), sep="\n")
-
-
-def sanitise() -> None:
-    """Have Rich spell out the same in whatever it prints from now on."""
-    from reports.rich_internals import spell_out
-
-    spell_out(HARMLESS)

@@ -29,7 +29,6 @@ USED = {
     "mlflow.store.artifact.artifact_repository_registry.get_registered_artifact_repositories": "`suite ui` would serve any folder",
     "mlflow.store.artifact.local_artifact_repo.LocalArtifactRepository.artifact_dir": "`suite ui` would serve any folder",
     "rich.control._CONTROL_STRIP_TRANSLATE": "names of others could write over a terminal",
-    "rich._export_format.CONSOLE_SVG_FORMAT": "pictures of leaderboards would ask another host for fonts",
 }
 """Each private name, and what a version of its library without it would break."""
 

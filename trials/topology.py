@@ -82,9 +82,7 @@ class ErdosRenyi:
             graph = nx.gnp_random_graph(n, self.p, seed=number % 2**32)
             if nx.is_connected(graph):
                 return metropolis(graph)
-        raise UserError(
-            f"topology erdos_renyi({self.p:g}): {DRAWS} draws with {n} clients were not connected; use a larger p"
-        )
+        raise UserError(f"topology erdos_renyi({self.p:g}): none of {DRAWS} draws is connected")
 
 
 @dataclass(frozen=True)

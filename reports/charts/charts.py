@@ -22,10 +22,9 @@ def dots(rows: Sequence[Row], look: Look) -> Spec:
     factor = unit(rows[0].metric)
     values: list[tuple[str, float, float, float]] = []
     for row in rows:
-        low, high = row.ci_low, row.ci_high
-        ends = (row.mean if low is None else low, row.mean if high is None else high)
-        mean, low, high = (factor * value for value in (row.mean, *ends))
-        values.append((row.algorithm, mean, low, high))
+        low = row.mean if row.ci_low is None else row.ci_low
+        high = row.mean if row.ci_high is None else row.ci_high
+        values.append((row.algorithm, factor * row.mean, factor * low, factor * high))
     return _intervals(values, look, head_of(rows[0].metric))
 
 

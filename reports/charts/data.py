@@ -8,9 +8,7 @@ from reports.leaderboard.board import Contest, Leaderboard
 
 @dataclass(frozen=True)
 class Curve:
-    """The test scores of one final run, with the bytes sent until then, by evaluation; `replicate` are the
-    split, partition and tuning that it is of.
-    """
+    """The test scores of one final run by evaluation; `replicate` are the split, partition and tuning that it is of."""
 
     group: Contest
     algorithm: str
@@ -23,9 +21,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class TrialPoint:
-    """One search trial; `value` is its validation score, None when it has none, `replicate` the name of the
-    search that it is of, "" of an entry's first.
-    """
+    """One search trial, its validation score and the name of the search that it is of, "" of an entry's first."""
 
     group: Contest
     algorithm: str

@@ -6,12 +6,10 @@ import struct
 import zlib
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import vl_convert
 
 from reports.charts.style import FAINT, INK, PAPER, WIDTH, Chart, Spec, slug
-from reports.table import visible
 
 SIGN = "made by suite-fl"
 """In every page and figure that is written as a file, so that it is known again."""
@@ -64,26 +62,18 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
     """Return charts as a page holds them, in its colours: a specification for its script, and a still picture that is
     seen until that draws it, or where none runs.
     """
-    return [
-        {
-            "name": chart.name,
-            "title": chart.title,
-            "alt": chart.alt,
-            "spec": _inline(chart.spec),
-            "still": _still(chart),
-        }
-        for chart in charts
-    ]
-
-
-def _inline(spec: Spec) -> str:
-    text = json.dumps(_visible(spec), separators=(",", ":"), allow_nan=False)
-    return _themed(text).replace("<", "\\u003c")
+    content = []
+    for chart in charts:
+        about = {"name": chart.name, "title": chart.title, "alt": chart.alt}
+        text = json.dumps(chart.spec, separators=(",", ":"), allow_nan=False)
+        spec = _themed(text).replace("<", "\\u003c")
+        content.append({**about, "spec": spec, "still": _still(chart)})
+    return content
 
 
 def _still(chart: Chart) -> str:
     spec = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
-    text = UNUSED.sub("", svg(_visible(spec)))
+    text = UNUSED.sub("", svg(spec))
     while (shorter := text.replace("<g></g>", "").replace("<g/>", "")) != text:
         text = shorter
     text = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", text)
@@ -97,15 +87,6 @@ def _themed(text: str) -> str:
     for colour, name in ((INK, "ink"), (FAINT, "faint"), (PAPER, "paper")):
         text = text.replace(colour, f"var(--{name})")
     return text
-
-
-def _visible(value: Any) -> Any:
-    """Return plain data whose texts a person may be shown."""
-    if isinstance(value, dict):
-        return {_visible(key): _visible(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_visible(part) for part in value]
-    return visible(value) if isinstance(value, str) else value
 
 
 @cache

@@ -13,13 +13,11 @@ from reports.charts.data import Curve, TrialPoint
 from reports.charts.style import (
     HEIGHT,
     LEADERS,
-    SHOWN,
     WIDTH,
     Look,
     Spec,
     number,
     scale,
-    shown,
     top,
 )
 from reports.leaderboard.replication import Draw, mean_of
@@ -64,9 +62,9 @@ def lines(
             "width": WIDTH,
             "height": HEIGHT,
             "title": titles[1],
-            "params": [shown(look)],
+            "params": [{"name": "shown", "value": [short(name) for name in look]}],
             "data": {"values": points},
-            "transform": [SHOWN],
+            "transform": [{"filter": "indexof(shown, datum.algorithm) >= 0"}],
             "layer": _layers(look, titles, span, interpolate),
         }
     )
@@ -123,16 +121,16 @@ def _told(across: str, up: str) -> Spec:
     return {"signal": f"{{{', '.join(said)}}}"}
 
 
+def _end(trace: Trace) -> float:
+    return next(filter(math.isfinite, reversed(trace.y)), math.nan)
+
+
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
     """Return what of the vertical axis shows the last two thirds of the leaders with their bands: of the better half of
     the lines by where they end, at least three. Of errors, which may start at any size, it is what most evaluations need.
     """
-    ends = {
-        trace.algorithm: [value for value in trace.y if math.isfinite(value)][-1:]
-        for trace in traces
-    }
-    order = [trace for trace in traces if ends[trace.algorithm]]
-    order.sort(key=lambda trace: -better * ends[trace.algorithm][0])
+    ended = [trace for trace in traces if math.isfinite(_end(trace))]
+    order = sorted(ended, key=lambda trace: -better * _end(trace))
     values: list[float] = []
     for trace in order[: max(3, round(LEADERS * len(order)))]:
         for part in (trace.y, trace.low, trace.high):

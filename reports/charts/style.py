@@ -88,14 +88,6 @@ def scale(look: Look, channel: str) -> Spec:
     return {"field": "algorithm", "type": "nominal", "scale": {"domain": names, "range": chosen}}
 
 
-SHOWN = {"filter": "indexof(shown, datum.algorithm) >= 0"}
-
-
-def shown(names: Iterable[str]) -> Spec:
-    """Return the parameter that says which algorithms are drawn."""
-    return {"name": "shown", "value": [short(name) for name in names]}
-
-
 def number(value: float) -> float:
     """Return a number as a page carries it: six digits are more than its pixels."""
     return float(f"{value:.6g}")

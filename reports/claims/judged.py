@@ -84,7 +84,7 @@ class Claim(Judged):
     says: str
 
 
-class Row(BaseModel):
+class JudgedRow(BaseModel):
     """A row of a paper's table, with what ran of it; `note` says why it is not whole. Each of `settings` has a `method` (None: all),
     a `name`, a `value`, and `chosen_because`: None for what the paper states.
     """
@@ -114,7 +114,7 @@ class Reproduction(BaseModel):
     cites: str
     command: str
     made_with: list[dict[str, str]]
-    rows: list[Row]
+    rows: list[JudgedRow]
     runs_failed: int = 0
     interrupted: bool = False
 

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reports.claims.judged import Claim, Judged, Number, Reproduction, Row
-from reports.claims.verdicts import RULES
+from reports.claims.judged import Claim, Judged, JudgedRow, Number, Reproduction
+from reports.claims.verdicts import RULE
 from reports.document import Block, CodeBlock, Heading, Items, Text, markdown
 from reports.table import table
 
-NUMBERS = ("method", "metric", "published", "measured", "difference", "verdict")
-CLAIMS = ("statement", "metric", "difference", "verdict")
 SIGN = "Published numbers are the paper's; measured ones come from the runs of"
 """How a page is known again."""
 
@@ -25,14 +23,14 @@ def page(found: Reproduction) -> str:
     ]
     for row in found.rows:
         parts += row_blocks(row)
-    parts += [Heading("How verdicts are made", level=2), Items(RULES)]
+    parts.append(Text(RULE))
     for versions in found.made_with:
         made = ", ".join(f"{key} {value}" for key, value in versions.items())
         parts.append(Text(f"Runs made with {made}."))
     return markdown(parts) + "\n"
 
 
-def row_blocks(row: Row) -> list[Block]:
+def row_blocks(row: JudgedRow) -> list[Block]:
     """Return a row of a paper's table: its numbers and statements with their verdicts, and its settings."""
     place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
     about = row.about[:1].upper() + row.about[1:]
@@ -47,9 +45,11 @@ def row_blocks(row: Row) -> list[Block]:
         cut = f" **Reduced: {'; '.join(row.reduced)}.**" if row.reduced else ""
         parts.append(Text(work + cut))
     if row.numbers:
-        parts.append(table(NUMBERS, [_number(number) for number in row.numbers]))
+        heads = ["method", "metric", "published", "measured", "difference", "verdict"]
+        parts.append(table(heads, [_number(number) for number in row.numbers]))
     if row.claims:
-        parts.append(table(CLAIMS, [_claim(claim) for claim in row.claims]))
+        heads = ["statement", "metric", "difference", "verdict"]
+        parts.append(table(heads, [_claim(claim) for claim in row.claims]))
     stated = [_setting(s) for s in row.settings if s["chosen_because"] is None]
     if stated:
         parts.append(Text(f"Stated by the paper: {', '.join(stated)}."))

@@ -1,6 +1,6 @@
 """The verdict on a printed number or a statement, from what seeds measured.
 
-Seeds are paired. The rules (`RULES`) are shown with every result and explained in docs/reproduce.md.
+Seeds are paired. The rules are explained in docs/reproduce.md.
 """
 
 import math
@@ -25,20 +25,12 @@ Seeds = Mapping[int, float]
 """A value for each seed."""
 MOST_SEEDS = 1000
 """No verdict is said to need more seeds than these."""
-ONE_SEED = "one seed"
 
 
-RULES = (
-    "Each number and each statement has a range in which the mean over seeds agrees with it: the printed number plus or "
-    "minus the tolerance, or all that a bound or a statement allows. **Reproduced**: the mean's whole 95 % Student-t interval "
-    "lies in the range. **Not reproduced**: the whole interval lies outside, or the method's order to another exact number of "
-    "the row is reversed. **Direction only**: not reproduced, but in the printed order to each other number. **Too noisy to "
-    "say**: all else, and one seed. Differences are paired by seed.",
-    "A seed that never reaches a target counts as the last round plus one. A run that diverges loses to one that does not.",
-    "Tolerances: 1 point of accuracy, 2 of a difference of accuracies, 20 % of a number of rounds (at "
-    "least 2) or of a speed-up, 10 % of a loss, 5 % of uploads.",
+RULE = (
+    "**Reproduced**: the mean's 95 % interval over seeds lies within the tolerance of the printed number, or in what a bound or a "
+    "statement allows. docs/reproduce.md has all rules."
 )
-"""As pages tell them; docs/reproduce.md has them in full."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +120,7 @@ def of_sample(
     """Return what a sample says of its mean; with `at_least` some values are only lower bounds of what they stand for."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
-        return Verdict(NOISY, ONE_SEED)
+        return Verdict(NOISY, "one seed")
     if low > most or (high < least and not at_least):
         return Verdict(FAILED)
     if at_least and most < math.inf:
@@ -240,7 +232,7 @@ def _of_diverged(relation: str, lost: Sequence[tuple[bool, bool]]) -> Verdict:
     the worse one, and the pair decides only where it stands alike in every seed.
     """
     if len(lost) < 2:
-        return Verdict(NOISY, ONE_SEED)
+        return Verdict(NOISY, "one seed")
     if len(set(lost)) > 1:
         return Verdict(NOISY, "runs diverge in some seeds")
     if all(lost[0]):

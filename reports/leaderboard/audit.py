@@ -70,13 +70,12 @@ class Mend(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """The facts of one row's search.
+    """The facts of one row's search; what was not recorded is None.
 
-    `hyperparameters` that were searched with `trials` trials, of which `diverged_share` diverged; the
-    `edges` its winner is at; `late_gain`, by how much the last tenth of the trials improved the best
-    (0: not at all, None: nothing to compare); `margin`, how far the winner is ahead of the next
-    configuration; `noise`, the standard deviation over final seeds of the winner's score; `as_good`,
-    how many other configurations are within that noise of the winner. What was not recorded is None.
+    `hyperparameters` that were searched with `trials` trials, of which `diverged_share` diverged; the `edges` its winner is
+    at; `late_gain`, by how much the last tenth of the trials improved the best; `margin`, how far the winner is ahead of the
+    next configuration; `noise`, the standard deviation over final seeds of the winner's score; `as_good`, how many other
+    configurations are within that noise of the winner.
     """
 
     hyperparameters: int | None
@@ -138,7 +137,11 @@ def combined(searches: Sequence[Audit]) -> Audit:
     for search in searches:
         for edge in search.edges or ():
             at[edge.name, edge.end].append(edge)
-    often = [edges[-1] for edges in at.values() if _by_chance(len(edges), len(searches)) <= EDGE]
+    n, often = len(searches), []
+    for same in at.values():
+        ways = ((i, comb(n, i)) for i in range(len(same), n + 1))
+        if sum(count * EDGE**i * (1 - EDGE) ** (n - i) for i, count in ways) <= EDGE:
+            often.append(same[-1])
     as_good = _mean(search.as_good for search in searches)
     return Audit(
         hyperparameters=searches[0].hyperparameters if searches else None,
@@ -150,11 +153,6 @@ def combined(searches: Sequence[Audit]) -> Audit:
         noise=_mean(search.noise for search in searches),
         as_good=None if as_good is None else round(as_good),
     )
-
-
-def _by_chance(k: int, n: int) -> float:
-    """Return the probability that `k` or more of `n` values lie within `EDGE` of one end, by chance."""
-    return sum(comb(n, i) * EDGE**i * (1 - EDGE) ** (n - i) for i in range(k, n + 1))
 
 
 def findings(facts: Audit, mend: Mend) -> tuple[Finding, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, NamedTuple
 
 from trials.run.spec import Scenario
@@ -53,9 +54,7 @@ class Standing:
 
 
 def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """Return standings scenario after scenario, in order of first appearance, best first; those without a score and
-    references last. Equal scores share a rank.
-    """
+    """Return standings scenario after scenario, best first; those without a score and references last."""
     scenarios: dict[Ongoing, list[Standing]] = {}
     for standing in standings:
         scenarios.setdefault(standing.group, []).append(standing)
@@ -63,11 +62,13 @@ def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
     for members in scenarios.values():
         metric = next((member.metric for member in members if member.metric), "")
         better = sign(direction(metric))
-        bests = [None if m.reference or m.best is None else better * m.best for m in members]
-        scores = [best for best in bests if best is not None]
-        for member, best in sorted(
-            zip(members, bests, strict=True), key=lambda pair: (pair[1] is None, -(pair[1] or 0.0))
-        ):
-            rank = None if best is None else 1 + sum(score > best for score in scores)
+        scores = {
+            member.entry_id: better * member.best
+            for member in members
+            if member.best is not None and not member.reference
+        }
+        for member in sorted(members, key=lambda member: -scores.get(member.entry_id, -inf)):
+            own = scores.get(member.entry_id)
+            rank = None if own is None else 1 + sum(score > own for score in scores.values())
             ordered.append(replace(member, rank=rank))
     return tuple(ordered)

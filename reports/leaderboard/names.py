@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reports.table import visible
 from trials.common.errors import unknown
 
 if TYPE_CHECKING:
@@ -26,17 +27,16 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
     """Return what classes of one name from several files are called: `a/mine.py:Mine` is `a/mine.py:Mine (mine.py)`.
     Files of one name in several folders are numbered.
     """
-    classes: dict[str, list[str]] = {}
-    for name in sorted(set(algorithms)):
-        classes.setdefault(name.rpartition(":")[2], []).append(name)
-    files: dict[str, int] = {}
-    shown = {}
-    for name in (name for alike in classes.values() if len(alike) > 1 for name in alike):
-        if ":" not in name:
-            continue
-        file = name.rpartition(":")[0].rpartition("/")[2]
-        files[file] = files.get(file, 0) + 1
-        shown[name] = f"{name} ({file})" if files[file] == 1 else f"{name} ({file}, {files[file]})"
+    names = sorted(set(algorithms))
+    classes = Counter(name.rpartition(":")[2] for name in names)
+    files, shown = Counter[str](), {}
+    for name in names:
+        path, _, own = name.rpartition(":")
+        if path and classes[own] > 1:
+            file = path.rpartition("/")[2]
+            files[file] += 1
+            count = f", {files[file]}" if files[file] > 1 else ""
+            shown[name] = f"{name} ({file}{count})"
     return shown
 
 
@@ -53,7 +53,8 @@ def aliased(value: T, board: "Leaderboard", aliases: Mapping[str, str]) -> T:
     """Return plain data about a board whose data sets have these aliases, by their names with or without folders.
     Raises `UserError` for a data set that the board does not have.
     """
-    datasets = {row.dataset: row.dataset for row in _rows(board)}
+    rows: list[Any] = [*board.rows, *board.interim]
+    datasets = {row.dataset: row.dataset for row in rows}
     stored = {short: name for name, short in without_folders(datasets).items()} | datasets
     for name in aliases:
         if name not in stored:
@@ -62,17 +63,13 @@ def aliased(value: T, board: "Leaderboard", aliases: Mapping[str, str]) -> T:
 
 
 def as_shown(value: T, board: "Leaderboard") -> T:
-    """Return plain data about a board: names without folders, and methods told apart."""
-    rows = _rows(board)
+    """Return plain data about a board: names without folders and signs that nobody sees, and methods told apart."""
+    rows: list[Any] = [*board.rows, *board.interim]
     algorithms = {row.algorithm for row in rows}
     names = without_folders(name for row in rows for name in (row.dataset, row.model))
     names |= {name: name.rpartition(":")[2] for name in algorithms}
     names |= {name: text.rpartition(":")[2] for name, text in classes_of_files(algorithms).items()}
-    return renamed(value, names)
-
-
-def _rows(board: "Leaderboard") -> list[Any]:
-    return [*board.rows, *board.interim]
+    return renamed(value, {name: visible(text) for name, text in names.items()})
 
 
 def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:

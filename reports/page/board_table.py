@@ -29,7 +29,7 @@ def _table(
     """Return the table without the columns in which all rows are alike, which are said below it."""
     scale = leading(rows)
     heads, last = content.columns, len(content.columns) - 1
-    texts = [[line.texts[i] for line in content.lines] for i in range(len(heads))]
+    texts = list(zip(*(line.texts for line in content.lines), strict=True))
     full = [i for i in range(FIXED, last) if any(texts[i])]
     same = [i for i in full if len(rows) > 1 and len(set(texts[i])) == 1]
     order = [3, *(i for i in full if i not in same), last]
@@ -66,8 +66,8 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
     start, end = scale
 
     def at(value: float | None) -> float:
-        known = row.mean if value is None else value
-        share = (known - start) / (end - start) if end > start else 0.5
+        score = row.mean if value is None else value
+        share = (score - start) / (end - start) if end > start else 0.5
         return round(EDGE + (STRIP - 2 * EDGE) * min(1.0, max(0.0, share)), 1)
 
     out = -1 if row.mean < start else 1 if row.mean > end else 0

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.interim import MARK
@@ -21,8 +22,8 @@ from reports.wording.words import (
 
 def headline(board: Leaderboard) -> tuple[str, str]:
     """Return the winner in a few words, and sentences on how sure that is and what is not over."""
-    ranked = [[row for row in rows if row.rank is not None] for rows in groups(board).values()]
-    scenarios = [rows for rows in ranked if rows]
+    ranked = [row for row in board.rows if row.rank is not None]
+    scenarios = [*groups(replace(board, rows=tuple(ranked))).values()]
     if not board.rows:
         lead, more = "Nothing is ranked yet", "No scenario has all of its final runs."
     elif not scenarios:
@@ -39,7 +40,7 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 
 def _alone(rows: Sequence[Row]) -> tuple[str, str]:
     """Say of one scenario who is first where no other may be the best or nothing is known of that; else how many may be."""
-    where, tie = scenario_text(rows[0].group), "tied at " * (len(_firsts(rows)) > 1)
+    where, tie = scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {title_of(rows[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
     if maybe < 2:
@@ -51,8 +52,10 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
     """Say who is shown to be the best in the most scenarios; nobody where no test over families tells two methods apart."""
-    alone = [rows for rows in scenarios if len(rows) > 1 and _is_alone(rows)]
-    wins = Counter(rows[0].algorithm for rows in alone)
+    wins = Counter[str]()
+    for rows in scenarios:
+        if len(rows) > 1 and all(row.within_noise is False for row in rows[1:]):
+            wins[rows[0].algorithm] += 1
     lead = f"No method is shown to be the best in any of {len(scenarios)} scenarios"
     if wins:
         most = max(wins.values())
@@ -74,18 +77,9 @@ def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[s
     return lead, highest
 
 
-def _is_alone(rows: Sequence[Row]) -> bool:
-    return all(row.within_noise is False for row in rows[1:])
-
-
 def _score(row: Row) -> str:
     return mean_text(row) + " %" * percent(row.metric)
 
 
-def _firsts(rows: Sequence[Row]) -> list[Row]:
-    """Return the row that is first, or all that tie there."""
-    return [row for row in rows if row.rank == 1]
-
-
 def _names(rows: Sequence[Row]) -> str:
-    return " and ".join(map(label, _firsts(rows)))
+    return " and ".join(label(row) for row in rows if row.rank == 1)

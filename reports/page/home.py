@@ -13,6 +13,7 @@ from reports.page.page import page_legend, render
 from reports.table import Column, ColumnKind, Table, table
 from reports.wording.tables import interim_tables
 from reports.wording.words import HEADS, params_text, scored
+from trials.run.spec import Scenario
 
 NOW = (
     Column("trial", ColumnKind.NAME),
@@ -81,7 +82,7 @@ def summary(status: Status) -> dict[str, Any]:
 
 def scenario(entry: Status) -> str:
     """Return the scenario of an entry in words."""
-    return " · ".join(entry[part] for part in ("dataset", "model", "heterogeneity"))
+    return " · ".join(entry[part] for part in Scenario._fields)
 
 
 def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:

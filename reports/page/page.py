@@ -4,7 +4,7 @@ What is shown comes from `ReportData` alone, and where it stands is in `reports/
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -78,7 +78,7 @@ def _report(data: ReportData, look: Look, charts: Gallery) -> str:
         across=[across_table(*pair) for pair in several(board).items()],
         overview=overview(board),
         charts=drawn,
-        chips=chips(look) if charts else [],
+        chips=[(short(name), *style) for name, style in look.items()] if charts else [],
         failures=_failures(data),
         data=data,
         script=drawing.script() if charts else "",
@@ -90,15 +90,14 @@ def page_legend(board: Leaderboard) -> str:
     return f"{legend(board)} {PICTURE}"
 
 
-def _setting(data: ReportData) -> Mapping[str, str]:
+def _setting(data: ReportData) -> dict[str, str]:
     """Return what was the same for all algorithms, when and how long it ran, where sweeps differ of each, and how many there
-    are of what. Of a report crashes are counted also where there are none.
+    are of what.
     """
-    rows, sweeps = data.board.rows, data.sweeps
-    keys = dict.fromkeys(key for sweep in sweeps for key in sweep.setting)
-    values = {
-        key: dict.fromkeys(s.setting[key] for s in sweeps if key in s.setting) for key in keys
-    }
+    rows, facts = data.board.rows, dict[str, dict[str, None]]()
+    for sweep in data.sweeps:
+        for key, value in sweep.setting.items():
+            facts.setdefault(key, {})[value] = None
     counts = {
         "scenarios": len({row.group for row in rows}),
         "algorithms": len({row.algorithm for row in rows}),
@@ -107,10 +106,8 @@ def _setting(data: ReportData) -> Mapping[str, str]:
         "diverged finals": sum(row.failed_seeds for row in rows),
         "crashed": sum(failure.status == Status.FAILED for failure in data.failures),
     }
-    shown = {name: n for name, n in counts.items() if n or (name == "crashed" and sweeps)}
-    return {key: " / ".join(of_sweeps) for key, of_sweeps in values.items()} | {
-        name: str(n) for name, n in shown.items()
-    }
+    values = {key: " / ".join(of_sweeps) for key, of_sweeps in facts.items()}
+    return values | {name: str(count) for name, count in counts.items() if count}
 
 
 def _failures(data: ReportData) -> Table:
@@ -124,14 +121,6 @@ def _failures(data: ReportData) -> Table:
         for failure in data.failures
     ]
     return table(["run", "kind", "status", "end of the error"], rows)
-
-
-def chips(look: Look) -> list[dict[str, str]]:
-    """Return the switches of the algorithms, each with its line."""
-    return [
-        {"name": short(name), "hue": hue, "dash": " ".join(map(str, dash))}
-        for name, (hue, dash) in look.items()
-    ]
 
 
 def render(template: str, **content: Any) -> str:

@@ -1,6 +1,7 @@
 """Audits of leaderboard rows in words: a line of facts for each row, and what was found with its mend."""
 
 from collections.abc import Sequence
+from itertools import compress
 
 from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit
 from reports.leaderboard.board import Leaderboard, Row
@@ -41,9 +42,9 @@ def audit_table(board: Leaderboard) -> Table | None:
     ]
     if not rows:
         return None
-    kept = [i for i in range(len(columns)) if not i or any(row[i] for row in rows)]
-    shown = ([row[i] for i in kept] for row in rows)
-    return table([columns[i] for i in kept], shown, essential=2)
+    kept = [any(cells) for cells in zip(*rows, strict=True)]
+    shown = (compress(row, kept) for row in rows)
+    return table([*compress(columns, kept)], map(list, shown), essential=2)
 
 
 def _facts(audit: Audit, metric: str) -> list[str]:
@@ -85,6 +86,6 @@ def findings(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
     """Return the groups' names, of what is not the same in all of them."""
-    parts = {row.group: [*row.scenario, row.sweeps] for row in rows}
-    differ = [i for i in range(4) if len({part[i] for part in parts.values()}) > 1]
-    return {group: " ".join(part[i] for i in differ) for group, part in parts.items()}
+    parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
+    differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
+    return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -117,11 +118,11 @@ def _csv(board: Leaderboard, columns: Collection[str]) -> str:
         shown = tables.measures(board, board.rows, columns)
         names = [*Scenario._fields, *(measure.field for measure in shown)]
     own = {"params": lambda row: params_text(row.params), "audit": _found}
-    cells = [
-        [_cell(own[name](row) if name in own else getattr(row, name)) for name in names]
-        for row in board.rows
-    ]
-    content = pd.DataFrame(cells, columns=names, dtype=object)
+    cells: dict[str, list[Any]] = {}
+    for name in names:
+        value = own.get(name, attrgetter(name))
+        cells[name] = [_cell(value(row)) for row in board.rows]
+    content = pd.DataFrame(cells, dtype=object)
     return str(content.to_csv(index=False, lineterminator="\n"))
 
 
@@ -154,11 +155,6 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
             continue
         parts += [f"**{plain(part.headline)}**", markdown(part)]
         parts += [plain(" ".join(part.said))] if part.said else []
-    if (audited := audits.audit_table(board)) is not None:
-        parts += [f"**{audits.TITLE}**", markdown(audited)]
-        for command, texts in audits.findings(board.rows):
-            parts += ["\n".join(f"- {plain(text)}" for text in texts), f"      {command}"]
-        parts.append(audits.ABOUT)
     parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
     parts += [] if board.interim and not board.rows else [plain(legend(board))]
     return "\n\n".join(parts) + "\n"
@@ -173,17 +169,9 @@ def latex(board: Leaderboard) -> str:
     """
     import pandas as pd
 
-    notes = [
-        "needs \\usepackage{booktabs}",
-        legend(board),
-        *board.notes,
-        *setting_notes(board.rows),
-    ]
-    if board.rows:
-        notes.insert(
-            1,
-            "Bold: the best and what may be the best; a line: under the second, where the best stands alone",
-        )
+    signs = "Bold: the best and what may be the best; a line: under the second, where the best stands alone"
+    notes = ["needs \\usepackage{booktabs}", signs, legend(board), *board.notes]
+    notes += setting_notes(board.rows)
     comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
     columns = {_heads(board, group): rows for group, rows in tables.groups(board).items()}
     if not columns:

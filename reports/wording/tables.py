@@ -1,8 +1,9 @@
 """A leaderboard as tables: its groups, how open scenarios stand, tests over data sets."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
-from itertools import groupby
+from itertools import compress, groupby
 from statistics import fmean
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from trials.scoring.metrics import direction, sign
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
 """The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
 WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
-"""Columns about whole runs and final models, which mislead where scores are of a part, at equal bytes or steps."""
+"""Columns about whole runs and final models, as rounds to a target are, which mislead where scores are of a part, at equal bytes or steps."""
 
 
 class Measure(NamedTuple):
@@ -63,14 +64,8 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
         Measure("rounds_to_target", Column(target, better=-1), to_target_text),
         Measure("seeds", Column("seeds", better=1), lambda r: str(r.seeds)),
         Measure("spread", Column("spread by"), spread_text),
-        Measure(
-            "worst_clients",
-            Column("worst 10 %", better=better),
-            lambda r: score_text(r.worst_clients, r),
-        ),
-        Measure(
-            "client_spread", Column("spread", better=-1), lambda r: score_text(r.client_spread, r)
-        ),
+        Measure("worst_clients", Column("worst 10 %", better=better), _score("worst_clients")),
+        Measure("client_spread", Column("spread", better=-1), _score("client_spread")),
         Measure(
             "sample_gradients",
             Column("k samples", better=-1),
@@ -88,10 +83,14 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     if len({(row.seeds, row.failed_seeds) for row in board.rows}) > 1 or rows[0].failed_seeds:
         shown.add("seeds")
     if board.at != "rounds":
-        shown -= WHOLE
+        shown -= {*WHOLE, target}
     if all(len(row.spread) < 2 for row in board.rows):
         shown.discard("spread by")
     return [measure for measure in every if measure.column.head in shown - {""}]
+
+
+def _score(field: str) -> Callable[[Row], str]:
+    return lambda row: score_text(getattr(row, field), row)
 
 
 def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
@@ -193,7 +192,8 @@ def overview(board: Leaderboard) -> Table:
     """Return the scores of methods, a row each, in scenarios, a column each."""
     contests = groups(board)
     columns = [Column("algorithm", ColumnKind.NAME), *map(Column, told_apart([*contests]))]
-    cells = {name: [Cell(short(name)), *(Cell("") for _ in contests)] for name in names_of(board)}
+    empty = [Cell("")] * len(contests)
+    cells = {name: [Cell(short(name)), *empty] for name in names_of(board)}
     for place, rows in enumerate(contests.values(), 1):
         for row in rows:
             look = "best" if leads(row) else ""
@@ -203,14 +203,17 @@ def overview(board: Leaderboard) -> Table:
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
     """Return each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
-    apart = [i for i in range(3) if len({group.scenario[i] for group in contests}) > 1] or [2]
+    places = zip(*(group.scenario for group in contests), strict=True)
+    apart = [len(set(parts)) > 1 for parts in places]
+    apart = apart if any(apart) else [False, False, True]
     warm = len({group.warm for group in contests}) > 1
-    names = [
-        " · ".join(group.scenario[i] for i in apart) + ", warm-started" * (warm and group.warm)
-        for group in contests
-    ]
+    names = []
+    for group in contests:
+        name = " · ".join(compress(group.scenario, apart))
+        names.append(name + ", warm-started" * (warm and group.warm))
+    alike = Counter(names)
     return [
-        f"{name} ({group.sweeps})" if names.count(name) > 1 else name
+        f"{name} ({group.sweeps})" if alike[name] > 1 else name
         for name, group in zip(names, contests, strict=True)
     ]
 

@@ -14,9 +14,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from reports.rich_internals import spell_out
 from suite.cli import control, extend, listing, reproduce, results, run, sweep, tuned
 from suite.cli.options import keys_of
-from suite.console import sanitise, say
+from suite.console import HARMLESS, say
 from suite.execution.stop_signal import HaltedError
 from trials.common.errors import UserError
 from trials.common.plugins import failure, one_command
@@ -115,7 +116,7 @@ for _group, _name, _command, _example in COMMANDS:
 def main() -> None:
     """Run the `suite` command, and exit as it ended."""
     gc.set_threshold(GARBAGE)
-    sanitise()
+    spell_out(HARMLESS)
     try:
         with one_command():
             app()
@@ -130,8 +131,8 @@ def main() -> None:
         sys.exit(130)
     except (Exception, SystemExit) as error:
         # Of a file that a person named; what it exits with is no end of the command.
-        told = failure(error)
-        if told is None:
+        message = failure(error)
+        if message is None:
             raise
-        say(f"error: {told}")
+        say(f"error: {message}")
         sys.exit(2)

@@ -49,8 +49,6 @@ def _progress(standing: dict[str, Any]) -> str:
     state = "running" if standing["running"] else "finished" if over else "not running here"
     if standing["asked_to"]:
         state += f", asked to {standing['asked_to']}"
-    if standing["superseded"]:
-        state += f", {standing['superseded']} superseded"
     if standing["running"] and standing["seconds_left"] is not None:
         left = spell(standing["seconds_left"])
         state += f", {standing['per_minute']:.0f} runs/min, about {left} left"
@@ -113,8 +111,8 @@ def ui(
     from suite.ui import address, bind, site
     from suite.ui import ui as serve
 
-    if name is not None and name not in (known := sweeps(storage)):
-        raise unknown(f"sweep in {storage}", name, known)
+    if name is not None and name not in sweeps(storage):
+        raise unknown(f"sweep in {storage}", name, sweeps(storage))
     there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
     say(f"Pages: {page}\nCtrl-C ends it.")

@@ -10,11 +10,6 @@ from suite import api
 from suite.cli.options import PLAIN, Assign, DataRoot, Json
 from suite.console import emit, out, say, show_table
 
-OWN_MODEL = (
-    "What is not given has its default: mlp(32) is mlp(32,200). A model of your own: my.py:make, "
-    "docs/own-model.md."
-)
-
 
 def list_things(
     kind: str = typer.Argument(help="What to list, as above."),
@@ -29,7 +24,7 @@ def list_things(
     from suite.catalog import broken, listing
 
     items = listing(kind)
-    for fault in broken(kind):
+    for fault in broken():
         say(f"left out: {fault}")
     if as_json:
         emit(items)
@@ -39,8 +34,6 @@ def list_things(
         Column(head, ColumnKind.WORDS if i else ColumnKind.NAME) for i, head in enumerate(rows[0])
     ]
     show_table(heads, [[*row.values()] for row in rows])
-    if kind == "models":
-        out().print(OWN_MODEL, highlight=False, markup=False)
     if kind == "heterogeneity":
         from trials.heterogeneity import grammar
 
@@ -91,8 +84,8 @@ def describe(
     from suite.partition_statistics import Description
     from suite.yaml_files import assignments
 
-    values = assignments(assign or ())
-    spec = api.run_request(None, dataset, None, heterogeneity, values=values).spec()
+    names, values = {"dataset": dataset, "heterogeneity": heterogeneity}, assignments(assign or ())
+    spec = api.run_request(None, names, values=values).spec()
     description = Description.of(spec, data_root)
     if output is not None:
         description.write(output)

@@ -8,7 +8,7 @@ import typer
 
 from suite import api
 from suite.cli.options import PLAIN, RUNS, Json, Sources, Storage, Tracking, Where, pairs
-from suite.console import READING, emit, out, program, say, write
+from suite.console import READING, emit, out, say, write
 from trials.common.errors import UserError, unknown
 
 FORMATS = ("table", "md", "html", "csv", "latex")
@@ -63,8 +63,8 @@ def leaderboard(
     elif form == "table":
         shown = out()
         if audit:
-            shown.print(audit_table(board, shown.width, program()), crop=False)
-        shown.print(table(board, shown.width, program(), heads, explain), crop=False)
+            shown.print(audit_table(board, shown.width), crop=False)
+        shown.print(table(board, shown.width, "suite", heads, explain), crop=False)
     elif form == "html":
         from reports.page.page import leaderboard_page
 

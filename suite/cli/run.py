@@ -7,6 +7,7 @@ import typer
 
 from suite import api
 from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Tracking
+from suite.cli.tuned import matching
 from suite.console import READING, emit, out, say
 from suite.yaml_files import assignments
 from trials.common.errors import UserError
@@ -44,18 +45,18 @@ def run(
     docs/reference.md lists the settings.
     """
     from suite.runs import single
-    from suite.runs.saving import check_folder
     from suite.tracking.faults import StoreError
     from trials import algorithms
     from trials.run.spec import outside
 
     if save is not None:
-        check_folder(save)
-    names = (algorithm, dataset, model, heterogeneity)
-    base = _base(config, names, storage, tracking_uri) if config or tuned else None
+        single.check_folder(save)
+    names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    asked = {key: name for key, name in {"algorithm": algorithm, **names}.items() if name}
+    base = _base(config, asked, storage, tracking_uri) if config or tuned else None
     values = assignments(assign or ())
     memory = api.taken_memory(values)
-    spec = api.run_request(base or algorithm, *names[1:], None, seed, values).spec()
+    spec = api.run_request(base or algorithm, names, None, seed, values).spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
         say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
     recording = single.Recording(tracking_uri, storage) if record else None
@@ -85,25 +86,18 @@ def run(
 
 
 def _base(
-    path: Path | None, names: tuple[str | None, ...], storage: Path, tracking_uri: str | None
+    path: Path | None, asked: dict[str, str], storage: Path, tracking_uri: str | None
 ) -> "Tuned":
     """Return the configuration that a run starts from: a file's, or the best known one of the scenario."""
     from suite.configurations.configuration import read
     from suite.configurations.library import best_of
     from trials import algorithms
 
-    algorithm = names[0]
     if path is None:
-        say(READING)
-        if not (matching := api.tuned(*names, storage=storage, tracking_uri=tracking_uri)):
-            raise UserError(
-                f"no tuned configuration matches {' '.join(filter(None, names)) or 'anything'}: "
-                "see `suite tuned list`, or make one with `suite sweep`"
-            )
-        return best_of(matching)
+        return best_of(matching(asked, storage, tracking_uri))
     if str(path) in algorithms.known() and not path.exists():
         raise UserError(f"{path} is no configuration but an algorithm: --algorithm {path}")
-    base = read(path)
+    base, algorithm = read(path), asked.get("algorithm")
     if algorithm and not algorithms.is_named(base.algorithm, algorithms.canonical(algorithm)):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base.algorithm}")
     return base
@@ -111,7 +105,7 @@ def _base(
 
 def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
     """Return what came out in words, and what the configuration's file says of the same statistic."""
-    data, document = done.data, done.document()
+    data, document = done.simulation.fed.data, done.document()
     score = f"test_{done.simulation.task.metric}"
     lines = [
         f"{done!r}, {done.history[-1][score]:.4f} at the end",
@@ -136,7 +130,7 @@ def show_evaluation(entry: dict[str, float]) -> None:
 
 
 def replay(
-    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="The begin of its id; or a table."),
+    run_id: str = typer.Argument(metavar="RUN_ID|FILE", help="Its id's beginning, or a table."),
     sample: int = typer.Option(1, min=1, help="Of a table: so many trials, drawn at random."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
@@ -155,16 +149,15 @@ def replay(
         again = single.replay(recorded, data_root, show_evaluation)
         differing, near = again.differences, again.near
         answer = "equal up to rounding" if near else "identical to the last bit"
-        if differing:
-            answer = f"different: {len(differing)} values"
+        answer = f"different: {len(differing)} values" if differing else answer
         if not as_json:
             lines = [f"{answer}: {recorded.name}, every recorded metric", *differing[:20]]
             out().print("\n".join(lines), **PLAIN)
         if near:
             say(near)
-        compared = {"differences": differing, "compared_to": "rounding" if near else "bit"}
-        same = {"identical": not (differing or near)}
-        documents.append({**same, **compared, **again.run.document()})
+        document = {"identical": not (differing or near), "differences": differing}
+        document["compared_to"] = "rounding" if near else "bit"
+        documents.append({**document, **again.run.document()})
     if as_json:
         emit(documents if run_id.endswith(api.TABLE) else documents[0])
     raise typer.Exit(1 if any(document["differences"] for document in documents) else 0)

@@ -9,7 +9,7 @@ import typer
 
 from suite import api
 from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Tracking
-from suite.console import emit, out, program, say
+from suite.console import emit, out, say
 from suite.tracking.faults import without_user
 from suite.yaml_files import assignments
 from trials.run.outcome import ENDINGS
@@ -59,7 +59,7 @@ def sweep(
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
-        words = [program(), *map(without_user, sys.argv[1:])]
+        words = ["suite", *map(without_user, sys.argv[1:])]
         again = shlex.join(words if resume else [*words, "--resume"])
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
@@ -76,7 +76,7 @@ def _conclude(result: "Result") -> None:
     shown.print()
     commands = [["leaderboard", summary.name], ["report", summary.name], ["ui"]]
     if board is not None:
-        shown.print(table(board, shown.width, program()), crop=False)
+        shown.print(table(board, shown.width, "suite"), crop=False)
         for best in board.rows[:1]:
             entry = ["--algorithm", best.algorithm, "--dataset", best.dataset]
             entry += ["--model", best.model, "--heterogeneity", best.heterogeneity]
@@ -89,7 +89,7 @@ def _conclude(result: "Result") -> None:
         **PLAIN,
     )
     for command in commands:
-        shown.print(f"  {shlex.join([program(), *command, *result.tables.options])}", **PLAIN)
+        shown.print(f"  {shlex.join(['suite', *command, *result.tables.options])}", **PLAIN)
 
 
 def _plan_lines(plan: dict[str, Any]) -> list[str]:
@@ -102,15 +102,12 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
         published = f", {entry['published']} published" if entry["published"] else ""
         lines.append(f"{entry['name']}: starts from {params_text(entry['default'])}{published}")
     finals, lag = plan["final_runs_per_entry"], plan["lag"]
-    more = " (what confirms and repeats is in it)" * (
-        plan["trials"] != len(entries) * (trials + finals)
-    )
+    modelled = max(entry["modelled"] for entry in entries)
     lines += [
         f"{len(entries)} entries, each {trials} search trials and {finals} final runs: {plan['trials']} runs of "
-        f"{plan['rounds_per_run']} rounds{more}, {plan['client_steps']:,} client steps if none is stopped early.",
-        f"Search: {plan['searched_by']}. {lag} trials of an entry run at once, and it learns once {plan['startup']} "
-        f"have ended: at most {max(entry['modelled'] for entry in entries)} of an entry's {trials} trials are "
-        "suggested by what was learnt.",
+        f"{plan['rounds_per_run']} rounds in all, {plan['client_steps']:,} client steps if none is stopped early.",
+        f"Search: {plan['searched_by']}. {lag} trials of an entry run at once; at most {modelled} of its {trials} trials "
+        "are suggested by what earlier ones showed.",
         *(f"Warning: {warning}." for warning in plan["warnings"]),
     ]
     hours = "Hours: add --calibrate, which runs a few rounds of each entry"

@@ -39,7 +39,7 @@ def tuned_list(
 
     --where takes algorithm, dataset, model and heterogeneity. Each is an option, too: --dataset digits.
     """
-    tuned = _matching(where, storage, tracking_uri)
+    tuned = matching(_asked(where), storage, tracking_uri)
     if as_json:
         emit([item.model_dump(mode="json") for item in tuned])
     else:
@@ -59,7 +59,7 @@ def tuned_show(
     The best has the best validation score. --where, or --algorithm, --dataset, --model and --heterogeneity, must
     select one data set and level.
     """
-    tuned = _matching(where, storage, tracking_uri)
+    tuned = matching(_asked(where), storage, tracking_uri)
     from suite.configurations.library import best_of
 
     best = best_of(tuned)
@@ -80,7 +80,7 @@ def tuned_export(
     Of several for an entry, the one with the best validation score is written. What no program is written of is
     left out. --where takes algorithm, dataset, model and heterogeneity; each is an option, too.
     """
-    tuned = _matching(where, storage, tracking_uri)
+    tuned = matching(_asked(where), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
@@ -150,13 +150,14 @@ def tuned_recommend(
     say(f"{best.algorithm} validates best on {best.scenario}, {near}")
 
 
-def _matching(where: list[str] | None, storage: Path, tracking_uri: str | None) -> "TunedList":
-    asked = _asked(where)
+def matching(asked: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":
+    """Return the tuned configurations of what is asked for; raise `UserError` where there is none."""
     say(READING)
     if tuned := api.tuned(**asked, storage=storage, tracking_uri=tracking_uri):
         return tuned
     raise UserError(
-        "no tuned configuration matches; `suite tuned list` shows all, `suite sweep` makes more"
+        f"no tuned configuration matches {' '.join(asked.values()) or 'anything'}: `suite tuned list` shows all, "
+        "`suite sweep` makes more"
     )
 
 

@@ -183,7 +183,5 @@ def best_of(configurations: TunedList) -> Tuned:
     if len(levels) == 1:
         return configurations[0]
     options = [f"--dataset {d} --heterogeneity {shlex.quote(h)}" for d, h in levels[:SHOWN]]
-    several = (
-        "what matches was tuned on several data sets or levels, whose scores cannot be compared"
-    )
-    raise UserError("\n  ".join([f"{several}: name one of", *options]))
+    several = "what matches was tuned on several data sets or levels: name one of"
+    raise UserError("\n  ".join([several, *options]))

@@ -19,14 +19,11 @@ NEAREST = "nearest"
 """`warm_start: nearest`: among all that the storage holds."""
 LABELS = 10
 """The number of labels that skews are computed for: a level has no data of its own."""
+DEEP = ("vgg11", "resnet18", "alexnet", "googlenet", "densenet121")
 MODEL_KINDS = (
     {"logreg", "linear"},
     {"lenet5", "lenet5_fedagg", "mcmahan_cnn", "cifar10_cnn", "feddc_cnn"},
-    {"vgg_light"}
-    | {
-        f"torchvision:{name}"
-        for name in ["vgg11", "resnet18", "alexnet", "googlenet", "densenet121"]
-    },
+    {"vgg_light", *map("torchvision:{}".format, DEEP)},
     {"char_lstm", "sent_lstm"},
 )
 """Models that resemble each other. A name that is in no kind resembles only itself."""

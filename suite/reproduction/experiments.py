@@ -106,8 +106,8 @@ class Configured:
                 spec = self.spec(variant, 0, self.value("rounds"), 1)
             except ValidationError as error:
                 fault = error.errors()[0]
-                key = ".".join(map(str, fault["loc"]))
-                raise UserError(f"{key} = {fault['input']!r}: {rule(fault)}") from None
+                what = f"{fault['loc'][0]} = {fault['input']!r}"
+                raise UserError(f"{what}: {rule(fault)}") from None
             spec.configured()
 
 
@@ -155,9 +155,8 @@ def read_paper(name: str) -> Paper:
 
 def parse_paper(text: str, source: str) -> Paper:
     """Read a paper from YAML; raises `UserError` with every fault."""
-    content = parse_mapping(text, source)
     faults = Faults(source)
-    paper = faults.validate(Paper, content)
+    paper = faults.validate(Paper, parse_mapping(text, source))
     faults.check()
     assert paper is not None
     for name, table in paper.tables.items():
@@ -291,8 +290,6 @@ def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
     """Raise `UserError` for a key that is nowhere ours, and comes with nothing that is."""
     method, _, name = key.rpartition(".")
     columns = [(row, m, c) for row in rows for m, c in row.methods.items() if method in ("", m)]
-    if not columns:
-        raise unknown("method", method, {m for row in rows for m in row.methods})
     if any(row.is_ours(m, name) for row, m, _ in columns):
         return
     possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
@@ -300,7 +297,7 @@ def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
         choices = ", ".join(sorted(possible))
         raise UserError(f"--set {key}: the paper states it; --set takes {choices}")
     if not any(name in c.known for *_, c in columns):
-        raise unknown("chosen setting", name, possible)
+        raise unknown("chosen setting", key, possible)
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:

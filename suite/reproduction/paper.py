@@ -6,10 +6,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from reports.claims.judged import Statement
 
-Number = int | float | str | None
-"""A printed number, `"> 50"` where the text gives a bound, `"~ 99.7"` where it is vague; null: the
-target was never reached within the rounds."""
-
 
 class Layer(BaseModel):
     """What a file says at one level (paper, table, method, row); the inner level wins."""
@@ -40,7 +36,8 @@ class PaperMethod(Layer):
 class TableRow(Shared):
     """One experiment: data, model, level, and the printed numbers, metric -> method -> number.
 
-    One that is `not_run` only keeps its numbers; the reason is shown. `same_as` is the TABLE/ROW of the same
+    A number may be `"> 50"` where the text gives a bound, `"~ 99.7"` where it is vague; null: the target was never reached within
+    the rounds. One that is `not_run` only keeps its numbers; the reason is shown. `same_as` is the TABLE/ROW of the same
     experiment: numbers that are printed there too, and its statements, count once, there.
     """
 
@@ -48,7 +45,7 @@ class TableRow(Shared):
     model: str | None = None
     heterogeneity: str | None = None
     methods: dict[str, Layer] = {}
-    numbers: dict[str, dict[str, Number]] = {}
+    numbers: dict[str, dict[str, int | float | str | None]] = {}
     not_run: str | None = None
     same_as: str | None = None
 

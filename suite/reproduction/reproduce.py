@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from reports.claims.judged import Reproduction, Row, judge_numbers, judge_statements
+from reports.claims.judged import JudgedRow, Reproduction, judge_numbers, judge_statements
 from reports.claims.metrics import ClaimRun, Metric, measured, metric_or_none
 from suite.reproduction.experiments import (
     PLACE,
@@ -25,7 +25,6 @@ from trials import datasets
 from trials.run.outcome import Status, lost
 
 SEEDS = 5
-"""Runs of each method by default."""
 NO_DATA = "no data: "
 """Begins the reason why a row without its data set is not run."""
 VERSIONS = ("version", "torch_version", "git_commit")
@@ -133,15 +132,12 @@ def listing(
             reasons += filter(None, [reason])
             if here and not reason:
                 runs += len(plan_of(paper, here, seeds).jobs)
-        columns = [column for row in rows for column in content.rows[row].numbers.values()]
         yield {
             "table": f"{name}/{table}",
             "source": content.source,
             "about": content.about,
             "rows": len(rows),
             "rows_that_run_here": len(rows) - len(reasons),
-            "numbers": sum(map(len, columns)),
-            "claims": len(content.claims),
             "runs": runs,
             "not_run": sorted(set(reasons)),
         }
@@ -149,7 +145,7 @@ def listing(
 
 def _row(
     paper: Paper, table: str, row: str, plan: Plan | None, why_not: str, done: Mapping[str, Done]
-) -> Row:
+) -> JudgedRow:
     content, at = paper.tables[table], paper.tables[table].rows[row]
     runs: dict[str, dict[int, ClaimRun]] = {}
     facts: dict[str, Any] = {"note": why_not, **at.model_dump(include={*PLACE})}
@@ -175,7 +171,7 @@ def _row(
             "seconds": round(sum(run.seconds for run in ended.values()), 1),
             "note": f"{missing} runs are missing" if missing else "",
         }
-    return Row(
+    return JudgedRow(
         table=table,
         row=row,
         source=content.source,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from reports.claims.judged import UNMEASURED, Claim, Number, Reproduction, Row
+from reports.claims.judged import UNMEASURED, Claim, JudgedRow, Number, Reproduction
 from reports.claims.metrics import metric_or_none
 from reports.claims.summary_page import PaperSummary
 from reports.claims.verdicts import NOT_RUN
@@ -54,7 +54,7 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 
 def _summarised(paper: Paper, written: Mapping[str, Reproduction]) -> PaperSummary:
     own = {file: content for file, content in written.items() if content.paper == paper.paper}
-    ranked: list[tuple[tuple[bool, bool, int], Row]] = []
+    ranked: list[tuple[tuple[bool, bool, int], JudgedRow]] = []
     for content in own.values():
         declared = "--set " not in content.command
         ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]

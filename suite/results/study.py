@@ -34,7 +34,7 @@ NAMES = ("name", "algorithm", "dataset", "model", "heterogeneity", "metric")
 
 
 @dataclass(frozen=True)
-class Search:
+class RecordedSearch:
     """A search: its trials that have ended, in the order of the table, with validation scores. `name` is of one study only."""
 
     name: str
@@ -101,7 +101,7 @@ class Search:
         return study
 
 
-def searches_of(table: TrialTable) -> Iterator[Search]:
+def searches_of(table: TrialTable) -> Iterator[RecordedSearch]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows = table.columns([*COLUMNS, "round", "val"], ("search",))
     parts = dict(iter(rows.groupby(["entry_id", "replicate"])))
@@ -112,7 +112,7 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
             if entry_id == entry.id:
                 name = " · ".join(filter(None, (shown["name"], str(replicate))))
                 facts = table.facts, entry.model_copy(update=shown), str(replicate)
-                yield Search(f"{table.facts.name}: {name}", *facts, own)
+                yield RecordedSearch(f"{table.facts.name}: {name}", *facts, own)
 
 
 class Studies:
@@ -146,7 +146,7 @@ class Studies:
 
 def study_of(table: TrialTable, entry: str) -> Study:
     """Return the search of an entry, by its id, its name, or its algorithm's where that has one entry. Raises `UserError` for others."""
-    named: dict[str, Search] = {}
+    named: dict[str, RecordedSearch] = {}
     searches = list(searches_of(table))
     algorithms = Counter(label(search.entry.algorithm) for search in searches)
     for search in searches:

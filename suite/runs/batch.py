@@ -1,8 +1,6 @@
 """A fixed list of runs: through the same driver and recorder as a sweep's, each done once.
 
-    runs/reproduce/runs.jsonl
-
-has what they measured: one whose id (a hash of its spec) is there is not run again.
+`runs/reproduce/runs.jsonl` has what they measured: one whose id (a hash of its spec) is there is not run again.
 """
 
 import hashlib
@@ -16,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reports.durations import spell
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.formats import FORMAT, check_format
@@ -58,38 +57,27 @@ class Queue:
     def __init__(self, jobs: list[Job]) -> None:
         self.jobs = {job.id: job for job in jobs}
         self.requests: dict[str, TrialRequest] = {}
-        self._left = list(self.jobs)
-        self._open = set(self.jobs)
+        self.ended: set[str] = set()
+        self.code = {name for job in jobs for name in job.spec.code}
 
     def next(self) -> tuple[TrialRequest, bool] | None:
-        """The next job and that it is new; None when all were handed out."""
-        if not self._left:
+        """Return the next job and that it is new; None when all were handed out."""
+        number = len(self.requests)
+        if number == len(self.jobs):
             return None
-        job = self.jobs[self._left.pop(0)]
-        spec = job.spec
-        seeds = spec.seed, spec.settings.partition_seed
-        request = TrialRequest(
-            job.id, "", TrialKind.BATCH, len(self.requests), "", spec.params, *seeds
-        )
-        self.requests[job.id] = request
+        job_id, job = list(self.jobs.items())[number]
+        seeds = job.spec.seed, job.spec.settings.partition_seed
+        request = TrialRequest(job_id, "", TrialKind.BATCH, number, "", job.spec.params, *seeds)
+        self.requests[job_id] = request
         return request, True
-
-    def end(self, trial_id: str) -> None:
-        """Note that a job is over."""
-        self._open.discard(trial_id)
 
     @property
     def exhausted(self) -> bool:
         """Whether all jobs have ended."""
-        return not self._open
-
-    @property
-    def code(self) -> set[str]:
-        """The names in all jobs; some may load third-party code."""
-        return {name for job in self.jobs.values() for name in job.spec.code}
+        return len(self.ended) == len(self.jobs)
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """The trial that a request runs."""
+        """Return the trial that a request runs."""
         return self.jobs[request.trial_id].spec
 
 
@@ -104,34 +92,32 @@ class Done:
     seconds: float
 
 
-class Results:
-    """The file of what is known of jobs: a JSON line for each piece of news, the later ones over those before.
+class Batch:
+    """Jobs of a reproduction: their runs in a store, and their results in a file beside the `folder` of Tune's.
 
-    A job's result comes first, then the run that records it in MLflow, then that this is whole. A line that a kill tore is as
-    none: its job is run, or recorded, again.
+    The file has a JSON line for each piece of news on a job, the later ones over those before: its result comes first, then
+    the run that records it in MLflow, then that this is whole. A line that a kill tore is as none: its job is run, or
+    recorded, again.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store, self.folder, self.path = store, folder, folder.parent / FILE
         self.known: dict[str, dict[str, Any]] = {}
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        for line in lines:
+        for line in self.path.read_bytes().splitlines() if self.path.exists() else ():
             with suppress(ValueError):
                 news = json.loads(line)
-                check_format(f"results {path}", news.pop("format", None))
+                check_format(f"results {self.path}", news.pop("format", None))
                 self.known.setdefault(news["id"], {}).update(news)
-        self._torn = bool(lines) and not lines[-1].endswith(b"\n")
 
-    def add(self, job_id: str, **news: Any) -> None:
+    def _learn(self, job_id: str, **news: Any) -> None:
         """Write what is learned of a job, to the disk."""
         text = dumps({"format": FORMAT, "id": job_id, **news})
         with writing(self.path.parent):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                file.write(b"\n" * self._torn + text.encode() + b"\n")
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"\n{text}")  # the line before may be torn
                 file.flush()
                 os.fsync(file.fileno())
-        self._torn = False
         self.known.setdefault(job_id, {}).update(news)
 
     def done(self) -> dict[str, Done]:
@@ -142,18 +128,6 @@ class Results:
             if "tags" in news and news["tags"]["status"] != Status.FAILED
         }
 
-
-class Batch:
-    """Jobs of a reproduction: their results below a folder, and their runs in a store."""
-
-    def __init__(self, store: Store, folder: Path) -> None:
-        self.store, self.folder = store, folder
-        self.results = Results(folder.parent / FILE)
-
-    def done(self) -> dict[str, Done]:
-        """Return the jobs that came to their end, by id."""
-        return self.results.done()
-
     def take(self, job: Job, outcome: TrialResult) -> None:
         """Write what an ended job measured; what is not finite is left out, since JSON has no word for it."""
         tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
@@ -161,22 +135,21 @@ class Batch:
             {name: value for name, value in entry.items() if math.isfinite(value)}
             for entry in outcome.history
         ]
-        news = {"tags": tags, "history": history, "seconds": outcome.seconds, "whole": False}
-        self.results.add(job.id, **news)
+        self._learn(job.id, tags=tags, history=history, seconds=outcome.seconds, whole=False)
 
     def record(self, job: Job) -> None:
         """Write an ended job to the store: once, whatever an earlier attempt left behind."""
-        known = self.results.known[job.id]
+        known = self.known[job.id]
         if former := known.get("run_id"):
             self.store.delete(former)
         tags = {**known["tags"], "trial_id": job.id, **job.tags}
         experiment = self.store.experiment(EXPERIMENT)
         run_id = self.store.create(experiment, job.name, tags, seconds=known["seconds"])
-        self.results.add(job.id, run_id=run_id)
+        self._learn(job.id, run_id=run_id)
         self.store.log(run_id, spec_params(job.spec), known["history"])
         failed = known["tags"]["status"] == Status.FAILED
         self.store.set_status(run_id, "FAILED" if failed else "FINISHED")
-        self.results.add(job.id, whole=True)
+        self._learn(job.id, whole=True)
 
     def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
         """Run what is not done and record it; return how many runs failed, and whether it was interrupted."""
@@ -184,14 +157,14 @@ class Batch:
         recorder = Recorder(
             self.record, lambda error: say(f"recording waits: {reason(error)[:100]}")
         )
-        for job_id, job in by_id.items():
-            if job_id in done and not self.results.known[job_id]["whole"]:
-                recorder.put(job)
+        for job_id in done.keys() & by_id.keys():
+            if not self.known[job_id]["whole"]:
+                recorder.put(by_id[job_id])
         left = [job for job_id, job in by_id.items() if job_id not in done]
         failed, control = self._drive(left, recorder, data_root, resources) if left else (0, None)
         written = recorder.close(RECORD_SECONDS)
         for text in recorder.refusals:
-            say(f"{text}. {self.results.path} has what was measured.")
+            say(f"{text}. {self.path} has what was measured.")
         if (control and control.fault) or not written:
             fault = control.fault if control and control.fault else ""
             raise HaltedError(
@@ -208,35 +181,33 @@ class Batch:
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
 
-        data = {}
-        for job in left:
-            if job.spec.dataset_key not in data:
-                data[job.spec.dataset_key] = load_dataset(job.spec, data_root)
+        specs = {job.spec.dataset_key: job.spec for job in reversed(left)}
+        data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}
         check(resources)
-        queue, ended, failed = Queue(left), 0, 0
+        queue, failed = Queue(left), 0
         started = time.monotonic()
 
         def take(request: TrialRequest, outcome: TrialResult) -> None:
-            nonlocal ended, failed
-            queue.end(request.trial_id)
+            nonlocal failed
+            queue.ended.add(request.trial_id)
             job = queue.jobs[request.trial_id]
             self.take(job, outcome)
             recorder.put(job)
-            ended += 1
-            failed += outcome.status == Status.FAILED
             if outcome.status == Status.FAILED:
+                failed += 1
                 say((outcome.error.strip().splitlines() or ["no reason given"])[-1][:200])
-            pace = (time.monotonic() - started) / ended
+            ended = len(queue.ended)
+            seconds_left = (time.monotonic() - started) / ended * (len(left) - ended)
             say(
                 f"{ended}/{len(left)} {job.name}: {outcome.status} in {outcome.seconds:.0f} s, "
-                f"about {pace * (len(left) - ended):.0f} s left"
+                f"about {spell(seconds_left)} left"
             )
 
         def died(request: TrialRequest, outcome: TrialResult, again: bool) -> None:
             nonlocal failed
             say(f"{queue.jobs[request.trial_id].name}: {outcome.error.splitlines()[0][:200]}")
             if not again:
-                queue.end(request.trial_id)
+                queue.ended.add(request.trial_id)
                 failed += 1
 
         control = Control(self.folder)

@@ -1,6 +1,7 @@
 """One run as a person asks for it: names, hyperparameters and settings, a seed."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -11,12 +12,7 @@ from trials.common.errors import UserError, unknown
 from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.settings import Settings
 
-DEFAULTS = {
-    "algorithm": "fedavg",
-    "dataset": "digits",
-    "model": "logreg",
-    "heterogeneity": "iid",
-}
+DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()}
 """What is run where nothing else is said."""
 
 
@@ -41,50 +37,35 @@ class Request:
         settings: Mapping[str, Any],
         **more: Any,
     ) -> Self:
-        """A request that starts from a configuration's content (or {}); names that are None are the
-        configuration's, else the defaults.
+        """Return a request that starts from a configuration's content (or {}); names that are None are the configuration's,
+        else the defaults.
         """
         asked = {key: name for key, name in names.items() if name is not None}
-        found = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
+        every = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
+        algorithm, *scenario = (every[key] for key in DEFAULTS)
         settings = {**base.get("settings", {}), **settings}
-        algorithm, *scenario = (found[key] for key in DEFAULTS)
         return cls(algorithm, Scenario(*scenario), base.get("params", {}), settings, **more)
 
     def spec(self) -> TrialSpec:
-        """The trial; raises one `UserError` with every fault."""
+        """Return the trial; raises one `UserError` with every fault."""
         faults = Faults("run")
         params, settings = dict(self.params), dict(self.settings)
-        try:
+        ranges: Mapping[str, Range] = {}
+        with suppress(UserError):  # check_run says so
             ranges = algorithms.resolve(self.algorithm).ranges()
-        except UserError:
-            ranges = {}  # check_run says so
         for key, value in self.values.items():
-            _assign(faults, (key, value), ranges, params, settings)
+            if key in Settings.model_fields:
+                settings[key] = value
+            elif key in ranges:
+                params[key] = value
+            elif ranges:
+                names = [*ranges, *Settings.model_fields]
+                faults.add(key, value, str(unknown("hyperparameter or setting", key, names)))
         if type(self.seed) is not int or self.seed < 0:
             faults.add("seed", self.seed, "must be a whole number, and at least 0")
-        named = {"algorithm": self.algorithm, "params": params, **self.scenario.names()}
-        check_run(faults, named)
+        check_run(faults, {"algorithm": self.algorithm, "params": params, **self.scenario.names()})
         faults.validate(Settings, settings, "settings.")
         faults.check()
         spec = canonical(self.algorithm, params, self.scenario, Settings(**settings), self.seed)
         spec.configured()
         return spec
-
-
-def _assign(
-    faults: Faults,
-    pair: tuple[str, Any],
-    ranges: Mapping[str, Range],
-    params: dict[str, Any],
-    settings: dict[str, Any],
-) -> None:
-    """Put a value where its name belongs, or note that this is nowhere."""
-    key, value = pair
-    if key in Settings.model_fields:
-        settings[key] = value
-    elif key in ranges:
-        params[key] = value
-    elif ranges:
-        known = [*ranges, *Settings.model_fields]
-        rule = str(unknown("hyperparameter or setting", key, known))
-        faults.add(key, value, rule)

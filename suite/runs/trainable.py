@@ -1,12 +1,5 @@
-"""An algorithm as an ordinary Ray Tune trainable, for scripts with a search of their own.
-
-    tune.Tuner(
-        trainable("folb", heterogeneity="dirichlet(0.1)"),
-        param_space={"mu": tune.loguniform(1e-3, 1), "lr": tune.loguniform(0.01, 1)},
-        tune_config=tune.TuneConfig(metric="val_score", mode="max", num_samples=20),
-    )
-
-It is the trainable of the suite's own sweeps, which reports each evaluation.
+"""An algorithm as an ordinary Ray Tune trainable, for scripts with a search of their own: that of the suite's own sweeps, which
+reports each evaluation (docs/python.md).
 """
 
 import os
@@ -21,8 +14,8 @@ import numpy as np
 from ray import tune
 
 from suite.runs.request import Request
-from suite.studies.validation import Faults
 from trials.common import plugins
+from trials.common.errors import UserError
 from trials.run.spec import TrialConfig
 from trials.run.trainable import FederatedTrial
 from trials.run.trial import fit_model, load_dataset, partition_data
@@ -35,31 +28,30 @@ def trainable(request: Request, data_root: str | None, device: str) -> type[tune
     Raises `UserError` for a request that cannot be run as it stands, on a device of this name.
     """
     spec = request.spec()
-    faults = Faults("trainable")
     if spec.settings.val_fraction == 0:
-        rule = "a search needs validation data, so it must be above 0"
-        faults.add("settings.val_fraction", 0, rule)
-    faults.check()
+        raise UserError(
+            "settings.val_fraction = 0: a search needs validation data, so it must be above 0"
+        )
     data_root = None if data_root is None else str(Path(data_root).expanduser().resolve())
     dataset = load_dataset(spec, data_root)
     clients = partition_data(spec, dataset, keep=True).clients
     spec.configured().check(clients, fit_model(spec, dataset, device), spec.settings)
     request = replace(request, algorithm=spec.algorithm, scenario=spec.scenario)
-    made: type[tune.Trainable] = tune.with_parameters(
+    shared: type[tune.Trainable] = tune.with_parameters(
         FederatedTrial,
         datasets={spec.dataset_key: dataset},
         sources=plugins.sources(spec.code),
         asked=partial(_config, request, device),
         data_root=data_root,
     )
-    return made
+    return shared
 
 
-def _config(request: Request, device: str, given: Mapping[str, Any]) -> TrialConfig:
-    """The trial of what Tune's `config` puts over a request; raises `UserError` for what cannot be run."""
+def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialConfig:
+    """Return the trial of what Tune's `config` puts over a request; raises `UserError` for what cannot be run."""
     values = {
         name: value.item() if isinstance(value, np.generic) else value
-        for name, value in given.items()
+        for name, value in config.items()
     }
     seed = values.pop("seed", request.seed)
     # Tune runs a trial in a folder of its own; a relative path is meant from where Tune began.

@@ -67,8 +67,6 @@ class EntrySearch:
         replicate: Replicate = FIRST,
     ) -> None:
         self.entry, self.study, self.lag, self.replicate = entry, study, lag, replicate
-        self.seed = study.seed + replicate.seed
-        self.partition_seed = entry.settings.partition_seed + replicate.partition
         self.requests: list[TrialRequest] = []
         self.repeats: dict[str, TrialRequest] = {}
         self.ends: dict[str, ValidationResult] = {}
@@ -87,7 +85,7 @@ class EntrySearch:
             self.budget = min(study.trials, len(starts))
         direction = entry.task.direction
         self.proposer = Proposer(self.sampler, entry.space, starts, direction, words, self._opens)
-        self._told = self._ended = 0
+        self._told = 0
         self._chosen: tuple[list[int], int | None] | None = None
         self._over = False
 
@@ -119,12 +117,12 @@ class EntrySearch:
     @property
     def searching(self) -> bool:
         """Whether search trials are still to be asked or to end."""
-        return len(self.requests) < self.budget or not self._all_ended(len(self.requests) - 1)
+        return len(self.requests) < self.budget or self.open > 0
 
     @property
     def open(self) -> int:
-        """How many search trials run: some of the last, for each waits for the results of those long before it."""
-        return sum(request.trial_id not in self.ends for request in self.requests[-self.lag :])
+        """How many search trials run: some of the last, of which the sampler was not told yet."""
+        return sum(request.trial_id not in self.ends for request in self.requests[self._told :])
 
     @property
     def planned(self) -> int:
@@ -157,12 +155,23 @@ class EntrySearch:
         """Return the next run, or None when there is none now: wait for results, or all is asked."""
         index = len(self.requests)
         if index < self.budget:
-            due = index - self.lag
-            if not self._all_ended(due):
+            if not self._tell(index - self.lag):
                 return None
-            self._tell(due)
-            self.requests.append(self._search_trial(index, self.proposer.propose(index)))
-            return self.requests[-1]
+            configuration = self.proposer.propose(index)
+            request = TrialRequest(
+                trial_id=self._trial_id(TrialKind.SEARCH, index),
+                entry_id=self.entry.id,
+                kind=TrialKind.SEARCH,
+                index=index,
+                origin=configuration.origin,
+                params=configuration.params,
+                seed=self.study.seed + self.replicate.seed,
+                partition_seed=self.entry.settings.partition_seed + self.replicate.partition,
+                source=configuration.source,
+                replicate=self.replicate.name,
+            )
+            self.requests.append(request)
+            return request
         if self.done or self.searching:
             return None
         for request in self._due():
@@ -186,8 +195,7 @@ class EntrySearch:
                 self.repeats[request.trial_id] = request
                 continue
             index = len(self.requests)
-            due = index - self.lag
-            self._tell(due if self._all_ended(due) else self._ended - 1)
+            self._tell(index - self.lag)
             self.requests.append(request)
             self.proposer.restore(index, request.params)
 
@@ -263,19 +271,16 @@ class EntrySearch:
             return self.entry.task.worst
         return end.value
 
-    def _all_ended(self, last: int) -> bool:
-        """Return whether search trials 0..last have ended."""
-        while self._ended <= last and self._searched(self._ended):
-            self._ended += 1
-        return self._ended > last
-
-    def _tell(self, last: int) -> None:
-        """Tell the sampler the results of trials up to `last`: each once, in index order."""
+    def _tell(self, last: int) -> bool:
+        """Tell the sampler the results of trials up to `last`, each once, in index order; return whether all have ended."""
         while self._told <= last:
-            index, self._told = self._told, self._told + 1
-            (end,) = self._searched(index)
-            excess = end.exceeded(self.entry, self.study.target)
-            self.proposer.tell(index, end.status, self._value(end), end.intermediates, excess)
+            ends = self._searched(self._told)
+            if not ends:
+                return False
+            (end,), excess = ends, ends[0].exceeded(self.entry, self.study.target)
+            self.proposer.tell(self._told, end.status, self._value(end), end.intermediates, excess)
+            self._told += 1
+        return True
 
     def _searched(self, index: int) -> list[ValidationResult]:
         end = self.ends.get(self._trial_id(TrialKind.SEARCH, index))
@@ -283,20 +288,6 @@ class EntrySearch:
 
     def _trial_id(self, kind: TrialKind, index: int, number: int | None = None) -> str:
         return str(TrialId(self.entry.id, kind, index, number, self.replicate.name))
-
-    def _search_trial(self, index: int, configuration: InitialConfiguration) -> TrialRequest:
-        return TrialRequest(
-            trial_id=self._trial_id(TrialKind.SEARCH, index),
-            entry_id=self.entry.id,
-            kind=TrialKind.SEARCH,
-            index=index,
-            origin=configuration.origin,
-            params=configuration.params,
-            seed=self.seed,
-            partition_seed=self.partition_seed,
-            source=configuration.source,
-            replicate=self.replicate.name,
-        )
 
     def _repeat(self, kind: TrialKind, index: int, number: int, seed: int) -> TrialRequest:
         """Return the run that repeats search trial `index` with a seed that far from the search's."""
@@ -307,7 +298,7 @@ class EntrySearch:
             trial_id=self._trial_id(kind, index, number),
             kind=kind,
             index=number,
-            seed=self.seed + seed,
-            partition_seed=self.partition_seed + seed * varies,
+            seed=searched.seed + seed,
+            partition_seed=searched.partition_seed + seed * varies,
             source=searched.trial_id,
         )

@@ -280,7 +280,7 @@ class SweepRecording:
         """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
         `dataset/heterogeneity/model/algorithm/`, and keep a copy with its run. Test scores choose nothing.
         """
-        from suite.runs.saving import save  # these load torch
+        from suite.runs.single import save_model  # these load torch
         from trials.run.checkpoint import Checkpoint
         from trials.run.saved_model import SavedModel, read
 
@@ -297,7 +297,7 @@ class SweepRecording:
             place = folder / relative_path(spec.algorithm, spec.scenario)
             content = Checkpoint(written(request) or "").load()
             if content is not None:
-                save(SavedModel.from_content(content), place)
+                save_model(SavedModel.from_content(content), place)
             elif not (place.exists() and read(place).card.spec == spec):
                 name = self.entries[request.entry_id].name
                 say(f"{name}: the model of its best final run, of an earlier session, is not kept")
@@ -317,25 +317,19 @@ def _only(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names}
 
 
-class Records:
+class Records(Recorder):
     """The writes of one sweep to its store, in a thread of their own; a fault there halts it by its `control`."""
 
     def __init__(self, recording: SweepRecording, control: Control, progress: Progress) -> None:
         self.recording, self.control, self.progress = recording, control, progress
-        self._refused, self._until = 0, 0.0
-        self._recorder = Recorder(self._write, self._gives_up)
-        self.put, self.refuse = self._recorder.put, self._recorder.refuse
+        self._faults, self._until = 0, 0.0
+        super().__init__(self._take, self._gives_up)
 
-    @property
-    def refusals(self) -> list[str]:
-        """What the store refused, a line for each reason."""
-        return self._recorder.refusals
-
-    def close(self) -> bool:
+    def end(self) -> bool:
         """Wait until all is written, or it is no use to wait, or nobody wants to; return whether it is."""
         halted = self.control.ending == "halted"
         self._until = time.monotonic() + PERSON_SECONDS
-        return self._recorder.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
+        return self.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
 
     def _enough(self) -> bool:
         """Return whether who interrupted the sweep has waited for the last records as long as a person does."""
@@ -344,10 +338,9 @@ class Records:
             self._until = now + PERSON_SECONDS
         return now > self._until
 
-    def _write(self, item: Callable[[], object]) -> None:
-        item()
-        self.progress.unrecorded, self.progress.waiting = self._recorder.left, ""
-        self._refused = 0
+    def _take(self, write: Callable[[], object]) -> None:
+        write()
+        self.progress.unrecorded, self.progress.waiting, self._faults = self.left, "", 0
 
     def _gives_up(self, error: Exception) -> bool:
         """Note that a record could not be written; return whether to give up. A server may come back; a store on this
@@ -355,11 +348,11 @@ class Records:
         """
         why = f"{type(error).__name__}: {reason(error)}"
         self.progress.waiting = f"{why}: trying again"
-        self._refused += 1
+        self._faults += 1
         uri = self.recording.store.uri
         away = isinstance(error, StoreError) and not is_local(uri)
         if isinstance(error, HaltedError):
             self.control.halt(str(error))
-        elif self._refused >= LOCAL_TRIES and not away:
+        elif self._faults >= LOCAL_TRIES and not away:
             self.control.halt(f"tracking store {uri} cannot be written: {why}")
         return self.control.ending == "halted"

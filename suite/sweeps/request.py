@@ -61,19 +61,18 @@ class SweepRequest:
         return self._read(self.resume)
 
     def _read(self, resume: bool) -> tuple[str, Study]:
-        changes = dict(self.changes)
-        if self.smoke:
-            shape = {k: v for k, v in changes.items() if k in (*LISTS, "scheduler")}
-            changes = small(self._changed(shape, resume)[1]) | changes
-        return self._changed(changes, resume)
+        def changed(changes: Mapping[str, Any]) -> tuple[str, Study]:
+            if resume and self.paths.begun:
+                return resumed_study(self.paths, changes)
+            if isinstance(self.study, str):
+                return read_study(self.study, changes)
+            name = self.paths.name
+            return name, check_study(self.study, changes, f"study {name}")
 
-    def _changed(self, changes: Mapping[str, Any], resume: bool) -> tuple[str, Study]:
-        if resume and self.paths.begun:
-            return resumed_study(self.paths, changes)
-        if isinstance(self.study, str):
-            return read_study(self.study, changes)
-        name = self.paths.name
-        return name, check_study(self.study, changes, f"study {name}")
+        if not self.smoke:
+            return changed(self.changes)
+        shape = {k: v for k, v in self.changes.items() if k in (*LISTS, "scheduler")}
+        return changed(small(changed(shape)[1]) | dict(self.changes))
 
     def open(self) -> Sweep:
         """Return the sweep, ready to run; raises `UserError` when it cannot be."""
@@ -115,16 +114,24 @@ class SweepRequest:
         self.paths.check(study.warm_start)
         entries = make_entries(study, f"study {name}")
         data = load_data(entries, self.paths.data_root, f"study {name}", study.replicates)
-        estimates, rows = Estimates(study, data, resources), []
+        estimates = Estimates(study, data, resources)
+        rows: list[dict[str, Any]] = []
         search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
         for place, first in enumerate(search.firsts, 1):
             if calibrate:
                 say(f"measuring {place}/{len(entries)}: {first.entry.name}")
-            row: dict[str, Any] = {"entry_id": first.entry.id, "name": first.entry.name}
-            row |= {"default": first.proposer.known[0].params, "outside": first.entry.outside()}
             origins = [known.origin for known in first.proposer.known]
-            row |= {"published": origins.count("published"), "modelled": first.modelled}
-            rows.append(row | {"estimate": estimates.entry(first.entry, calibrate)})
+            rows.append(
+                {
+                    "entry_id": first.entry.id,
+                    "name": first.entry.name,
+                    "default": first.proposer.known[0].params,
+                    "published": origins.count("published"),
+                    "modelled": first.modelled,
+                    "outside": first.entry.outside(),
+                    "estimate": estimates.entry(first.entry, calibrate),
+                }
+            )
         return {
             "study": name,
             "name": self.paths.name,
@@ -132,6 +139,7 @@ class SweepRequest:
             "trials_per_entry": study.trials,
             "final_runs_per_entry": study.seeds,
             "rounds_per_run": study.settings.rounds,
+            "retries": study.retries,
             "sampler": study.sampler,
             "startup": sampler.startup,
             "lag": search.lag,

@@ -1,5 +1,6 @@
 """A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
 
+import math
 import threading
 import time
 import uuid
@@ -80,7 +81,7 @@ class Sweep:
         self.data: dict[str, Dataset] = {}
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
-        self.deadline: Deadline | None = None
+        self.deadline = Deadline(math.inf, 1)
         self.board: Leaderboard | None = None
         self.cut, self.set_aside, self.due, self._looking = "", 0, 0.0, threading.Lock()
 
@@ -111,7 +112,7 @@ class Sweep:
             self._begin(warm)
             if deadline is not None:
                 self.deadline, self.control.deadline = deadline, deadline.at
-                self.search.pressed = partial(self._pressed, deadline)
+                self.search.pressed = self._pressed
             # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
             with kept(RETRIES), interruptible(self.control), self.progress:
                 default(**{RETRIES: "0"})
@@ -224,7 +225,7 @@ class Sweep:
             raise
         finally:
             records.put(self._finish if complete else last)
-            written = records.close()
+            written = records.end()
         return complete, written
 
     def _record_former(self) -> None:
@@ -281,8 +282,7 @@ class Sweep:
 
     def _began(self, request: TrialRequest, process: str) -> None:
         self.running.began(request)
-        if self.deadline is not None:
-            self.deadline.began()
+        self.deadline.began()
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Journal the end of a trial, then tell the search, and let it be recorded. One that failed is handed out once more, to
@@ -291,8 +291,7 @@ class Sweep:
         # A text with half of a surrogate pair has no JSON.
         outcome.error = outcome.error.encode(errors="replace").decode()
         trial_id = request.trial_id
-        if self.deadline is not None:
-            self.deadline.took(request.entry_id, outcome)
+        self.deadline.took(request.entry_id, outcome)
         if outcome.status == Status.FAILED:
             died = [*self.state.deaths.get(trial_id, []), outcome.last_round]
             if len(died) - died.index(max(died)) <= self.study.retries:
@@ -309,8 +308,7 @@ class Sweep:
         then the search takes it as failed.
         """
         outcome.error = outcome.error.encode(errors="replace").decode()
-        if self.deadline is not None:
-            self.deadline.took(request.entry_id, outcome)
+        self.deadline.took(request.entry_id, outcome)
         then = "starts again" if again else "is set aside: --resume has it again"
         self._note_death(request, outcome, True, then)
         if not again:
@@ -326,9 +324,9 @@ class Sweep:
         why = reason(error)[:200] or "no reason given"
         self.progress.note(f"trial {name} died at round {at} and {then}: {why}")
 
-    def _pressed(self, deadline: Deadline) -> bool:
+    def _pressed(self) -> bool:
         """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
-        if not deadline.presses(self.search):
+        if not self.deadline.presses(self.search):
             return False
         self.search.cut()
         try:
@@ -337,7 +335,7 @@ class Sweep:
             self.control.halt(str(halted))
         budgets = {search.budget for search in self.search.entries.values()}
         count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
-        self.cut = f"cut by --minutes {deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
+        self.cut = f"cut by --minutes {self.deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
         return True
 
     def _note(self, *news: events.Event) -> None:

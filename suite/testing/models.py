@@ -50,10 +50,10 @@ def check_module(network: Network, x: Tensor) -> None:
     """
     assert network.make is not None
     first, second = network.make(0), network.make(0)
-    other = second.state_dict()
+    drawn_again = second.state_dict()
     for key, value in first.state_dict().items():
         drawn = "made with the same torch.manual_seed: draw initial weights by torch alone"
-        demand(torch.equal(value, other[key]), f"{key} differs between two modules {drawn}")
+        demand(torch.equal(value, drawn_again[key]), f"{key} differs between two modules {drawn}")
     x = x.to(next(iter(network.trained.values())).dtype)
     kept = {name: value.clone() for name, value in network.constants(x).items()}
     for purpose, mode in MODES.items():

@@ -16,7 +16,7 @@ from torch import nn
 import suite
 from reports.wording.words import mean_text
 from suite.configurations.configuration import Tuned
-from suite.studies.study import Study, read_study
+from suite.studies.study import Study
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
@@ -101,9 +101,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "algorithm is <": lambda: suite.trainable(Mine()),
     "dataset is {'x': 1}": lambda: suite.run(dataset={"x": 1}),
     "model: must be what makes a module, its class": lambda: suite.run(model=nn.Linear(2, 2)),
-    "rounds is given in settings and beside": lambda: suite.run(settings={"rounds": 5}, rounds=6),
     "name: a study that is no file needs one": lambda: suite.sweep(CONTENT),
-    "sweep is {'x': 1}": lambda: suite.status({"x": 1}),
+    "unknown sweep in runs": lambda: suite.status({"x": 1}),
     "minutes is 0": lambda: suite.sweep("smoke", minutes=0),
 }
 
@@ -119,30 +118,19 @@ def test_what_is_no_name_is_refused_and_says_what_is(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_name_of_a_sweep_may_be_a_key_of_its_study(
-    swept: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-    monkeypatch.setattr(
-        SweepRequest, "run", lambda request, resources, minutes: asked.append(request)
-    )
-    suite.sweep({**CONTENT, "name": "keyed"}, storage=tmp_path)
-    suite.sweep(CONTENT, name="keyed", storage=tmp_path)
-    assert asked[0] == asked[1]
-    assert asked[0].paths.name == "keyed"
-
-
-def test_a_study_takes_the_function_that_makes_a_model_as_a_run_does(
+def test_a_study_s_key_names_it_and_a_function_makes_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[SweepRequest] = []
-    monkeypatch.setattr(
-        SweepRequest, "run", lambda request, resources, minutes: asked.append(request)
+    monkeypatch.setattr(SweepRequest, "run", lambda request, *more: asked.append(request))
+    suite.sweep(
+        {**CONTENT, "name": "keyed"}, models=[own_models.logreg, "logreg"], storage=tmp_path
     )
     by_name = [f"{own_models.__name__}:logreg", "logreg"]
-    suite.sweep("smoke", models=[own_models.logreg, "logreg"], storage=tmp_path, name="a")
-    suite.sweep("smoke", models=by_name, storage=tmp_path, name="a")
-    assert asked[0] == asked[1]
+    suite.sweep(CONTENT, name="keyed", models=by_name, storage=tmp_path)
+    keyed, named = [(each.study, each.changes, each.paths.name) for each in asked]
+    assert keyed == named
+    assert keyed[-1] == "keyed"
 
 
 def test_a_diverged_run_scores_as_the_untrained_model() -> None:
@@ -150,18 +138,6 @@ def test_a_diverged_run_scores_as_the_untrained_model() -> None:
     assert run.status == "diverged"
     assert run.test_score == run.history[0]["test_accuracy"]
     assert run.val_score == run.history[0]["val_accuracy"]
-
-
-def test_a_round_in_which_nobody_trains_is_no_divergence(tmp_path: Path) -> None:
-    late = tmp_path / "late.py"
-    late.write_text(
-        "from trials.algorithms.fedavg import FedAvg\n\n\nclass Late(FedAvg):\n"
-        "    def round(self, state, fed):\n"
-        "        return state if fed.round == 1 else super().round(state, fed)\n"
-    )
-    run = suite.run(f"{late}:Late", rounds=3, clients=4, eval_every=1)
-    assert run.status == "finished"
-    assert ["train_loss" in entry for entry in run.history] == [False, False, True, True]
 
 
 def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
@@ -196,13 +172,6 @@ def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
     assert table.loc["folb", "mean"] == folb.mean
     assert table.loc["folb", "params.mu"] == folb.params["mu"]
     assert pd.isna(table.loc["fedavg", "params.mu"])
-
-
-def test_a_data_frame_begins_with_the_columns_of_the_table(swept: Result) -> None:
-    assert swept.leaderboard is not None
-    columns = swept.leaderboard.to_pandas().columns.tolist()
-    assert columns[:6] == ["dataset", "model", "heterogeneity", "rank", "algorithm", "mean"]
-    assert {"params.mu", "entry_id", "runs"} < set(columns), "the others follow"
 
 
 def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> None:
@@ -282,18 +251,6 @@ def test_a_sweep_is_continued_and_extended(swept: Result, storage: Path) -> None
     assert [row.seeds for row in more.leaderboard.rows] == [3, 3]
 
 
-def test_a_study_by_name_and_by_path_is_the_command_s(tmp_path: Path) -> None:
-    path = tmp_path / "small.yaml"
-    path.write_text(json.dumps(CONTENT))
-    for study, named in (("quickstart", "quickstart"), (path, str(path))):
-        with pytest.raises(UserError) as refused:
-            suite.sweep(study, storage=tmp_path, trials=0, algorithms=("fedavg", "flob"))
-        words = ("sweep", named, "--trials", 0, "--algorithms", "fedavg,flob")
-        assert str(refused.value) == said(*words, cwd=tmp_path)
-        assert "algorithms[1] = 'flob'" in str(refused.value)
-    assert read_study(str(path), {})[1] == Study.model_validate(CONTENT)
-
-
 CALLS: dict[tuple[str, ...], Any] = {
     ("run", "--algorithm", "flob"): lambda: suite.run("flob"),
     ("run", "--dataset", "digitz"): lambda: suite.run(dataset="digitz"),
@@ -313,10 +270,3 @@ def test_bad_input_is_refused_as_the_command_refuses_it(
         CALLS[words]()
     assert str(refused.value) == said(*words, cwd=tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_measure_that_there_is_not_is_refused(swept: Result, storage: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown metric 'scores'\. Did you mean 'score'"):
-        suite.leaderboard("mine", metric="scores", storage=storage)
-    with pytest.raises(UserError, match=r"unknown cost 'step'\. Did you mean 'steps'"):
-        suite.leaderboard("mine", at="step", storage=storage)

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from suite.console import emit, sanitise, say, write
+from reports.rich_internals import spell_out
+from suite.console import HARMLESS, emit, say, write
 
 HOSTILE = "a\x1b[2Jb\x9bc\rd\u202ee\tf\ng é"
 SHOWN = "a\\x1b[2Jb\\x9bc\\rd\\u202ee\tf\ng é"
@@ -18,7 +19,7 @@ def test_control_characters_are_spelled_out(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_in_tables_too(capsys: pytest.CaptureFixture[str]) -> None:
-    sanitise()
+    spell_out(HARMLESS)
     table = Table(HOSTILE.partition("\t")[0])
     table.add_row(HOSTILE.partition("\t")[0])
     Console(width=60).print(table, HOSTILE)

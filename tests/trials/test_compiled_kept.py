@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.simulations import ROOT, finish, partitioned, settings, simulation
-from trials.algorithms import ALGORITHMS
+from tests.support.simulations import ROOT
 
 pytest.importorskip("numba")
 SCRIPT = """
@@ -50,15 +49,3 @@ def test_a_disk_that_is_full_keeps_nothing_and_computes(monkeypatch: pytest.Monk
     monkeypatch.setattr(compiled._sgd._cache, "save_overload", kept)
     loop = compiled._ready(np.dtype("f4"), np.dtype("u1"))  # labels that no other test has
     assert len(loop.signatures) > 0
-
-
-def test_marks_of_epochs_ask_for_no_loop_of_another_kind() -> None:
-    """Strided ends of steps are another type: seconds to compile."""
-    from trials.engine import compiled
-
-    compiled._ready(np.dtype("f8"), np.dtype("i8"))
-    before = len(compiled._sgd.signatures)
-    common = settings(rounds=1, local_steps=None, local_epochs=3, batch_size=4)
-    done = finish(simulation(ALGORITHMS["fedagg"](), partitioned([9, 6, 8]), common))
-    assert done.fed.execution == "compiled"
-    assert len(compiled._sgd.signatures) == before

@@ -12,8 +12,6 @@ from sklearn import metrics as sklearn_metrics
 from suite.studies.entries import make_entries
 from suite.studies.study import Study
 from tests.support.commands import suite_here
-from tests.support.simulations import finish, partitioned, settings, simulation
-from trials.algorithms.defed import DeFed
 from trials.common.errors import UserError
 from trials.run.spec import Scenario, canonical
 from trials.run.trial import fit_model, load_dataset, partition_data, run
@@ -66,19 +64,6 @@ def test_a_run_is_judged_by_it(metric):
         found = MEASURES[metric](logits, fed.data.dataset.y[ids])
         assert made.history[-1][f"{part}_{metric}"] == pytest.approx(found, abs=1e-12)
         assert f"{part}_accuracy" in made.history[-1]
-
-
-def test_of_devices_it_is_the_weighted_mean():
-    made = finish(simulation(DeFed(lr=0.5), partitioned([9, 6, 5]), settings(metric="macro_f1")))
-    fed = made.fed
-    devices = next(iter(made.algorithm.scored(made.state, fed).values()))
-    ids = fed.data.test
-    each = [
-        MEASURES["macro_f1"](fed.model.logits(w, fed.x[ids]).numpy(), fed.data.dataset.y[ids])
-        for w in devices.models
-    ]
-    expected = np.dot(devices.weights.numpy(), each)
-    assert made.history[-1]["test_macro_f1"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_it_is_of_classifications():

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common.errors import UserError
 from trials.common.names import check_recorded
-from trials.run.spec import Scenario, canonical
-from trials.settings import Settings
+from trials.run.spec import Scenario
 
 LEVELS = st.one_of(
     st.sampled_from(["iid", "natural"]),
@@ -76,15 +75,6 @@ def test_the_first_part_of_a_scenario_that_is_none_is_named(names, hint):
         Scenario.canonical(*names)
     with pytest.raises(UserError, match=r"Known: .*fedavg, fedavgm, .*safl"):
         algorithms.resolve("zzz")
-
-
-def test_every_spelling_is_one_spec():
-    wanted = Scenario("synthetic(1,1)", "mlp", "dirichlet(0.3)+sizes(lognormal(0.3))")
-    loose = ("synthetic( 1, 1)", "mlp(200, 200)", " dirichlet( 0.30 ) + sizes(lognormal(0.3))")
-    spec = canonical("fedprox", {}, Scenario(*loose), Settings(), 0)
-    assert spec.scenario == wanted == Scenario.canonical(*wanted)
-    assert spec.params == {"lr": 0.1, "mu": 0.01}
-    assert str(wanted).startswith("synthetic(1,1) · mlp · ")
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trials.common.randomness import bits, uniform
-from trials.common.transfer import uniform_on
 
 N = 100_000
 STREAMS = ["initial", "select", "order", "steps", "anneal", "validation", "partition"]
@@ -58,12 +56,3 @@ def test_numbers_are_what_they_were():
     expected = word(word(crc32_of_a, 5), -1)
     assert int(bits("a", 5, -1)[0]) == expected
     assert uniform("a", 5, -1)[0] == (expected >> 11) / 2**53
-
-
-def test_coins_are_the_same_bits_by_torch():
-    """Also those of which a signed number would make something else: words with the highest bit."""
-    ids = np.array([0, 1, 7, 2**40])
-    for seed in (0, 3, 2**63):
-        words = (seed, 2, ids[:, None])
-        host = uniform("anneal", *words, np.arange(257))
-        assert (uniform_on(torch.device("cpu"), "anneal", *words, size=257).numpy() == host).all()

@@ -11,9 +11,7 @@ from tests.support.oracle import (
     D,
     agrees,
     clients,
-    cut,
     fedavg,
-    gradient,
     initial,
     local_sgd,
     run_of,
@@ -101,18 +99,6 @@ def test_a_step_is_cut_with_its_weight_decay_and_before_momentum(momentum, decay
     assert np.abs(next(fedavg(data, **local)) - next(fedavg(data))).max() > 1e-3
     common = {"momentum": momentum, "weight_decay": decay, "clip_norm": clip}
     agrees(run_of(FedAvg(lr=LR), execution=execution, **common), fedavg(data, **local))
-
-
-def test_fedsgd_cuts_what_a_client_sends():
-    parts, p = list(clients(partitioned(SIZES))), np.array(SIZES) / sum(SIZES)
-
-    def oracle():
-        w = initial()
-        while True:
-            w = w - LR * p @ np.array([cut(gradient(w, *part) + 0.5 * w, 0.2) for part in parts])
-            yield w
-
-    agrees(run_of(ALGORITHMS["fedsgd"](lr=LR), clip_norm=0.2, weight_decay=0.5), oracle())
 
 
 @every

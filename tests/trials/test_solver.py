@@ -77,16 +77,6 @@ def test_a_plan_is_the_clients_own(sizes, batch_size, words, more):
         assert taken(longer, row)[: steps[k]] == taken(plan, k)
 
 
-def test_passes_rounds_seeds_and_clients_shuffle_differently():
-    data = partitioned([60, 60])
-    orders = []
-    for words in [(0, 1), (0, 2), (1, 1)]:
-        plan = minibatches(data, np.arange(2), np.array([2, 2]), 60, words)
-        orders += [np.argsort(b).tolist() for row in range(2) for b in taken(plan, row)]
-    orders.append(list(range(60)))
-    assert len({tuple(order) for order in orders}) == len(orders)
-
-
 @given(sizes_, st.integers(1, 20))
 def test_a_full_pass_weighs_each_sample_1_over_m(sizes, width):
     data, ids = partitioned(sizes), np.arange(len(sizes))[::-1]

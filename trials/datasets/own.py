@@ -25,6 +25,7 @@ ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 CLIENT = "client_train"
 PARTS = ("train", "test")
 NONE = Options()
+NUMBERED = "labels are numbered, as numpy.unique(y, return_inverse=True)[1] does"
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,11 @@ class Csv(Own):
     def read(self, path: Path) -> Any:
         sep = {"tab": "\t", None: ","}.get(self.options.sep, self.options.sep)
         form = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
-        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0].dropna()
+        head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0]
         if len(head) == 1 and self.options.sep is None:
             raise ValueError(f"its one column is {head[0]!r}: what separates columns is &sep=")
-        if head.duplicated().any():
-            raise ValueError(f"two columns have the name {head[head.duplicated()].iloc[0]!r}")
+        if (twice := head[head.duplicated() & head.notna()]).size:
+            raise ValueError(f"two columns have the name {twice.iloc[0]!r}")
         with warnings.catch_warnings():
             # Of rows that are longer than the line of names pandas would only warn.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -163,14 +164,6 @@ class Function(Own):
         dataset: Dataset = plugins.tried(what, lambda: dataset_of(what, code(), self.options, seed))
         return dataset
 
-    def files(self, root: Path) -> list[FileReport]:
-        code = self._code()
-        return code.files(root) if isinstance(code, DatasetFamily) else super().files(root)
-
-    def fetch(self, root: str | None) -> Path:
-        code = self._code()
-        return code.fetch(root) if isinstance(code, DatasetFamily) else super().fetch(root)
-
     def _code(self) -> Any:
         """Return what the name stands for: a function, or a data set with its arguments."""
         bare, arguments = names.split(self.path)
@@ -201,7 +194,7 @@ class Given(Own):
         """Return the data; raises `UserError` in another process."""
         if self.path not in _given:
             raise UserError(
-                f"data set {self.name} is known to the process alone that gave it: let FILE.py:function return it"
+                f"{self.name} is known to the process alone that gave it: name FILE.py:function"
             )
         return _given[self.path](seed)
 
@@ -233,36 +226,40 @@ def dataset_of(name: str, content: Any, options: Options, seed: int) -> Dataset:
     (train, test), or one table or two of pandas, pyarrow or whatever has `to_pandas`. Raises `UserError` where it does
     not fit.
     """
+    try:
+        return _taken(content, options, seed)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+
+
+def _taken(content: Any, options: Options, seed: int) -> Dataset:
     parts = [_table(part) for part in (content if isinstance(content, tuple | list) else [content])]
     if len(parts) in (1, 2) and all(isinstance(part, pd.DataFrame) for part in parts):
         if len(parts) == 1:
-            return encoded(name, parts[0], options, seed)
+            return encoded(parts[0], options, seed)
         if set(parts[0]) != set(parts[1]):
-            raise UserError(f"{name}: training and test table must have the same columns")
+            raise UserError("training and test table must have the same columns")
         marked = [table.assign(**{PART: part}) for part, table in zip(PARTS, parts, strict=True)]
-        both = pd.concat(marked, ignore_index=True)
-        return encoded(name, both, replace(options, test=PART), seed)
+        return encoded(pd.concat(marked, ignore_index=True), replace(options, test=PART), seed)
     for key, value in vars(options).items():
         if key != "task" and value != getattr(NONE, key):
-            raise UserError(f"{name}: {key}: only a table has columns")
+            raise UserError(f"{key}: only a table has columns")
     if isinstance(content, Dataset):
         dataset = content
         if (dataset.task.metric == REGRESSION.metric) != (options.task == "regression"):
-            raise UserError(
-                f"{name}: a regression is named with ?task=regression, and nothing else"
-            )
+            raise UserError("a regression is named with ?task=regression, and nothing else")
     elif isinstance(content, Mapping):
-        dataset = from_arrays(name, content, options.task)
+        dataset = from_arrays(content, options.task)
     elif len(parts) == len(PARTS) and all(hasattr(part, "__getitem__") for part in parts):
-        dataset = from_arrays(name, pair_arrays(name, parts), options.task)
+        dataset = from_arrays(pair_arrays(parts), options.task)
     else:
         kinds = ", ".join(type(part).__name__ for part in parts)
         raise UserError(
-            f"{name} must be a trials.datasets.Dataset, a dict of x_train, y_train, x_test, y_test [, client_train], "
-            f"two torch Datasets (train, test), or one table or two with target=, not {kinds}"
+            "must be a trials.datasets.Dataset, a dict of x_train, y_train, x_test, y_test [, client_train], two torch "
+            f"Datasets (train, test), or one table or two with target=, not {kinds}"
         )
     for rule in broken_rules(dataset):
-        raise UserError(f"{name}: {rule}")
+        raise UserError(rule)
     return dataset
 
 
@@ -271,7 +268,7 @@ def _table(data: Any) -> Any:
     return data.to_pandas() if hasattr(data, "to_pandas") else data
 
 
-def pair_arrays(name: str, pair: Any) -> dict[str, Array]:
+def pair_arrays(pair: Any) -> dict[str, Array]:
     """Return x_train, y_train, x_test and y_test of `(train, test)`, whose samples are pairs (x, y); each is asked for
     once, in order. Raises `UserError` naming the sample that does not fit.
     """
@@ -284,23 +281,21 @@ def pair_arrays(name: str, pair: Any) -> dict[str, Array]:
                 sample = (None, None)
             x, y = map(_numbers, sample)
             if x is None or y is None or y.size != 1 or x.shape != (columns[0] or [x])[0].shape:
-                raise UserError(
-                    f"{name}: sample {i} of {part} must be a pair (x, y): tensors or arrays x of one shape, no pictures, "
-                    "and a number y"
-                )
+                rule = "a pair (x, y): tensors x of one shape, no pictures, and a number y"
+                raise UserError(f"sample {i} of {part} must be {rule}")
             columns[0].append(x)
             columns[1].append(y.reshape(()))
         if not len(samples):
-            raise UserError(f"{name}: the {part} part has no samples")
+            raise UserError(f"the {part} part has no samples")
         arrays |= {f"x_{part}": np.stack(columns[0]), f"y_{part}": np.stack(columns[1])}
     return arrays
 
 
 def _numbers(value: Any) -> Array | None:
-    """Return numbers as an array, tensors of any precision, device and gradient among them; None for anything else: a
-    picture of Pillow is an array of pixels too, laid out otherwise.
+    """Return numbers as an array, tensors of any precision, device and gradient among them; None for anything else:
+    NumPy makes arrays of Pillow's pictures, laid out otherwise, and of masked ones, with what is behind the mask.
     """
-    if type(value).__module__.startswith("PIL."):
+    if type(value).__module__.startswith("PIL.") or isinstance(value, np.ma.MaskedArray):
         return None
     if hasattr(value, "detach"):  # NumPy knows neither bfloat16 nor gradients
         value = value.detach().cpu()
@@ -311,14 +306,14 @@ def _numbers(value: Any) -> Array | None:
     return None
 
 
-def from_arrays(name: str, content: Mapping[str, Any], task: str | None) -> Dataset:
+def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
     """Return a data set of x_train, y_train, x_test, y_test [, client_train]; labels may be columns.
 
     Raises `UserError` naming the array that is missing or does not fit.
     """
     if set(content) - {CLIENT} != set(ARRAYS):
         has = ", ".join(map(str, content)) or "nothing"
-        raise UserError(f"{name} must hold {', '.join(ARRAYS)} [, {CLIENT}], but holds {has}")
+        raise UserError(f"must hold {', '.join(ARRAYS)} [, {CLIENT}], but holds {has}")
     arrays: dict[str, Array] = {}
     for key, value in content.items():
         array = _numbers(value)
@@ -326,16 +321,13 @@ def from_arrays(name: str, content: Mapping[str, Any], task: str | None) -> Data
             array = array[:, 0]
         if array is None or not array.size or (array.ndim > 1) != (key[0] == "x"):
             form = "(samples, ...)" if key[0] == "x" else "(samples,)"
-            raise UserError(
-                f"{name}: {key} must be numbers of shape {form}; labels are numbered, as "
-                "numpy.unique(y, return_inverse=True)[1] does"
-            )
+            raise UserError(f"{key} must be numbers of shape {form}; {NUMBERED}")
         arrays[key] = array
     for a, b in (("x_train", "y_train"), ("x_test", "y_test"), ("x_train", CLIENT)):
         if b in arrays and len(arrays[a]) != len(arrays[b]):
-            raise UserError(f"{name}: {a} has {len(arrays[a])} rows, but {b} has {len(arrays[b])}")
+            raise UserError(f"{a} has {len(arrays[a])} rows, but {b} has {len(arrays[b])}")
     if arrays["x_train"].shape[1:] != arrays["x_test"].shape[1:]:
-        raise UserError(f"{name}: samples of x_train and x_test must have one shape")
+        raise UserError("samples of x_train and x_test must have one shape")
     with np.errstate(over="ignore", invalid="ignore"):
         x = np.concatenate(
             [arrays["x_train"], arrays["x_test"]], dtype=np.float32, casting="unsafe"
@@ -345,29 +337,25 @@ def from_arrays(name: str, content: Mapping[str, Any], task: str | None) -> Data
     client = None
     if CLIENT in arrays:
         if (arrays[CLIENT] % 1 != 0).any():
-            raise UserError(f"{name}: {CLIENT} must be whole numbers")
+            raise UserError(f"{CLIENT} must be whole numbers")
         _, index = np.unique(arrays[CLIENT], return_inverse=True)
         client = np.concatenate([index, np.full(int(test.sum()), -1)])
     if task == "regression":
         return Dataset(x, y.astype(np.float32), test, 1, client, REGRESSION)
-    return Dataset(x, _labels(name, y, task), test, int(y.max()) + 1, client)
+    return Dataset(x, _labels(y, task), test, int(y.max()) + 1, client)
 
 
-def _labels(name: str, y: Array, task: str | None) -> Array:
+def _labels(y: Array, task: str | None) -> Array:
     """Return labels (N,) that count 0, 1, ..."""
     present = np.unique(y)
     # A model has an output for each label up to the largest.
     if (present % 1 != 0).any() or present[0] or not 1 <= present[-1] < 2 * len(present):
+        rule = f"labels must count 0, 1, ..., but go from {present[0]} to {present[-1]}; {NUMBERED}"
         raise UserError(
-            f"{name}: labels must count 0, 1, ..., but go from {present[0]} to {present[-1]} with {len(present)} values: "
-            "number them, as numpy.unique(y, return_inverse=True)[1] does; for a regression add ?task=regression (from "
-            "Python task='regression')"
+            f"{rule}; for a regression add ?task=regression, in Python task='regression'"
         )
     if task is None and len(present) > FEW:
-        raise UserError(
-            f"{name}: {len(present)} different labels: are they numbers to predict (?task=regression), or labels "
-            "(?task=classification)?"
-        )
+        raise UserError(f"{len(present)} labels: say ?task=classification, or ?task=regression")
     return y.astype(np.int64)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
-DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError)
+DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError, BadZipFile, ValueError)
 """What reading a damaged file raises."""
 LOADS = "content that loads"
 """What is expected of a file whose checksum nobody publishes."""
@@ -145,7 +145,7 @@ def cached(name: str, key: str, make: Callable[[], Arrays]) -> Arrays:
     What is cut off or damaged is made anew: an npz has a checksum of each array, and nothing in it is run.
     """
     path = user_cache() / f"{name}-{_md5(f'{FORMAT} {key}'.encode())}.npz"
-    with suppress(OSError, ValueError, EOFError, BadZipFile), np.load(path) as file:
+    with suppress(*DAMAGED), np.load(path) as file:
         return dict(file)
     arrays = make()
     half = path.with_name(f"{path.name}.{os.getpid()}")  # a reader never sees half of it

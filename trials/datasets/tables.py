@@ -36,7 +36,7 @@ TEST = {"test": True, "train": False, "1": True, "0": False, "true": True, "fals
 """What a column that says which rows are test may hold, in lower case."""
 ALLOWED = {"task": ("classification", "regression"), "rows": ("drop",)}
 SEVERAL = ("drop", "keep", "absent")
-NUMBER_LIKE = re.compile(r"\W*\d[\d\W_]*\w{0,3}\W*")
+NUMBER_LIKE = re.compile(r"\W*\d[\d\W_T]*\w{0,3}\W*")
 """Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of."""
 NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|\s*")
 ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
@@ -119,21 +119,20 @@ def told(decisions: Iterable[ColumnDecision]) -> str:
     return "\n".join(("how its columns were taken:", *lines))
 
 
-def ask(name: str, column: str, problem: str) -> UserError:
+def ask(column: str, problem: str) -> UserError:
     """Return the error for a column that may be meant in several ways, with what settles it."""
     spelled = quote(column, safe=" :.")
-    return UserError(
-        f"{name}: column {column!r} {problem}: leave it out by &drop={spelled}, or take it as it is by &keep={spelled}"
-    )
+    ways = f"leave it out by &drop={spelled}, or take it as it is by &keep={spelled}"
+    return UserError(f"column {column!r} {problem}: {ways}")
 
 
-def encoded(name: str, table: pd.DataFrame, options: Options, seed: int) -> Dataset:
+def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
     """Return the rows as samples. Numbers are standardised by the training rows, and an absent one is their mean; a
     column of words is an indicator of each value among the training rows, of which an absent one is another. Targets
     of a regression are standardised too. Raises `UserError` naming the column that does not fit.
     """
     table = table.rename(columns=str)
-    special = _named_columns(name, table, options)
+    special = _named_columns(table, options)
     # Features may be absent; what a row is for may not.
     absent = table[list(special.values())].isna().any(axis=1)
     decisions = []
@@ -141,23 +140,23 @@ def encoded(name: str, table: pd.DataFrame, options: Options, seed: int) -> Data
         named, rows = ", ".join(special.values()), f"{absent.sum()} of {len(table)} rows"
         if options.rows != "drop":
             raise UserError(
-                f"{name}: {named}: no value in {rows}: fill them in, or leave these rows out by &rows=drop"
+                f"{named}: no value in {rows}: leave these out by &rows=drop, or mend them"
             )
         decisions.append(ColumnDecision(named, "absent", f"{rows} left out", "rows=drop"))
     table = table[~absent]
     if not len(table):
-        raise UserError(f"{name} has no rows")
+        raise UserError("it has no rows")
     client = None
     if options.client is not None:
-        _, client = np.unique(_words(name, table[options.client], options), return_inverse=True)
+        _, client = np.unique(_words(table[options.client], options), return_inverse=True)
     target = table[options.target]
-    y, classes = _target(name, target, options)
+    y, classes = _target(target, options)
     group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
-    test = _test(name, table, options, seed, group)
+    test = _test(table, options, seed, group)
     features = table.drop(columns=list({*special.values(), *options.drop}))
     if not features.shape[1]:
-        raise UserError(f"{name} has no column of features")
-    x, taken = _features(name, features, test, options)
+        raise UserError("it has no column of features")
+    x, taken = _features(features, test, options)
     task, done, option = CLASSIFICATION, f"{classes} labels", "task=regression"
     if classes == 1:
         done = f"standardised: mean {y[~test].mean():.6g}, deviation {y[~test].std():.6g}"
@@ -167,71 +166,67 @@ def encoded(name: str, table: pd.DataFrame, options: Options, seed: int) -> Data
     return Dataset(x, y, test, classes, client, task, told([*decisions, *taken]))
 
 
-def _named_columns(name: str, table: pd.DataFrame, options: Options) -> dict[str, str]:
+def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
     """Return the columns that are no features by what they are for; raises `UserError` for names that do not fit."""
     if options.target is None:
-        raise UserError(f"{name}: a table needs the column to predict: target=COLUMN")
+        raise UserError("a table needs the column to predict: target=COLUMN")
     special = {"target": options.target}
     special |= {"client": options.client} if options.client is not None else {}
     special |= {"test": options.test} if isinstance(options.test, str) else {}
     listed = [(key, column) for key in ("drop", "keep") for column in getattr(options, key)]
     for key, column in [*special.items(), *listed]:
         if column not in table:
-            raise UserError(f"{name}: {key}: {unknown('column', column, map(str, table))}")
+            raise UserError(f"{key}: {unknown('column', column, map(str, table))}")
     if len(set(special.values())) < len(special):
-        raise UserError(f"{name}: one column cannot be two of {', '.join(special)}")
+        raise UserError(f"one column cannot be two of {', '.join(special)}")
     if table.columns.nlevels > 1 or table.columns.has_duplicates:
-        raise UserError(f"{name}: its columns must have one name each, all different")
+        raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise ask(name, column, "has no name, as row numbers that pandas' to_csv writes")
+            raise ask(column, "has no name, as row numbers that pandas' to_csv writes")
     return special
 
 
-def _target(name: str, column: pd.Series[Any], options: Options) -> tuple[Array, int]:
+def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     """Return labels and how many there are, or numbers and 1."""
-    numbers, where = _numbers(column), f"{name}: target: column {str(column.name)!r}"
+    numbers, where = _numbers(column), f"target: column {str(column.name)!r}"
     if options.task == "regression":
         if numbers is None or not np.isfinite(numbers).all():
             raise UserError(f"{where} must hold finite numbers for task=regression")
         return numbers, 1
     if numbers is not None and (numbers % 1 != 0).any():
-        raise UserError(
-            f"{where} holds numbers that are no labels: for a regression add &task=regression"
-        )
-    values = _words(name, column, options) if numbers is None else numbers.astype(np.int64)
+        raise UserError(f"{where} holds numbers that are no labels: add &task=regression")
+    values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
     # Ten digits are labels; seventy ages, or a name in nearly each row, may be something else.
     counted = numbers is not None or any(map(NUMBER_LIKE.fullmatch, labels))
     if options.task is None and len(labels) > (FEW if counted else max(2, len(y) // 2)):
-        raise UserError(
-            f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}: are they numbers to predict "
-            "(&task=regression), or labels (&task=classification)?"
-        )
+        problem = f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}"
+        raise UserError(f"{problem}: say &task=regression, or &task=classification")
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     return y, len(labels)
 
 
-def _test(name: str, table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
+def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
     """Return which rows are test, (N,): those that a column says, or a share of each group, drawn."""
     if isinstance(options.test, str):
         parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
         if not set(parts) <= set(TEST):
             rule = "must hold train and test, 0 and 1, or false and true"
-            raise UserError(f"{name}: test: column {options.test!r} {rule}")
+            raise UserError(f"test: column {options.test!r} {rule}")
         test = parts.map(TEST).to_numpy(bool)
     else:
         # A share of each group, so that small clients and rare labels are tested too.
         share, rng = options.test, randomness.generator("table_test", seed)
         test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
     if test.all() or not test.any():
-        raise UserError(f"{name}: test: {int(test.sum())} of {len(test)} rows are test")
+        raise UserError(f"test: {int(test.sum())} of {len(test)} rows are test")
     return test
 
 
 def _features(
-    name: str, table: pd.DataFrame, test: Array, options: Options
+    table: pd.DataFrame, test: Array, options: Options
 ) -> tuple[Array, list[ColumnDecision]]:
     """Return x (N, features), numbers before indicators, and how it was made."""
     decisions, numbers, words = [], [], {}
@@ -243,11 +238,11 @@ def _features(
             absent = int(np.isnan(x).sum())
             done = f"number, standardised{f'; {absent} absent: the mean' if absent else ''}"
         else:
-            text = words[title] = _words(name, values, options)
+            text = words[title] = _words(values, options)
             problem = _word_problem(text, test, isinstance(values.dtype, pd.CategoricalDtype))
             done = f"words: {len(np.unique(text[~test]))} indicators"
         if problem and (title not in options.keep or problem in NEVER):
-            raise ask(name, title, problem)
+            raise ask(title, problem)
         decisions.append(ColumnDecision(title, f"{values.dropna().iloc[0]}", done, "drop=COLUMN"))
     parts = [scaled(np.column_stack(numbers), test)] if numbers else []
     parts += [indicators(pd.DataFrame(words), test)] if words else []
@@ -281,11 +276,11 @@ def _word_problem(text: Array, test: Array, categorical: bool) -> str:
     # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
     like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
     if like is not None and not categorical:
-        return (
-            f"holds {str(like)!r}, which would be words: say how numbers are written (&thousands=, or &decimal=) or what "
-            "stands for an absent one (&absent=VALUE)"
-        )
-    if len(levels) > MOST or len(levels) == (~test).sum() > 2:
+        other = next((word for word in levels if word and not NUMBER_LIKE.fullmatch(word)), "")
+        beside = f" beside {str(other)!r}" if other else ""
+        options = "(&thousands=, &decimal= and &absent= say how numbers are written)"
+        return f"holds {str(like)!r}{beside}, which would be words {options}"
+    if len(levels) > min(MOST, max(FEW, (~test).sum() // 2)):
         return f"has {len(levels):,} different values, and each would be a feature"
     return ""
 
@@ -311,7 +306,7 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
     return column.to_numpy(np.float64, na_value=np.nan)
 
 
-def _words(name: str, column: pd.Series[Any], options: Options) -> Array:
+def _words(column: pd.Series[Any], options: Options) -> Array:
     """Return the words (N,) of a column, "" where one is absent; raises `UserError` for values that are none, and for
     those that differ by how they are written alone, unless the column is to be kept as it is.
     """
@@ -320,9 +315,7 @@ def _words(name: str, column: pd.Series[Any], options: Options) -> Array:
         return numbers.astype(str)
     categorical = isinstance(column.dtype, pd.CategoricalDtype)
     if not categorical and not all(isinstance(value, str) for value in column.dropna()):
-        raise UserError(
-            f"{name}: column {title!r} holds neither numbers nor words alone: leave it out by &drop={quote(title)}"
-        )
+        raise UserError(f"column {title!r} holds neither numbers nor words: &drop={quote(title)}")
     words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(str)
     if title in options.keep or categorical:
         return words
@@ -331,5 +324,5 @@ def _words(name: str, column: pd.Series[Any], options: Options) -> Array:
     plain = levels.str.split().str.join(" ").str.casefold().str.rstrip(".")
     if (twins := levels[plain.duplicated(keep=False)]).size:
         shown = ", ".join(repr(word) for word in twins[:3])
-        raise ask(name, title, f"holds {shown}, which differ by blanks, case or a dot alone")
+        raise ask(title, f"holds {shown}, which differ by blanks, case or a dot alone")
     return words

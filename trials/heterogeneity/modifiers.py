@@ -167,9 +167,7 @@ class Sizes(Modifier):
         # The field holds the text, so that it is spelled as it is read.
         law = names.parse("law of sizes", self.law, LAWS)
         if not isinstance(partition, law.on):
-            raise UserError(
-                f"{self.summary}, so not sizes({self.law}) here, where sizes are {partition.own_sizes}"
-            )
+            raise UserError(f"heterogeneity: {self.summary}, and not otherwise")
         return Sized(partition, law)
 
 

@@ -32,8 +32,6 @@ class Partition(ABC):
     """
 
     summary = ""
-    own_sizes = ""
-    """Where the clients' sizes come from, for the message that refuses other ones."""
     overlap = False
     """Whether clients may share samples."""
 
@@ -53,7 +51,6 @@ class IID(Partition):
     """Shuffle, cut into equal parts (sizes differ by at most one)."""
 
     summary = "a random equal share each"
-    own_sizes = "equal, or lognormal(sigma)"
 
     def skew(self, labels: int) -> float:
         return 0.0
@@ -76,7 +73,6 @@ class Dirichlet(Partition):
     """
 
     summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
-    own_sizes = "equal, or lognormal(sigma)"
     a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
@@ -128,7 +124,6 @@ class DirichletByClass(Partition):
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
-    own_sizes = "what the proportions give"
     a: float = bounded(above=0)
 
     def skew(self, labels: int) -> float:
@@ -160,7 +155,6 @@ class Labels(Partition):
     """
 
     summary = "each client holds exactly c labels"
-    own_sizes = "equal shares of each label, or powerlaw"
     c: int = bounded(low=1)
 
     def skew(self, labels: int) -> float:
@@ -176,13 +170,13 @@ class Labels(Partition):
     def held(self, stock: Array, clients: int, least: int) -> Array:
         """Return who holds which label, (n, C) bool, where each can get `least` of the `stock` (C,) of samples."""
         if self.c > len(stock):
-            raise UserError(f"labels({self.c}): the data have only {len(stock)} labels")
+            raise UserError(f"the data have only {len(stock)} labels")
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
         holders = holds.sum(0)
         for label in np.flatnonzero(stock < least * holders)[:1]:
+            many = f"{holders[label]} of {clients} clients"
             raise UserError(
-                f"labels({self.c}): label {label} has {stock[label]} training samples for {holders[label]} of "
-                f"{clients} clients, and each needs {least}; use fewer clients"
+                f"label {label} has {stock[label]} samples for {many}, each needs {least}"
             )
         return holds
 
@@ -197,7 +191,6 @@ class Shards(Partition):
     """
 
     summary = "s shards of the samples sorted by label; strict: at most s labels"
-    own_sizes = "those of the shards"
     s: int = bounded(low=1)
     strict: bool = field(default=False, kw_only=True)
 
@@ -207,9 +200,7 @@ class Shards(Partition):
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock, shards = stocks(y), self.s * clients
         if len(y) < shards:
-            raise UserError(
-                f"shards({self.s}): {len(y)} training samples are too few for {shards} shards"
-            )
+            raise UserError(f"{len(y)} training samples are too few for {shards} shards")
         order = rng.permutation(len(y))
         order = order[np.argsort(y[order], kind="stable")]
         sizes = self._within_labels(stock, clients) if self.strict else equal(len(y), shards)
@@ -221,9 +212,7 @@ class Shards(Partition):
         """Return shard sizes (s n,), label after label: the next one goes to the label whose shards are the largest."""
         stock, shards = stock[stock > 0], self.s * clients
         if shards < len(stock):
-            raise UserError(
-                f"shards({self.s},strict): {shards} shards cannot cover {len(stock)} labels; use more clients or a larger s"
-            )
+            raise UserError(f"{shards} shards cannot cover {len(stock)} labels; use more clients")
         cut = np.ones(len(stock), int)
         for _ in range(shards - len(stock)):
             cut[(stock / cut).argmax()] += 1
@@ -235,15 +224,14 @@ class Natural(Partition):
     """Each sample stays with the client it was born on."""
 
     summary = "samples stay with the client they were born on"
-    own_sizes = "those that clients were born with"
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         if owner is None:
-            raise UserError("natural: this data set does not say which client a sample belongs to")
+            raise UserError("this data set does not say which client a sample belongs to")
         born, k = np.unique(owner, return_inverse=True)
         if len(born) != clients:
             raise UserError(
-                f"natural: the data set has {len(born)} clients, not {clients}; leave `clients` out"
+                f"the data have {len(born)} clients, not {clients}; leave `clients` out"
             )
         return by_client(k, np.arange(len(owner)), clients)
 
@@ -255,7 +243,6 @@ class GaussianSizes(Partition):
     therefore share some; with replacement where the device's labels have fewer than m_k samples.
     """
 
-    own_sizes = "Gaussian"
     overlap = True
     mean: float
     std: float
@@ -272,8 +259,7 @@ class GaussianSizes(Partition):
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
         if sizes.max() > len(y):
             raise UserError(
-                f"mean={self.mean:g}, std={self.std:g}: client {sizes.argmax()} would hold {sizes.max():.0f} samples, but "
-                f"there are {len(y)}"
+                f"a client would hold {sizes.max():.0f} samples, but there are {len(y)}"
             )
         of_label = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []
@@ -303,7 +289,7 @@ class Gaussian(GaussianSizes):
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         low, high = self._range
         if high > len(present):
-            raise UserError(f"gaussian(labels={high}): the data have only {len(present)} labels")
+            raise UserError(f"the data have only {len(present)} labels")
         numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))
         return (rng.choice(present, number, replace=False) for number in numbers)
 
@@ -329,9 +315,9 @@ class Groups(GaussianSizes):
 
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
         if clients < 2:
-            raise UserError("groups: two groups need two clients at least")
+            raise UserError("two groups need two clients at least")
         if lost := sorted((self.first | self.second) - set(present.tolist())):
-            raise UserError(f"groups: no training sample has label {lost[0]}")
+            raise UserError(f"no training sample has label {lost[0]}")
         leading = min(max(round(self.share * clients), 1), clients - 1)
         groups = [np.array(sorted(labels)) for labels in (self.first, self.second)]
         return (groups[k >= leading] for k in range(clients))

@@ -237,7 +237,7 @@ def _flat(saved: SavedModel, path: Path, rows: int) -> Tensor:
     try:
         fits = {name: tuple(tensor.shape[rows:]) for name, tensor in tensors.items()} == shapes
         w = torch.cat([tensors[slot.name].flatten(rows) for slot in model.layout], -1)
-        fits = fits and w.is_floating_point()
+        fits = fits and all(map(torch.is_floating_point, tensors.values()))
     except (AttributeError, KeyError, IndexError, RuntimeError):
         fits = False
     if not fits:

@@ -54,19 +54,10 @@ def test_choices_and_hyperparameters_that_do_not_exist_have_no_edges():
 def test_margin_noise_and_how_many_are_as_good():
     """Seeds 0.90, 0.92, 0.94: standard deviation 0.02. Behind the winner by 0.01, 0.02 and 0.30."""
     facts = audit(searched(0.90, 0.91, 0.89, 0.61), 1, {}, {}, [0.90, 0.92, 0.94], 1)
-    assert facts.margin == pytest.approx(0.01)
-    assert facts.noise == pytest.approx(0.02)
+    assert (facts.margin, facts.noise) == pytest.approx((0.01, 0.02))
     assert facts.as_good == 2
-
-
-def test_less_is_better_where_the_task_says_so():
-    facts = audit(searched(4.0, 3.0, 2.5), 2, {}, {}, [2.0, 3.0], -1)
-    assert (facts.margin, facts.late_gain) == (0.5, 0.5)
-    assert facts.as_good == 1
-
-
-def test_a_winner_that_further_seeds_chose_may_be_behind_on_the_search_s_seed():
-    assert audit(searched(0.9, 0.8), 1, {}, {}, [], 1).margin == pytest.approx(-0.1)
+    errors = audit(searched(4.0, 3.0, 2.5), 2, {}, {}, [2.0, 3.0], -1)
+    assert (errors.margin, errors.late_gain, errors.as_good) == (0.5, 0.5, 1)
 
 
 @pytest.mark.parametrize(
@@ -76,16 +67,12 @@ def test_a_winner_that_further_seeds_chose_may_be_behind_on_the_search_s_seed():
         ([0.5] * 8 + [0.8, 0.5], 0.0),
         ([0.5] * 9 + [0.8, 0.5], 0.3),  # of 11 it is two
         ([0.5], None),
+        ([0.9137529137529138] * 9 + [0.9137529137529139], 0.0),
     ],
 )
 def test_what_the_last_tenth_of_the_trials_gained(values, gain):
     found = audit(searched(*values), 0, {}, {}, [], 1).late_gain
     assert found == (None if gain is None else pytest.approx(gain))
-
-
-def test_a_gain_of_a_rounding_error_is_none():
-    values = [0.9137529137529138] * 9 + [0.9137529137529139]
-    assert audit(searched(*values), 9, {}, {}, [], 1).late_gain == 0.0
 
 
 def test_a_gain_within_the_seeds_noise_is_no_finding():
@@ -134,11 +121,8 @@ def test_a_wider_range(spec, end, span):
 def test_findings_carry_the_command_that_mends_them():
     edges = (Edge("lr", 9.9, 0.01, 10.0, "high", closed=False),)
     facts = Audit(3, 16, 0.5, edges, 0.02, 0.01, 0.005, 0)
-    assert [(f.kind, f.text, f.command) for f in findings(facts, MEND)] == [
-        ("edge", "lr=9.9 at the high end of 0.01..10", "wider"),
-        ("rising", "its last tenth of the trials still improved the best by 0.0200", "more"),
-        ("diverged", "50% of its trials diverged", "more"),
-        ("few", "3 hyperparameters in 16 trials", "more"),
+    assert [(f.kind, f.command) for f in findings(facts, MEND)] == [
+        *(("edge", "wider"), ("rising", "more"), ("diverged", "more"), ("few", "more")),
     ]
 
 

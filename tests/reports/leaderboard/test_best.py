@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 import calibration
 from reports.leaderboard.best import Behind, behind_best
-from reports.leaderboard.replication import Draw, differences
+from reports.leaderboard.replication import differences
 from tests.support.boards import A, B, C, by_seed
 
 
@@ -81,30 +79,6 @@ def test_nothing_is_said_where_nothing_varies_or_of_two_units():
     assert shown({"a": seeds(A)}) == {}
 
 
-scores = st.floats(0, 1).map(lambda x: round(x, 3))
-
-
-@given(
-    st.integers(2, 5).flatmap(
-        lambda n: st.lists(st.lists(scores, min_size=n, max_size=n), min_size=2, max_size=6)
-    ),
-    st.floats(0.001, 0.5),
-)
-def test_marks_intervals_and_ties_never_contradict_each_other(table, margin):
-    scenario = {
-        f"m{i}": {Draw(0, unit, 0, 1): score for unit, score in enumerate(of)}
-        for i, of in enumerate(table)
-    }
-    found = shown(scenario, margin=margin)
-    candidates = [name for name, of in found.items() if not of.beaten_by]
-    assert bool(candidates) == bool(found)
-    for of in found.values():
-        assert 0 <= of.low <= of.high
-        assert (of.low > 0) == bool(of.beaten_by), "an interval without 0 is of one that is out"
-        assert not (of.tie and of.beaten_by), "a row is in one list only"
-        assert not of.tie or of.high <= margin
-
-
 @pytest.mark.parametrize("draw", calibration.SITUATIONS, ids=lambda of: of.__name__)
 def test_a_word_is_false_on_at_most_one_of_twenty_boards(draw):
     """400 boards of seven methods and eight units: more than 35 in 400 false has a chance below 0.1 % at 5 %."""
@@ -125,28 +99,6 @@ def test_many_boards_at_once_are_said_as_each_is(draw, units):
         for many, one in zip(at_once, calibration.one_by_one(alone, 0.05), strict=True):
             np.testing.assert_allclose(many[i], one, atol=1e-9)
     assert not at_once.ahead.all(2).any()
-
-
-def test_boards_that_share_too_few_runs_are_said_one_by_one():
-    scores = calibration.normal(np.random.default_rng(0), (3, 4, 3)).scores
-    scores[0, 0, 0] = np.nan  # two units are left: the sample is of seeds
-    scores[1] = 0.5
-    at_once = calibration.said(scores)
-    for i, alone in enumerate(scores):
-        for many, one in zip(at_once, calibration.one_by_one(alone), strict=True):
-            np.testing.assert_allclose(many[i], one, atol=1e-9)
-
-
-@pytest.mark.parametrize("best", [0, 6])
-def test_methods_whose_spreads_differ_by_a_factor_of_eleven_are_told_apart_no_more_often(best):
-    """Spreads as on digits, five tunings; the best has the narrowest or the widest."""
-    rng, boards, out = np.random.default_rng(5), 400, 0
-    spread = np.geomspace(0.009, 0.1, 7)
-    for _ in range(boards):
-        table = rng.normal(size=(7, 5)) * spread[:, None] + rng.normal(0, 0.02, 5)
-        scenario = {str(i): by_seed(dict(enumerate(row))) for i, row in enumerate(table.tolist())}
-        out += bool(shown(scenario)[str(best)].beaten_by)
-    assert out / boards < 0.05 + 3 * 0.0109
 
 
 def test_five_points_are_seen():

@@ -1,6 +1,5 @@
 """Which runs are compared with which, sorting, and what is read from a store for it."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from reports.wording.formats import render
 from reports.wording.tables import SORTABLE, ordered
 from tests.support.boards import A, B, C, board_of, run, runs
-from trials.scoring.metrics import REACHED, direction
+from trials.scoring.metrics import REACHED
 
 DAY = {"sweep": "day", "study": "other"}
 
@@ -32,31 +31,24 @@ def test_cells_of_two_studies_are_matched_by_content():
 
 
 @pytest.mark.parametrize(
-    ("terms", "said"),
+    ("terms", "budget", "said"),
     [
-        ({"split": "beef"}, "another split (fingerprint beef against cafe)"),
-        ({"settings": '{"rounds":9}'}, "rounds 9 against 5"),
-        ({"settings": '{"rounds":5,"momentum":0.9}'}, "momentum 0.9 against None"),
+        ({"split": "beef"}, 8, "fingerprint beef against cafe"),
+        ({"settings": '{"rounds":9}'}, 8, "rounds 9 against 5"),
+        ({"settings": '{"rounds":5,"momentum":0.9}'}, 8, "momentum 0.9 against None"),
+        ({}, 16, "16 against 8 search trials"),
     ],
 )
-def test_what_is_not_comparable_is_said_and_not_merged(terms, said):
+def test_what_is_not_comparable_is_said_and_not_merged(terms, budget, said):
     here = {"split": "cafe", "settings": '{"rounds":5}'}
-    board = board_of(runs("a", A, **here), runs("b", B, **{**here, **DAY, **terms}))
+    found = [runs("a", A, **here), runs("b", B, **{**here, **DAY, **terms})]
+    trials = {("night", found[0][0].entry_id): 8, ("day", found[1][0].entry_id): budget}
+    board = board_of(*found, trials=trials)
     assert names(board) == [["a"], ["b"]]
     assert [row.rank for row in board.rows] == [1, 1]
     (note,) = board.notes
-    assert note == (
-        "digits · logreg · iid: day is not comparable with night and stands apart: " + said + "."
-    )
+    assert said in note
     assert note in render(board, "md")
-
-
-def test_another_budget_is_not_comparable():
-    found = [runs("a", A), runs("b", B, **DAY)]
-    trials = {("night", found[0][0].entry_id): 16, ("day", found[1][0].entry_id): 8}
-    board = board_of(*found, trials=trials)
-    assert names(board) == [["a"], ["b"]]
-    assert "8 against 16 search trials" in board.notes[0]
 
 
 def test_a_third_sweep_joins_the_group_it_is_comparable_with():
@@ -71,7 +63,7 @@ def test_an_algorithm_tuned_twice_counts_once_and_that_is_said():
     board = board_of(runs("a", A), runs("b", B), runs("a", C, **DAY))
     assert names(board) == [["b", "a"]]
     assert board.rows[1].mean == pytest.approx(np.mean(C))
-    assert board.notes == ("digits · logreg · iid: a was tuned in night and day; day counts.",)
+    assert "a was tuned in night and day; day counts" in board.notes[0]
 
 
 def test_overall_has_one_row_a_data_set_and_seeds_are_averaged_first():
@@ -83,11 +75,7 @@ def test_overall_has_one_row_a_data_set_and_seeds_are_averaged_first():
     ]
     (compared,) = board_of(*found).overall.values()
     assert compared.families == names
-    assert dict(zip(compared.algorithms, compared.ranks, strict=True)) == {
-        "a": 1.0,
-        "b": 2.0,
-        "c": 3.0,
-    }
+    assert (compared.algorithms, compared.ranks) == (("a", "b", "c"), (1.0, 2.0, 3.0))
     assert compared.chi2 == pytest.approx(16.0), "n (k - 1)"
     more = [
         runs(name, [*v, *v], **level)
@@ -127,28 +115,6 @@ def test_references_take_no_part_in_the_comparison_over_cells():
     assert {d.first for _, pairs in board.differences for d in pairs} == {"a"}
 
 
-def test_errors_rank_the_other_way_and_apart():
-    low, high = [0.1, 0.2], [0.3, 0.4]
-    found = [
-        *(runs(n, v, metric="mse", dataset="sine") for n, v in (("a", low), ("b", high))),
-        *(runs(n, v) for n, v in (("a", low), ("b", high))),
-    ]
-    overall = board_of(*found).overall
-    assert {m: c.algorithms for m, c in overall.items()} == {
-        "test_mse": ("a", "b"),
-        "test_accuracy": ("b", "a"),
-    }
-
-
-UP = ("accuracy", "best_accuracy", "accuracy_worst10", "top5_accuracy")
-DOWN = ("accuracy_spread", "mse", "best_mse", "mse_worst10", "loss")
-
-
-def test_which_way_a_metric_is_better():
-    assert {direction(metric) for metric in UP} == {"maximize"}
-    assert {direction(metric) for metric in DOWN} == {"minimize"}
-
-
 def test_censored_seeds_are_later_than_all():
     """Reached after 10 and 20 rounds; three of five seeds never. The median is one that never did."""
     at = [
@@ -181,10 +147,3 @@ def test_all_pairs_are_in_the_json_document():
     assert pairs["a", "b"]["tie"] is True
     assert pairs["b", "c"]["heterogeneity"] == "iid"
     assert document["overall"]["test_accuracy"]["pairs"][0]["verdict"] == "cannot reject at this n"
-
-
-def test_a_row_knows_where_its_run_is():
-    found = [dataclasses.replace(r, run_id=f"r{r.seed}", page="/#/x") for r in runs("a", A)]
-    (row,) = board_of(found).rows
-    assert row.runs == ("r1", "r2", "r3", "r4", "r5")
-    assert row.page == "/#/x"

@@ -1,21 +1,16 @@
-"""Classes of one name from several files are told apart wherever people see them."""
+"""Names are shortened where people see them, and nowhere else."""
 
 import pytest
 
 from reports.charts.data import Failure, ReportData, SweepFacts
-from reports.leaderboard.names import (
-    aliased,
-    classes_of_files,
-    renamed,
-    without_folders,
-    without_paths,
-)
+from reports.leaderboard.names import aliased, classes_of_files, without_folders, without_paths
 from reports.page.page import build
 from reports.wording.formats import render
 from tests.support.boards import board_of, runs
 from trials.common.errors import UserError
 
 ONE, OTHER, SAME = "a/mine.py:Mine", "b/other.py:Mine", "c/mine.py:Mine"
+FILE = "npz:/home/me/my.npz"
 
 
 def test_only_what_reads_alike_is_renamed():
@@ -27,7 +22,7 @@ def test_only_what_reads_alike_is_renamed():
     }
 
 
-def test_tables_and_charts_tell_them_apart():
+def test_tables_and_charts_tell_classes_of_one_name_apart():
     board = board_of(runs(ONE, [0.9, 0.8]), runs(OTHER, [0.7, 0.6]), runs("fedavg", [0.5, 0.4]))
     page, drawn = build(ReportData(board), ("svg",))
     for text in (render(board, "md"), page, *(file.decode() for file in drawn.values())):
@@ -37,16 +32,20 @@ def test_tables_and_charts_tell_them_apart():
     assert ONE in render(board, "csv")
 
 
-FILE = "npz:/home/me/my.npz"
-
-
-def test_an_alias_stands_wherever_the_data_set_s_name_does():
-    board = board_of(runs("a", [0.9, 0.8], dataset=FILE), runs("a", [0.7, 0.6]))
-    for name in (FILE, "npz:my.npz"):
-        shown = aliased(ReportData(board), board, {name: "hospital"}).board
-        assert [row.dataset for row in shown.rows] == ["hospital", "digits"]
-        assert "hospital · logreg · iid" in render(shown, "md")
-    with pytest.raises(UserError, match=r"unknown data set 'npz:your\.npz'"):
+def test_an_alias_is_of_one_data_set_and_of_nothing_else_of_its_name():
+    sweep = {"sweep": "mnist", "study": "mnist"}
+    found = [runs("a", [0.9, 0.8], dataset=d, **sweep) for d in ("mnist", "fashion_mnist", FILE)]
+    board = board_of(*found)
+    for name, datasets in (
+        ("mnist", ["Digits", "fashion_mnist", FILE]),
+        (FILE, ["mnist", "fashion_mnist", "Digits"]),
+        ("npz:my.npz", ["mnist", "fashion_mnist", "Digits"]),
+    ):
+        shown = aliased(ReportData(board), board, {name: "Digits"}).board
+        assert [row.dataset for row in shown.rows] == datasets
+        assert {row.sweep for row in shown.rows} == {"mnist"}
+        assert "Digits · logreg · iid (mnist)" in render(shown, "md")
+    with pytest.raises(UserError):
         aliased(board, board, {"npz:your.npz": "x"})
 
 
@@ -66,7 +65,7 @@ def test_no_folder_of_a_publisher_s_disk_is_shown():
     ("text", "shown"),
     [
         (
-            "suite sweep /home/me/mine.yaml --storage /tmp/my-runs/a",
+            "suite sweep /home/me/mine.yaml --storage /tmp/runs/a",
             "suite sweep mine.yaml --storage a",
         ),
         ("see https://a.org/b/c.html and 1/2 or and/or/both", ""),
@@ -74,23 +73,10 @@ def test_no_folder_of_a_publisher_s_disk_is_shown():
     ],
 )
 def test_folders_are_told_from_addresses(text, shown):
-    assert without_paths(text) == (shown or text)
+    assert without_paths({"a": [text]}) == {"a": [shown or text]}
 
 
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (["digits", "dirichlet(0.3)"], {}),
-        (["npz:/home/me/my.npz"], {"npz:/home/me/my.npz": "npz:my.npz"}),
-        (["/a b/m.py:Mine"], {"/a b/m.py:Mine": "m.py:Mine"}),
-        (
-            ["npz:/a/x.npz", "npz:/b/x.npz"],
-            {"npz:/a/x.npz": "npz:x.npz", "npz:/b/x.npz": "npz:x.npz (2)"},
-        ),
-    ],
-)
-def test_names_without_their_folders(names: list[str], shown: dict[str, str]) -> None:
-    assert without_folders(names) == shown
-    assert renamed({"a": [(name,) for name in names]}, shown) == {
-        "a": [(shown.get(name, name),) for name in names]
-    }
+def test_names_without_their_folders():
+    assert without_folders(["digits", "dirichlet(0.3)", FILE]) == {FILE: "npz:my.npz"}
+    assert without_folders(["/a b/m.py:Mine"]) == {"/a b/m.py:Mine": "m.py:Mine"}
+    assert without_folders(["npz:/a/x.npz", "npz:/b/x.npz"]) == {}, "two of one name keep theirs"

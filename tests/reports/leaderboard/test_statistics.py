@@ -1,9 +1,8 @@
-"""Statistics of leaderboards against SciPy, scikit-posthocs, statsmodels and published examples."""
+"""Statistics of leaderboards against SciPy, statsmodels and published examples."""
 
 import numpy as np
 import pandas as pd
 import pytest
-import scikit_posthocs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -18,9 +17,7 @@ from reports.leaderboard.statistics import (
     SAME,
     Across,
     across,
-    corrected,
     friedman_test,
-    holm,
     interval,
     wilcoxon,
 )
@@ -34,9 +31,7 @@ DEMSAR = {
     "C4.5+m+cf": [1, 4, 3, 2, 1, 2.5, 1, 1, 1, 2.5, 2.5, 1, 3, 2],
 }
 AVERAGE_RANKS = {"C4.5+m+cf": 1.964, "C4.5+m": 2.000, "C4.5+cf": 2.893, "C4.5": 3.143}
-CHI2, F, CD = 9.28, 3.69, 1.25
-CRITICAL_Q = [1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164]
-"""Its Table 5a: critical values of the Nemenyi test at 0.05 for 2, 3, ..., 10 algorithms."""
+CHI2, F = 9.28, 3.69
 
 
 def table(columns: dict[str, list[float]]) -> dict[str, dict[str, float]]:
@@ -61,7 +56,6 @@ def test_demsars_table():
         AVERAGE_RANKS, abs=5e-4
     )
     assert list(found.algorithms) == list(AVERAGE_RANKS)
-    assert found.critical_difference == pytest.approx(CD, abs=0.005)
     # The paper leaves ties out of account: sum r^2 for k untied ranks is k (k + 1) (2 k + 1) / 6.
     n, k = 14, 4
     ties = sum(r**2 for ranks in DEMSAR.values() for r in ranks) - n * k * (k + 1) ** 2 / 4
@@ -69,19 +63,10 @@ def test_demsars_table():
     assert found.chi2 * ties / without == pytest.approx(CHI2, abs=0.005)
     chi2 = found.chi2 * ties / without
     assert (n - 1) * chi2 / (n * (k - 1) - chi2) == pytest.approx(F, abs=0.005)
-    apart = {(p.first, p.second): p.rank_difference > CD for p in found.pairs}
-    assert apart == dict.fromkeys(apart, False), "Nemenyi finds too little, as the paper says"
-
-
-@pytest.mark.parametrize("k", range(2, 11))
-def test_critical_values_are_the_published_ones(k):
-    found = compared(table(random_columns(k, 20, k)))
-    q = found.critical_difference / (k * (k + 1) / (6 * 20)) ** 0.5
-    assert q == pytest.approx(CRITICAL_Q[k - 2], abs=1.1e-3)
 
 
 @pytest.mark.parametrize(("k", "n", "decimals"), [(3, 8, 6), (5, 16, 6), (4, 12, 0), (7, 9, 1)])
-def test_against_scipy_scikit_posthocs_and_statsmodels(k, n, decimals):
+def test_against_scipy_and_statsmodels(k, n, decimals):
     columns = random_columns(k, n, 10 * k + n, decimals)
     found = compared(table(columns))
     expected = stats.friedmanchisquare(*columns.values())
@@ -89,19 +74,11 @@ def test_against_scipy_scikit_posthocs_and_statsmodels(k, n, decimals):
     assert found.f == pytest.approx((n - 1) * found.chi2 / (n * (k - 1) - found.chi2))
     assert found.iman_davenport == pytest.approx(stats.f.sf(found.f, k - 1, (k - 1) * (n - 1)))
     frame = pd.DataFrame(columns)
-    nemenyi = scikit_posthocs.posthoc_nemenyi_friedman(frame)
     ranks = frame.rank(axis=1, ascending=False).mean()
     for name, rank in zip(found.algorithms, found.ranks, strict=True):
         assert rank == pytest.approx(ranks[name])
-    for pair in found.pairs:
-        assert pair.nemenyi == pytest.approx(nemenyi.loc[pair.first, pair.second], abs=1e-9)
     _, adjusted, _, _ = multipletests([p.wilcoxon for p in found.pairs], method="holm")
     assert [p.holm for p in found.pairs] == pytest.approx(adjusted)
-
-
-@pytest.mark.parametrize("p", [[0.3], [0.01, 0.04, 0.03, 0.04], [0.0, 1.0, 0.2, 0.2, 0.01, 0.9]])
-def test_holm_is_statsmodels(p):
-    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
 
 
 @given(arrays(float, st.integers(1, 30), elements=st.floats(-1, 1), unique=True))
@@ -141,13 +118,6 @@ def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
     assert pair.verdict == verdict
 
 
-def test_cells_that_could_have_shown_a_difference_and_did_not():
-    columns = {"a": [1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0, -8.0], "b": [0.0] * 8}
-    (pair,) = compared(table(columns)).pairs
-    assert pair.smallest == 2.0**-7
-    assert pair.verdict == SAME
-
-
 def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
     """c is below a and b in all 8 scenarios (p = 2/256, times 3 and 2), a and b are alike."""
     draw = np.random.default_rng(1).normal(size=(2, 8))
@@ -161,15 +131,12 @@ def test_nothing_is_tested_over_fewer_than_eight_families():
     """Eight in perfect agreement: chi2 = n (k - 1) is all it can be, with a p of exp(-8) at 2 degrees of freedom."""
     same = {"a": [3.0] * 7, "b": [2.0] * 7, "c": [1.0] * 7}
     few, enough = (compared(table({k: v[:1] * n for k, v in same.items()})) for n in (7, 8))
-    assert (few.friedman, few.critical_difference) == (None, None)
+    assert few.friedman is None
     assert few.friedman_verdict.endswith("8 families of data sets; there are 3 and 7")
     assert {pair.verdict for pair in few.pairs} == {CANNOT}
     assert (enough.chi2, enough.friedman_verdict) == (16.0, DIFFERS)
     assert enough.friedman == pytest.approx(np.exp(-8))
     assert compared(table({"a": [1.0] * 9, "b": [1.0] * 9, "c": [1.0] * 9})).friedman == 1.0
-    two = compared(table({"a": [3.0, 3.0], "b": [2.0, 2.0]}))
-    assert two.friedman is None
-    assert "needs 3 algorithms" in two.friedman_verdict
 
 
 def test_ties_share_ranks():
@@ -209,23 +176,11 @@ def test_the_order_of_algorithms_and_cells_changes_nothing(rows, draw):
         for name in draw.sample(list(cells), len(cells))
     }
     one, other = compared(cells), compared(mixed)
-    assert (one.algorithms, one.chi2, one.friedman_verdict) == (
-        other.algorithms,
-        other.chi2,
-        other.friedman_verdict,
-    )
+    assert (one.algorithms, one.chi2) == (other.algorithms, other.chi2)
     assert one.ranks == pytest.approx(other.ranks)
     for p, q in zip(one.pairs, other.pairs, strict=True):
         assert (p.first, p.second, p.verdict) == (q.first, q.second, q.verdict)
-        assert (p.wilcoxon, p.holm, p.nemenyi) == pytest.approx((q.wilcoxon, q.holm, q.nemenyi))
-
-
-@given(COLUMNS, st.floats(0.1, 3), st.floats(-1, 1))
-@settings(max_examples=20, deadline=None)
-def test_only_order_counts_for_ranks(rows, scale, shift):
-    cells = {f"c{i}": dict(zip("abcde", row, strict=False)) for i, row in enumerate(rows)}
-    moved = {c: {a: scale * v + shift for a, v in row.items()} for c, row in cells.items()}
-    assert compared(cells).ranks == compared(moved).ranks
+        assert (p.wilcoxon, p.holm) == pytest.approx((q.wilcoxon, q.holm))
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
@@ -234,11 +189,6 @@ def test_intervals_cover_at_their_rate_at_the_seeds_used(n):
     draws = np.random.default_rng(n).normal(0.8, 0.05, (4000, n)).tolist()
     inside = [low <= 0.8 <= high for low, high in map(interval, draws)]
     assert abs(np.mean(inside) - LEVEL) < 4 * 0.0034
-
-
-def test_the_bonferroni_level():
-    assert corrected(21) == pytest.approx(1 - 0.05 / 21)
-    assert corrected(1) == corrected(0) == LEVEL
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.8])

@@ -1,32 +1,25 @@
-"""Colours, labels and spans of charts."""
+"""Colours, ranges and numbers of charts."""
+
+import math
 
 import pytest
 
-from reports.charts import charts, line_charts, style
+from reports.charts import line_charts, style
+from reports.charts.data import TrialPoint
 from trials.algorithms import ALGORITHMS
 
 
-def test_labels_keep_a_line_of_text_apart():
-    """1.0 of a span is 240 pixels, a line of text 12 of them: 0.05."""
-    found = line_charts.apart({"a": 0.5, "b": 0.51, "c": 0.2, "d": 1.4}, (0.0, 1.0))
-    assert found == pytest.approx({"c": 0.2, "a": 0.5, "b": 0.55})
-    found = line_charts.apart({"a": 0.99, "b": 1.0}, (0.0, 1.0))
-    assert found == pytest.approx({"a": 0.95, "b": 1.0}), "down where there is no room above"
-
-
-def test_spans_show_the_leaders_the_ties_and_all():
-    ends = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.1}
-    found = [line_charts.Trace(name, (0, 1, 2), (0.0, end, end)) for name, end in ends.items()]
-    spans = line_charts.spans(found, 1, ["a", "b"])
-    assert list(spans) == ["leaders", "ties", "all"]
-    assert spans["leaders"] == pytest.approx((0.7 - 0.006, 0.9 + 0.006)), "the better three"
-    assert spans["ties"] == pytest.approx((0.8 - 0.003, 0.9 + 0.003))
-    assert spans["all"] == pytest.approx((-0.027, 0.927))
-
-
-def test_thirty_algorithms_look_different():
-    look = style.styles([f"a{i}" for i in range(30)])
-    assert len({(hue, str(dash)) for hue, dash in look.values()}) == 30
+@pytest.mark.parametrize(
+    ("better", "ends", "span"),
+    [
+        (1, (0.9, 0.8, 0.7, 0.1), (0.7 - 0.006, 0.9 + 0.006)),
+        (-1, (0.1, 0.2, 0.2, 0.9), (-0.0066, 0.22 + 0.0066)),
+        (1, (math.nan,), (0.0, 1.0)),
+    ],
+)
+def test_the_vertical_axis_shows_the_better_three_or_half(better, ends, span):
+    traces = [line_charts.Trace(str(i), (0, 1, 2), (0.0, end, end)) for i, end in enumerate(ends)]
+    assert line_charts.leaders_span(traces, better) == pytest.approx(span)
 
 
 def test_a_method_looks_alike_in_every_order_and_only_references_are_grey():
@@ -52,28 +45,21 @@ def test_a_method_has_one_colour_whatever_stands_beside_it():
     assert {dash for _, dash in first} == {style.DASHES[0]}
 
 
-def luminance(hue):
-    """Of the Web Content Accessibility Guidelines."""
-    parts = [int(hue[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def trials(*ends: tuple[str, float | None], replicate: str = "") -> list[TrialPoint]:
+    group = ("s", "d", "m", "iid", False)
+    return [TrialPoint(group, "a", i, *end, replicate) for i, end in enumerate(ends)]
 
 
-def contrast(one, other):
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
+def test_best_so_far_by_hand():
+    ends = [("failed", None), ("finished", 0.3), ("pruned", 0.9), ("finished", 0.2)]
+    tried = trials(*ends, ("finished", 0.5))[::-1]
+    up, down = (line_charts.best_so_far(tried, up) for up in (True, False))
+    assert (math.isnan(up[0]), up[1:]) == (True, [0.3, 0.3, 0.3, 0.5])
+    assert down[1:] == [0.3, 0.3, 0.2, 0.2]
 
 
-@pytest.mark.parametrize("near", [i / 100 for i in range(101)])
-def test_numbers_of_a_heat_map_can_be_read_on_every_shade(near):
-    ends = [[int(hue[i : i + 2], 16) for i in (1, 3, 5)] for hue in charts.SHADES]
-    shade = [round(far + near * (best - far)) for far, best in zip(*ends, strict=True)]
-    text = "#ffffff" if near > charts.LIGHT else "#000000"
-    assert contrast("#" + "".join(f"{part:02x}" for part in shade), text) >= 4.5
-
-
-@pytest.mark.parametrize("hue", [*style.HUES, style.GREY])
-def test_names_at_lines_can_be_read_on_white_and_on_black(hue, monkeypatch):
-    assert contrast(style.text_hue(hue), "#ffffff") >= 4.5
-    monkeypatch.setattr(style, "INK", "#e6e9ec")  # of page.css, in the dark
-    assert contrast(style.text_hue(hue), "#14171a") >= 4.5
+def test_several_searches_of_an_entry_are_averaged_by_their_own_trials():
+    """Two tunings of two trials are a budget of two, not of four."""
+    first = trials(("finished", 0.2), ("finished", 0.4))
+    second = trials(("finished", 0.8), ("finished", 0.6), replicate="t1")
+    assert line_charts.best_so_far([*first, *second], up=True) == pytest.approx([0.5, 0.6])

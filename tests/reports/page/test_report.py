@@ -9,9 +9,11 @@ import pytest
 
 from reports.charts import drawing, line_charts, style
 from reports.charts.data import Curve, Failure, ReportData, SweepFacts
+from reports.document import Page, Section
 from reports.page.board_table import leading, strip
-from reports.page.page import build, leaderboard_page
-from tests.support.boards import LEVELS, A, B, C, board_of, runs, shown, trials
+from reports.page.page import build, leaderboard_page, show
+from reports.table import Cell, Column, ColumnKind, Line, Table
+from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
 
 
 def board():
@@ -67,16 +69,7 @@ def specs(page: str) -> dict[str, dict]:
     return {name: json.loads(text) for name, text in found}
 
 
-def strings(value) -> list[str]:
-    """All texts in a document."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        return [text for one in value for text in strings(one)]
-    return [value] if isinstance(value, str) else []
-
-
-class Page(HTMLParser):
+class Parsed(HTMLParser):
     """Tags that are open where they should not be, addresses, ids, and the text of table rows."""
 
     def __init__(self, text: str) -> None:
@@ -107,7 +100,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_needs_nothing_else(built):
-    page = Page(built[0])
+    page = Parsed(built[0])
     assert (page.wrong, page.open) == ([], [])
     assert [a for a in page.loaded if not a.startswith(("#", "data:"))] == []
     own = built[0].replace(drawing.script(), "")
@@ -119,7 +112,7 @@ def test_the_page_is_whole_and_needs_nothing_else(built):
 
 
 def test_every_row_links_to_its_run(built, data):
-    page = Page(built[0])
+    page = Parsed(built[0])
     for row in data.board.rows:
         assert data.server + row.page in page.links
     rows = [row for row in page.rows if row and row[0].isdigit() and len(row) > 5]
@@ -128,121 +121,11 @@ def test_every_row_links_to_its_run(built, data):
     assert rows[0][-1].endswith("algorithm: fedavg"), "the tuned YAML"
 
 
-def test_every_section_is_there(built):
-    sections = re.findall(r'<section id="(\w+)"', built[0])
-    wanted = ["leaderboard", "across", "curves", "budget", "heterogeneity"]
-    assert sections == [*wanted, "failures", "provenance"]
-    for word in ("cannot reject at this n", "abc123", "trials: 8", "fingerprint"):
-        assert word in built[0] or word == "fingerprint"
-    assert "&lt;b&gt;ZeroDivisionError" in built[0], "what runs say is text, not markup"
-    assert "<b>Zero" not in built[0]
-
-
-def test_warm_started_cells_have_figures_of_their_own(data):
-    """They are compared apart, so that they do not stand in the others' heat map either."""
-    both = [
-        runs(name, scores, warm=warm, heterogeneity=level)
-        for warm, level in ((False, "iid"), (True, "labels(2)"))
-        for name, scores in (("fedavg", A), ("folb", B))
-    ]
-    found = replace(data, board=board_of(*both), curves=(), trials=(), tuned={})
-    text, files = build(found)
-    drawn = {name for name in files if name.startswith("heat-") and name.endswith("svg")}
-    assert drawn == {"heat-test-accuracy.svg", "heat-test-accuracy-warm-started.svg"}
-    for name, level, other in (
-        ("heat-test-accuracy", "iid", "labels(2)"),
-        ("heat-test-accuracy-warm-started", "labels(2)", "iid"),
-    ):
-        picture = files[f"{name}.svg"].decode()
-        assert level in picture
-        assert other not in picture
-    assert Page(text).wrong == []
-
-
-def test_figures_are_files_of_three_kinds(built):
-    files = built[1]
-    names = {name.rpartition(".")[0] for name in files}
-    assert {*files} == {f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")}
-    for start, count in {
-        "leaderboard": 2, "rounds": 2, "bytes": 2, "budget": 3, "critical-difference": 0, "heat": 1,
-    }.items():  # fmt: skip
-        assert sum(name.startswith(start) for name in names) == count, start
-    for name, content in files.items():
-        kind = name.rpartition(".")[2]
-        assert content.startswith({"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<svg"}[kind])
-        assert drawing.SIGN.encode() in content
-        assert b"href" not in content, "no links in pictures"
-
-
 def test_the_same_records_make_the_same_page(built, data):
     page, files = build(data)
     assert page == built[0]
     others = [name for name in files if files[name] != built[1][name]]
     assert {name.rpartition(".")[2] for name in others} <= {"pdf"}, "fonts have no order there"
-
-
-def test_ink_follows_the_page_but_not_in_files(built):
-    page, files = built
-    spec = specs(page)["rounds-digits-logreg-iid-night"]
-    assert "var(--ink)" in strings(spec["config"])
-    assert style.INK not in strings(spec)
-    picture = files["rounds-digits-logreg-iid-night.svg"].decode()
-    assert "var(" not in picture
-    assert style.INK in picture
-
-
-def test_a_curve_is_the_mean_with_its_interval(data):
-    curves = [c for c in data.curves if c.algorithm == "folb"][:2]
-    rows = [row for row in data.board.rows if row.group == curves[0].group]
-    spec = line_charts.curves(curves, style.styles(["folb"]), rows, "bytes")
-    points = spec["datasets"]["points"]
-    assert [p["x"] for p in points] == [0.0, 1.0, 2.0], "MB"
-    assert [p["y"] for p in points] == [0.1, 0.53, 0.9]
-    half = 12.7062 * 0.02 / 2  # t of one degree of freedom, s = 0.02 / sqrt(2), n = 2
-    assert [p["low"] for p in points] == pytest.approx([0.1, 0.53 - half, 0.9], abs=1e-5)
-    assert [p["high"] for p in points] == pytest.approx([0.1, 0.53 + half, 0.9], abs=1e-5)
-    assert [p["said"] for p in points] == ["0.1000", "0.5300 ± 0.1271", "0.9000"]
-
-
-def test_a_curve_of_several_tunings_has_the_interval_over_them():
-    """Means of three tunings 0.5, 0.6, 0.7: s = 0.1, t of two degrees of freedom."""
-    found = board()
-    row = found.rows[0]
-    curves = [
-        Curve(row.group, row.algorithm, 10 * t + s, (5,), (0.5 + t / 10 + e,), (1e6,), (0, 0, t))
-        for t in range(3)
-        for s, e in enumerate((-0.01, 0.01))
-    ]
-    spec = line_charts.curves(curves, style.styles([row.algorithm]), [row], "rounds")
-    (point,) = spec["datasets"]["points"]
-    assert (point["y"], point["low"]) == pytest.approx(
-        (0.6, 0.6 - 4.302653 * 0.1 / 3**0.5), abs=1e-5
-    )
-
-
-def test_names_at_lines_take_the_ink_of_the_page(built):
-    page, files = built
-    spec = specs(page)["rounds-digits-logreg-iid-night"]
-    hues = {end["hue"] for end in spec["datasets"]["ends"]}
-    mixed = "color-mix\\(in srgb,#[0-9a-f]{6} 50%,var\\(--ink\\)\\)"
-    assert all(re.fullmatch(mixed, hue) for hue in hues), hues
-    assert b"color-mix" not in files["rounds-digits-logreg-iid-night.svg"]
-
-
-def test_the_axis_of_average_ranks_begins_at_the_best():
-    found = {"a": [1.0, 1.5], "b": [2.0, 1.5]}
-    spec = line_charts.average_ranks(found, style.styles(found))
-    (spans,) = (p["value"] for p in spec["params"] if p["name"] == "spans")
-    assert spans == {"all": [0.9, 2.1]}
-
-
-def test_what_stands_in_backticks_is_code_and_a_power_is_raised():
-    found = board()
-    found = replace(found, notes=("`tunings: 5` in participation^2 of <them>",))
-    page = leaderboard_page(found)
-    assert "<code>tunings: 5</code> in participation<sup>2</sup> of &lt;them&gt;" in page
-    shown = re.sub(r"<(script|style|pre)\b.*?</\1>", "", page, flags=re.DOTALL)
-    assert "`" not in shown
 
 
 def test_no_name_moves_a_cursor_or_turns_letters_around(data):
@@ -266,15 +149,6 @@ def test_what_may_be_the_best_is_shaded_too():
     assert page.count(">within the margin<") == 2
 
 
-def test_what_all_rows_have_alike_is_said_below_the_table():
-    page = leaderboard_page(board_of(runs("a", A), runs("b", B, spent={"uploaded_bytes": 9e6})))
-    heads = re.findall(r"<th[^>]*>([^<]*)</th>", page)
-    assert "MB" in heads
-    assert "seeds" not in heads
-    assert "Spread: standard deviation over clients." in page
-    assert "All rows: seeds 5, k samples 9, trials 0." in page
-
-
 def test_a_row_far_behind_the_leaders_is_an_arrow():
     found = [runs(n, [0.9 + i / 500, 0.91]) for i, n in enumerate("abc")] + [runs("z", [0.2, 0.2])]
     rows = board_of(*found).rows
@@ -285,18 +159,82 @@ def test_a_row_far_behind_the_leaders_is_an_arrow():
 
 def test_a_leaderboard_alone_is_a_page():
 
-    page = Page(leaderboard_page(board_of(runs("a", A), runs("b", B), target=0.9)))
+    page = Parsed(leaderboard_page(board_of(runs("a", A), runs("b", B), target=0.9)))
     assert (page.wrong, page.open, page.links) == ([], [], ["#leaderboard"])
     assert page.loaded == ["data:,"], "without charts it needs no library"
     assert [row[1] for row in page.rows if row[0].isdigit()] == ["a", "b"]
-    assert Page(leaderboard_page(board_of())).wrong == []
+    assert Parsed(leaderboard_page(board_of())).wrong == []
 
 
-def test_a_page_has_the_spread_over_clients_which_a_terminal_has_no_room_for():
-    found = board_of(runs("a", A), runs("b", B))
-    rows = [replace(row, client_spread=0.1 + i / 10) for i, row in enumerate(found.rows)]
-    found = replace(found, rows=tuple(rows))
-    page = leaderboard_page(found)
-    assert "spread" in re.findall(r"<th[^>]*>([^<]*)</th>", page)
-    assert '<td data-value="0.2">20.0</td>' in page
-    assert not any("spread" in line for line in shown(found, 200))
+def test_every_section_is_there(built):
+    sections = re.findall(r'<section id="(\w+)"', built[0])
+    wanted = ["leaderboard", "overview", "across", "curves", "budget", "failures", "provenance"]
+    assert sections == wanted
+    for word in ("cannot reject at this n", "abc123", "trials: 8"):
+        assert word in built[0]
+    assert "&lt;b&gt;ZeroDivisionError" in built[0], "what runs say is text, not markup"
+    assert "<b>Zero" not in built[0]
+
+
+def test_figures_are_files_of_three_kinds(built):
+    files = built[1]
+    names = {name.rpartition(".")[0] for name in files}
+    assert {*files} == {f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")}
+    counts = {"leaderboard": 2, "rounds": 2, "bytes": 2, "budget": 2, "ranks": 1}
+    for start, count in counts.items():
+        assert sum(name.startswith(start) for name in names) == count, start
+    for name, content in files.items():
+        kind = name.rpartition(".")[2]
+        assert content.startswith({"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<svg"}[kind])
+        assert drawing.SIGN.encode() in content
+        assert b"href" not in content, "no links in pictures"
+
+
+def test_ink_follows_the_page_but_not_in_files(built):
+    page, files = built
+    text = json.dumps(specs(page)["rounds-digits-logreg-iid-night"])
+    assert "var(--ink)" in text
+    assert style.INK not in text
+    picture = files["rounds-digits-logreg-iid-night.svg"].decode()
+    assert "var(" not in picture
+    assert style.INK in picture
+
+
+def test_a_curve_is_the_mean_in_percent_with_its_interval(data):
+    """Over seeds: t of one degree of freedom, s = 0.02 / sqrt(2), n = 2. Over three tunings 0.5, 0.6, 0.7: s = 0.1, t of two."""
+    curves = [c for c in data.curves if c.algorithm == "folb"][:2]
+    spec = line_charts.curves(curves, style.styles(["folb"]), "test_accuracy", "bytes")
+    points = spec["data"]["values"]
+    assert [p["x"] for p in points] == [0.0, 1.0, 2.0], "MB"
+    assert [p["y"] for p in points] == [10.0, 53.0, 90.0]
+    half = 12.7062
+    assert [p["low"] for p in points] == pytest.approx([10, 53 - half, 90], abs=1e-3)
+    assert [p["high"] for p in points] == pytest.approx([10, 53 + half, 90], abs=1e-3)
+    tuned = [
+        Curve(curves[0].group, "folb", 10 * t + s, (5,), (0.5 + t / 10 + e,), (1e6,), (0, 0, t))
+        for t in range(3)
+        for s, e in enumerate((-0.01, 0.01))
+    ]
+    spec = line_charts.curves(tuned, style.styles(["folb"]), "test_accuracy", "rounds")
+    (point,) = spec["data"]["values"]
+    assert (point["y"], point["low"]) == pytest.approx((60, 60 - 4.302653 * 10 / 3**0.5), abs=1e-3)
+
+
+def test_what_all_rows_have_alike_is_said_below_the_table_and_code_is_code():
+    board = board_of(runs("a", A), runs("b", B, spent={"uploaded_bytes": 9e6}))
+    page = leaderboard_page(replace(board, notes=("`tunings: 5` of <them>",)))
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", page)
+    assert ("MB" in heads, "seeds" in heads) == (True, False)
+    assert "All rows: seeds 5, k samples 9, trials 0." in page
+    assert "<code>tunings: 5</code> of &lt;them&gt;" in page
+
+
+def test_a_table_sorts_by_values_and_shows_text_as_text():
+    columns = (Column("name", ColumnKind.NAME), Column("score", better=-1))
+    lines = [Line(["<script>a|b", Cell("0.5 ± 0.1", 0.5, look="best")]), Line(["b", "0.25"])]
+    text = show(Page("t", "t", [Section("s", "", [Table(columns, lines)])]))
+    body = text[text.index("<tbody>") : text.index("</tbody>")]
+    assert "<script>" not in body
+    assert '<th scope="row">&lt;script&gt;a|b</th>' in body
+    assert '<td data-value="0.5"><span class="best">0.5 ± 0.1</span></td>' in body
+    assert 'data-better="-1"' in text

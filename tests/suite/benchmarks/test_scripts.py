@@ -58,9 +58,8 @@ def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> 
     [
         (("sweeps.py", "overhead"), {"trials_per_minute", "plain_trials_per_minute", "ratio"}),
         (("sweeps.py", "memory", "--set", "max_concurrent=1"), {"peak_bytes"}),
-        (("latency.py", "--runs", "1"), {"commands"}),
     ],
-    ids=["overhead", "memory", "latency"],
+    ids=["overhead", "memory"],
 )
 def test_a_sweep_is_measured(tmp_path: Path, words: tuple[str, ...], keys: set[str]) -> None:
     told = found(tmp_path, *words, "--study", str(study_file(tmp_path, TINY)))

@@ -1,9 +1,7 @@
 """Commands that need no sweep: listings, single runs, plans, what is said where a person wrote something else than is meant."""
 
 import importlib.metadata
-import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import suite as interface
-from suite import console
 from tests.support import foreign
 from tests.support.commands import document, fault, study_file, suite, suite_here
 from trials.algorithms import ALGORITHMS
@@ -31,13 +28,6 @@ def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["small.yaml"]
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
-def test_unwritable_storage(tmp_path: Path) -> None:
-    (tmp_path / "locked").mkdir(mode=0o500)
-    failed = suite("sweep", "smoke", "--storage", tmp_path / "locked", cwd=tmp_path, code=2)
-    assert fault(failed) == f"cannot write {tmp_path}/locked/smoke: Permission denied"
-
-
 @pytest.mark.parametrize(
     "kind", ["algorithms", "datasets", "models", "heterogeneity", "samplers", "studies", "papers"]
 )
@@ -54,14 +44,10 @@ def test_listings(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_algorithm_listing_carries_the_contract(tmp_path: Path) -> None:
     listing = document(suite_here("list", "algorithms", "--json", cwd=tmp_path))
     items = {item["name"]: item for item in listing}
-    assert {"fedavg", "fedprox", "folb", "safl"} <= set(items)
     psi = items["folb"]["hyperparameters"]["psi"]
     assert {"type", "default", "low", "high", "log", "choices", "when"} <= set(psi)
-    assert psi["searched"]
-    assert not items["safl_extended"]["hyperparameters"]["nu"]["searched"]
-    assert psi["when"] == {"variant": "heterogeneity"}
-    assert all({"params", "source"} <= set(p) for a in items.values() for p in a["published"])
-    assert items["fedprox"]["published"]
+    assert (psi["searched"], psi["when"]) == (True, {"variant": "heterogeneity"})
+    assert {"params", "source"} <= set(items["fedprox"]["published"][0])
 
 
 POINTS = """[suite.algorithms]
@@ -84,7 +70,6 @@ def test_a_list_says_which_algorithms_of_packages_it_leaves_out(
     assert "lost of lost-fl (lost_fl:Lost) cannot be imported" in first
     assert "plain of lost-fl (plain_fl:Plain) has no class 'Plain'" in second
     assert [item["name"] for item in document(done)] == list(ALGORITHMS)
-    assert suite_here("list", "papers", "--json", cwd=tmp_path).stderr == ""
 
 
 def test_run_prints_one_document_and_records_it(tmp_path: Path) -> None:
@@ -107,12 +92,6 @@ def test_a_run_says_how_many_clients_and_samples_there_are(tmp_path: Path) -> No
         "4 clients with 1294 training samples, 143 for validation, 360 for testing" in done.stdout
     )
     assert not (tmp_path / "runs").exists()
-
-
-def test_paper_protocol_has_no_validation(tmp_path: Path) -> None:
-    args = "--set val_fraction=0 --set dtype=float64 --set rounds=2 --no-record --json"
-    done = document(suite_here("run", *args.split(), cwd=tmp_path))
-    assert not any(key.startswith("val_") for key in done["history"][-1])
 
 
 def test_a_run_that_diverges_is_valid_json(tmp_path: Path) -> None:
@@ -142,47 +121,11 @@ def test_the_version_is_the_installed_package_s(tmp_path: Path) -> None:
     assert f"ray {importlib.metadata.version('ray')}" in second
 
 
-def test_a_command_off_the_path_is_named_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called = tmp_path / "suite"
-    called.write_text("")
-    called.chmod(0o755)
-    monkeypatch.setattr(sys, "argv", [str(called), "sweep"])
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert console.program() == str(called)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert console.program() == "suite"
-
-
 def test_a_new_algorithm_s_next_commands_run(tmp_path: Path) -> None:
     said = suite_here("new", "algorithm", "slow_mo", cwd=tmp_path).stderr
     check, sweep = [line for line in said.splitlines() if line.startswith("  ")]
     suite_here(*shlex.split(check)[1:], cwd=tmp_path)
     suite_here(*shlex.split(sweep)[1:], "--dry-run", cwd=tmp_path)
-
-
-def test_an_old_python_is_told_in_a_line(tmp_path: Path) -> None:
-    old = tmp_path / "python3.10"
-    old.write_text("#!/bin/sh\nexit 1\n")
-    old.chmod(0o755)
-    root = Path(__file__).parents[3]
-    words = ["make", "-s", "-C", str(root), "sweep", f"PYTHON={old}", f"VENV={tmp_path}/venv"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    first = done.stderr.splitlines()[0]
-    assert first == "suite needs Python 3.11 or newer: make sweep PYTHON=python3.12"
-    assert not (tmp_path / "venv").exists()
-
-
-def test_where_no_sweep_is_what_reads_one_says_so(tmp_path: Path) -> None:
-    suite_here("run", "--set", "rounds=1", "--set", "clients=4", cwd=tmp_path)
-    for words in ("tuned list", "tuned show", "tuned export out", "leaderboard"):
-        said = fault(suite_here(*words.split(), cwd=tmp_path, code=2))
-        assert said.startswith("there is no sweep in runs yet: run `suite sweep quickstart`, or")
-    assert not (tmp_path / "out").exists()
-    status = suite_here("status", cwd=tmp_path)
-    assert (status.stdout, status.stderr[:16]) == ("", "no sweep in runs")
 
 
 def test_names_that_nothing_has(tmp_path: Path) -> None:

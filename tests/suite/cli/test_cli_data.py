@@ -34,7 +34,9 @@ def described(folder: Path, *args: object) -> dict:
 
 
 def partitioned(dataset: str, level: str, clients: int) -> FederatedData:
-    spec = run_request(None, dataset, None, level, {"clients": clients}).spec()
+    spec = run_request(
+        None, {"dataset": dataset, "heterogeneity": level}, {"clients": clients}
+    ).spec()
     return data.Description.of(spec, None).data
 
 
@@ -93,14 +95,6 @@ def test_a_regression_is_shown_by_intervals_of_its_targets(tmp_path: Path) -> No
     assert found["per_client"]["wasserstein"][0] == pytest.approx(area, rel=0.02)
 
 
-def test_the_table_says_the_same(mine: str, tmp_path: Path) -> None:
-    shown = suite_here("data", "describe", mine, "natural", cwd=tmp_path).stdout
-    numbers = re.search(r"training samples\D*([\d. │]+)", shown)
-    assert numbers is not None
-    assert re.findall(r"[\d.]+", numbers[1]) == ["1", "2", "2.333", "4"]
-    assert re.search(r"train 7, val 0, test 5, partition seed 0, fingerprint [0-9a-f]{8}", shown)
-
-
 def test_the_heat_map_is_a_picture(tmp_path: Path) -> None:
     suite_here("data", "describe", "digits", "--output", "a.png", cwd=tmp_path)
     head, kind, width, height = struct.unpack(">8s4x4sII", (tmp_path / "a.png").read_bytes()[:24])
@@ -150,13 +144,6 @@ def test_a_wrong_file_is_reported_with_both_checksums(damaged: Path) -> None:
     assert not (damaged / "runs").exists(), "no store is made for a run that did not begin"
 
 
-def test_every_data_set_that_cannot_be_had_is_named(damaged: Path) -> None:
-    args = ["digits", "mnist", "minst"]
-    failed = suite_here("data", "prepare", *args, "--data-root", "root", cwd=damaged, code=2)
-    assert "MNIST" in fault(failed)
-    assert fault(failed).endswith("\nunknown dataset 'minst'. Did you mean 'mnist'?")
-
-
 def test_all_data_sets_and_what_is_here(damaged: Path) -> None:
     """Nothing is fetched: this works without a network, and writes nothing."""
     before = sorted(damaged.rglob("*"))
@@ -173,12 +160,6 @@ def test_all_data_sets_and_what_is_here(damaged: Path) -> None:
     assert (states["digits"], states["mnist"], states["cifar10"]) == ("ready", "wrong", "absent")
     assert set(states) == set(data.known())
     assert sorted(damaged.rglob("*")) == before
-
-
-def test_prepare_of_what_is_generated_needs_nothing(tmp_path: Path) -> None:
-    items = document(suite_here("data", "prepare", "synthetic(1,1)", "--json", cwd=tmp_path))
-    assert [item["dataset"] for item in items] == ["synthetic(1,1)"]
-    assert items[0]["sound"]
 
 
 def test_an_exported_split_is_that_of_a_run(tmp_path: Path) -> None:

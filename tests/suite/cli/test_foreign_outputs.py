@@ -54,13 +54,6 @@ def test_what_was_written_is_written_again_and_nothing_else(
     assert contents(tmp_path) == before
 
 
-def test_an_empty_file_is_written_over(tmp_path: Path) -> None:
-    """As `mktemp` makes it."""
-    put(tmp_path / "a.png", b"")
-    suite_here("data", "describe", "digits", "--output", "a.png", cwd=tmp_path)
-    assert (tmp_path / "a.png").read_bytes()
-
-
 def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
     mine = put(tmp_path / "out" / "figures" / "mine.svg")
     command = ("report", "--output", "out", "--storage", finished / "runs", "--json")

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from reports.charts.drawing import svg
 from reports.charts.published_chart import published
-from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, Number, Reproduction, Row
+from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, JudgedRow, Number, Reproduction
 from reports.claims.summary_page import FIGURE, drawn, summary_page
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
@@ -45,7 +44,7 @@ def number(method: str, measured: float, verdict: str, seeds: int, printed: str 
 def written(path: Path, options: str, seeds: int, *numbers: Number) -> None:
     """Write a document on the row `iid`."""
     said = {"alike": "reproduced", "FedAvg looks smoother": "not run"}
-    row = Row(
+    row = JudgedRow(
         table="one",
         row="iid",
         source="Table 1",
@@ -108,19 +107,6 @@ def test_the_page_and_its_figure_show_the_same_numbers(folder):
         (90, 90.4, "reproduced"),
         (80, 79, "direction only"),
     ]
-
-
-def test_the_figure_has_a_plot_for_each_paper_and_unit():
-    def dot(value: float, measured: float, unit: str) -> dict[str, Any]:
-        facts = {"table": "t", "row": "r", "method": "m", "metric": "x", "verdict": "reproduced"}
-        return {**facts, "value": value, "measured": measured, "unit": unit}
-
-    spec = published([("A", dot(90, 91, "%")), ("A", dot(3, 300, "rounds")), ("B", dot(5, 5, "%"))])
-    plots = {plot["title"]: plot["layer"][1]["encoding"]["x"]["scale"] for plot in spec["concat"]}
-    kinds = {title: scale["type"] for title, scale in plots.items()}
-    assert kinds == {"A, %": "linear", "A, rounds": "log", "B, %": "linear"}
-    assert plots["A, rounds"]["domain"] == pytest.approx([2.5, 360])
-    assert svg(spec).count('aria-roledescription="point"') == 3
 
 
 def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_path):

@@ -1,17 +1,14 @@
 """On what a run was computed: recorded, and asked for again when it is repeated."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from suite.cli.app import app
 from suite.runs import single
 from suite.tracking.store import Record, Store
-from trials.common.device import computes, name_of
 from trials.run import trial
 from trials.run.saved_model import SavedModel
 from trials.run.spec import Scenario, TrialSpec, canonical
@@ -45,17 +42,6 @@ def again(store: Store, run_id: str) -> single.Replay:
     return single.replay(single.RecordedRun.run(store, run_id), None, lambda entry: None)
 
 
-def test_a_device_is_recorded(run_on):
-    store, run_id = run_on(CARD)
-    assert json.loads(store.get(run_id).tags["ran"])["device"] == CARD
-    assert name_of(torch.device("cpu")) == "cpu"
-
-
-def test_on_the_device_of_the_record_every_bit_counts(run_on):
-    found = again(*run_on("cpu", at_hand=CARD))
-    assert (found.differences, found.near) == ([], "")
-
-
 def test_the_card_of_the_record_is_used(run_on, monkeypatch):
     """Where it is at hand; any bit counts there."""
     store, run_id = run_on(CARD, at_hand=CARD)
@@ -72,17 +58,20 @@ def test_the_card_of_the_record_is_used(run_on, monkeypatch):
     assert asked == ["cuda"]
 
 
-def test_another_device_agrees_to_rounding(run_on):
-    found = again(*run_on(CARD))
-    assert found.differences == []
-    assert found.near == (
-        f"computed on {CARD}, repeated on cpu: other devices agree only to rounding"
-    )
-
-
-@pytest.mark.parametrize(("apart", "said"), [(1e-3, 0), (0.1, 1), (float("nan"), 1)])
-def test_what_is_more_than_rounding_is_said(run_on, monkeypatch, apart, said):
-    store, run_id = run_on(CARD)
+@pytest.mark.parametrize(
+    ("device", "apart", "differing"),
+    [
+        ("cpu", 0, 0),
+        ("cpu", 1e-9, 1),
+        (CARD, 0, 0),
+        (CARD, 1e-3, 0),
+        (CARD, 0.1, 1),
+        (CARD, float("nan"), 1),
+    ],
+)
+def test_every_bit_counts_but_on_another_device(run_on, monkeypatch, device, apart, differing):
+    store, run_id = run_on(device)
+    assert json.loads(store.get(run_id).tags["ran"])["device"] == device
     curve = Store.curve
 
     def other(self: Store, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
@@ -90,48 +79,9 @@ def test_what_is_more_than_rounding_is_said(run_on, monkeypatch, apart, said):
         return [{**first, "test_loss": first["test_loss"] + apart}, *rest]
 
     monkeypatch.setattr(Store, "curve", other)
-    assert len(again(store, run_id).differences) == said
-
-
-def test_the_command_says_so(run_on, tmp_path):
-    _, run_id = run_on(CARD)
-    done = CliRunner().invoke(app, ["replay", run_id, "--storage", str(tmp_path)])
-    assert done.exit_code == 0
-    near = f"computed on {CARD}, repeated on cpu: other devices agree only to rounding"
-    assert done.stderr.splitlines()[-1] == near
-    assert done.stdout.startswith("equal up to rounding: ")
-    assert run_id in done.stdout
-
-
-# Precision
-
-
-@pytest.fixture
-def restored() -> Iterator[None]:
-    """What holds for a whole process is put back."""
-    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.utils.deterministic.fill_uninitialized_memory = True
-    cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32 = before
-
-
-@pytest.mark.parametrize(
-    ("dtype", "rounded"), [("float32", False), ("tf32", True), ("bf16", False)]
-)
-def test_a_gpu_is_to_repeat_bits(restored, monkeypatch, dtype, rounded):
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    computes(torch.device("cuda"), dtype)
-    assert torch.are_deterministic_algorithms_enabled()
-    assert torch.backends.cudnn.deterministic
-    assert not torch.backends.cudnn.benchmark
-    assert torch.backends.cudnn.allow_tf32 == torch.backends.cuda.matmul.allow_tf32 == rounded
-
-
-def test_nothing_is_set_for_a_cpu():
-    computes(torch.device("cpu"), "tf32")
-    assert not torch.are_deterministic_algorithms_enabled()
+    found = again(store, run_id)
+    assert len(found.differences) == differing
+    assert (CARD in found.near, found.exact) == (device == CARD, apart == 0)
 
 
 def test_whatever_computes_on_a_device_prepares_it(monkeypatch):

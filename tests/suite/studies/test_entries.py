@@ -4,15 +4,13 @@ import itertools
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from suite.configurations.warm_start import warm_start
 
 from reports.leaderboard.audit import edges
+from suite.configurations.nearest import warm_start
 from suite.runs.request import Request
-from suite.studies.entries import load_data, make_entries
-from suite.studies.study import read_study
+from suite.studies.entries import load_data
 from tests.support.configurations import a_tuned
 from tests.support.searches import BASE, entries_of
 from trials import algorithms
@@ -95,15 +93,6 @@ def test_a_setting_that_may_be_unset_is_searched_among_the_numbers_that_are_lega
     (entry,) = entries_of(search=search, settings={"batch_size": "full"})
     assert entry.space.distributions(entry.space.default()) is None
     entry.spec(entry.space.default(), 0, 0).configured()
-
-
-def test_scientific_notation_means_a_number(study_file):
-    """YAML 1.1 reads 1e-3, without a dot, as text; a person means the number."""
-    text = yaml.safe_dump(BASE) + "search: {lr: {default: 2e-3, low: 1e-3, high: 1e-1}}\n"
-    _, study = read_study(study_file(text), {})
-    (entry,) = make_entries(study, "mine")
-    assert entry.space.default() == {"lr": 0.002}
-    assert (entry.space.ranges["lr"].low, entry.space.ranges["lr"].high) == (0.001, 0.1)
 
 
 def test_published_configurations_match_their_data_and_model_only():

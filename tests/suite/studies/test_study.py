@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -160,30 +161,26 @@ FULL = {
     "trials": 3,
     "target": 0.9,
     "settings": {"rounds": 9, "batch_size": 10},
-    "search": {"lr": {"low": 0.1, "high": 1.0}},
+    "search": {"lr": {"low": 0.1, "high": 1.0, "default": 0.5}, "mu": {"choices": [0.1]}},
+    "algorithms": ["fedprox"],
     "sampler": "random",
     "scheduler": "none",
     "constraints": {"uploaded_bytes": {"max": 1.0e6}},
     "confirm": {"best": 2, "seeds": 1},
 }
-PLACES = [(k,) for k in FULL] + [
-    ("algorithms", 0),
-    ("datasets", 0),
-    ("heterogeneity", 0),
-    ("settings", "rounds"),
-    ("settings", "batch_size"),
-    ("constraints", "uploaded_bytes"),
-    ("constraints", "uploaded_bytes", "max"),
-    ("confirm", "best"),
-    ("search", "lr"),
-    ("search", "lr", "low"),
-    ("search", "lr", "default"),
-    ("search", "lr", "choices"),
-]
+
+
+def places(content: Any) -> Iterator[tuple[Any, ...]]:
+    """Where a value stands, outer ones first."""
+    inner = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in inner:
+        yield (key,)
+        if isinstance(value, dict | list):
+            yield from ((key, *place) for place in places(value))
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(PLACES), ANYTHING)
+@given(st.sampled_from([*places(FULL)]), ANYTHING)
 def test_whatever_stands_there_it_is_a_study_or_a_user_error(study_file, place, value):
     """One value of a good study is replaced by anything that YAML can hold."""
     content = copy.deepcopy(FULL)

@@ -3,7 +3,6 @@ the same choices. Real trials, driven in this process without Ray.
 """
 
 import dataclasses
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -67,27 +66,10 @@ def swept(storage: Path, name: str, **given: Any) -> Result:
     return Sweep("study", study, SweepPaths(storage, name)).run(Resources(max_concurrent=1))
 
 
-APART = ("test_", "clients_test_", "round_seconds", "evaluation_seconds")
-
-
-def told(storage: Path, name: str) -> list[dict[str, Any]]:
-    """The journal: what was asked, suggested, stopped and told, less test scores, times, the sweep's id and the
-    checksum of all samples.
-    """
-    events = []
-    for line in (storage / name / "journal.jsonl").read_text().splitlines():
-        event = json.loads(line)
-        if event["event"] == "recorded":
-            continue
-        for part in (event, event.get("outcome", {})):
-            for key in ("id", "at", "seconds", "fingerprint"):
-                part.pop(key, None)
-            part["history"] = [
-                {k: v for k, v in entry.items() if not k.startswith(APART)}
-                for entry in part.get("history", ())
-            ]
-        events.append(event)
-    return events
+def told(storage: Path, name: str) -> tuple[Any, Any]:
+    """What was asked, and what the search was told of how it ended."""
+    state = SweepPaths(storage, name).state()
+    return state.requests, state.ended
 
 
 def chosen(storage: Path, name: str) -> list[tuple[Any, ...]]:

@@ -80,7 +80,7 @@ def test_the_live_table_fits_counts_and_names_each_entry(shown: Shown, width: in
     rows = [line.split("│")[1].strip() for line in lines if "/17" in line]
     assert len(set(rows)) == ENTRIES
     first = next(line for line in lines if "fedavg · iid" in line)
-    assert [part for part in first.split() if part[0].isdigit()] == ["4/17", "1", "1", "0.8000"]
+    assert [part for part in first.split() if part[0].isdigit()] == ["4/17", "1", "1", "80.0"]
 
 
 def test_what_is_still_written_is_said_when_nothing_runs(shown: Shown) -> None:

@@ -1,7 +1,5 @@
 """Who talks to whom: named graphs with Metropolis weights, and matrices from a file."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -86,19 +84,14 @@ def test_lattices_of_ten(degree, norm):
     assert spectral(w) == pytest.approx(norm, abs=5e-4)
 
 
-NONSENSE = """|rign(2)|ring(x)|ring(0)|ring(3)|ring(2.5)|ring(2, 4)|complete(3)|erdos_renyi|erdos_renyi(-0.5)|\
+NONSENSE = """|erdos_renyi(0.0001)|rign(2)|ring(x)|ring(0)|ring(3)|ring(2.5)|ring(2, 4)|complete(3)|erdos_renyi|erdos_renyi(-0.5)|\
 erdos_renyi(1.5)|erdos_renyi(nan)|file:|file:matrix.txt"""
 
 
 @pytest.mark.parametrize("text", NONSENSE.split("|"))
 def test_names_that_make_no_sense_are_refused(text):
     with pytest.raises(UserError):
-        topology.parse(text).matrix(4, 0)
-
-
-def test_a_graph_too_thin_to_be_connected_is_refused_in_words():
-    with pytest.raises(UserError, match="connected"):
-        matrix("erdos_renyi(0.0001)", 30)
+        topology.parse(text).matrix(30, 0)
 
 
 LAZY = np.array([[0.6, 0.3, 0.1], [0.3, 0.5, 0.2], [0.1, 0.2, 0.7]])
@@ -178,8 +171,3 @@ def test_a_broken_file_is_refused(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"matrix\.npy"):
         matrix(f"file:{path}", 3)
-
-
-@pytest.mark.parametrize(("text", "n"), product(FIXED, [6, 9]))
-def test_fixed_topologies_do_not_depend_on_the_seed(text, n):
-    np.testing.assert_array_equal(matrix(text, n, 0), matrix(text, n, 1))

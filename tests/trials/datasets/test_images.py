@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from tests.support.fake_files import cifar_batch, idx_bytes, image_set, mnist_files, write
-from tests.support.image_sets import load, offline
 from trials import datasets
 from trials.common.errors import UserError
 from trials.common.randomness import generator
@@ -28,6 +27,17 @@ from trials.datasets.images import (
 )
 from trials.datasets.published import Published
 from trials.datasets.torchvision_import import torchvision as tv
+
+
+def load(name: str, root: Path, seed: int = 0, clients: int | None = None) -> datasets.Dataset:
+    return datasets.parse(name).load(seed, clients, str(root))
+
+
+def offline(monkeypatch) -> None:
+    def fail(*_args, **_given):
+        raise OSError("no network")
+
+    monkeypatch.setattr(tv.datasets.utils, "download_url", fail)
 
 
 def test_places_and_checksums_are_torchvisions():
@@ -352,12 +362,3 @@ def test_absent_sets_give_their_remedy(tmp_path, monkeypatch, name, file):
     for part in (Path(file).name, "--data-root or SUITE_DATA"):
         assert part in str(raised.value)
     assert not list(tmp_path.iterdir())
-
-
-def test_canonical_spelling():
-    for text, name in (
-        ("emnist_letters(26)", "emnist_letters"),
-        ("emnist_letters(letters= 10 )", "emnist_letters(10)"),
-        ("mnist_powerlaw(2, unit)", "mnist_powerlaw(unit)"),
-    ):
-        assert datasets.canonical(text) == datasets.canonical(name) == name

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.fake_files import leaf_json, write
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
-from trials.datasets.leaf import CHARACTERS, character_ids, frequent
+from trials.datasets.leaf import CHARACTERS, frequent
 from trials.datasets.published import user_cache
 from trials.federated_data import partition
 from trials.settings import Settings
@@ -161,12 +159,6 @@ def test_what_is_kept_is_made_anew_when_it_is_damaged(all_leaf):
 # Shakespeare
 
 
-@given(st.lists(st.text(CHARACTERS, min_size=7, max_size=7), min_size=1, max_size=5))
-def test_characters_are_places(texts):
-    ids = character_ids(texts, 7)
-    assert ["".join(CHARACTERS[i] for i in row) for row in ids] == texts
-
-
 def test_shakespeare_by_role(tmp_path):
     line = "To be, or not to be, that is the question: Whether 'tis nobler in the mind to suffer..."
     train = {"HAMLET": ([line[i : i + 80] for i in range(3)], list(line[80:83]))}
@@ -242,11 +234,3 @@ def test_sent140_counts_words(tmp_path):
     made = load("sent140_bow(3)", tmp_path)
     assert made.x.tolist() == [[1, 2, 1], [1, 0, 0], [1, 1, 0], [1, 1, 0]]
     assert load("sent140_bow", tmp_path).x.shape == (4, 1000)
-
-
-def test_labels_and_texts_of_the_fedprox_files(tmp_path):
-    x = ["plain text", tweet("row"), "more", "text"]
-    users = {"ann": (x, ["0", "4", "2", 1])}
-    for part in ("train", "test"):
-        leaf_json(tmp_path, "sent140", part, users)
-    assert load("sent140", tmp_path).y.tolist() == [0, 1, 0, 1] * 2

@@ -173,12 +173,6 @@ def test_absent_files_are_named_with_their_source(tmp_path: Path):
         HAPT().load(0, None, str(tmp_path))
 
 
-def test_features_are_standardised_by_the_training_samples():
-    x = np.array([[1.0, 5.0], [3.0, 5.0], [7.0, 9.0]])
-    expected = [[-1.0, 0.0], [1.0, 0.0], [5.0, 4.0]]  # mean 2 and 5, deviation 1 and 0
-    assert np.allclose(scaled(x, np.array([False, False, True])), expected)
-
-
 @given(st.floats(1e-3, 1e6), st.integers(2, 5_000))
 def test_a_feature_that_is_constant_in_training_is_only_shifted(value, n):
     """Rounding gives the mean of 0.1, 0.1, ... as something else, and a deviation of 1e-17 that is no scale."""

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.fft
-import torch
 
 from tests.support.fake_files import wav
 from trials import datasets
 from trials.common.errors import UserError
-from trials.datasets.speech import SpeechCommands, mfcc, one_second, read_wav
+from trials.datasets.speech import SpeechCommands, one_second, read_wav
 
 WORDS = {"yes": 4, "no": 3, "up": 3}
 CLIPS = {
@@ -59,14 +58,6 @@ def by_hand(sound: np.ndarray) -> np.ndarray:
         ]
         columns.append(scipy.fft.dct(np.log(np.maximum(bank, 1e-10)), norm="ortho")[:13])
     return np.array(columns).T
-
-
-def test_mfcc_by_hand():
-    sounds = np.stack([clip("yes", "a"), clip("no", "b"), np.zeros(16000)])
-    found = mfcc(torch.from_numpy(sounds))
-    assert found.shape == (3, 13, 59)
-    for sound, coefficients in zip(sounds, found, strict=True):
-        np.testing.assert_allclose(coefficients, by_hand(sound), rtol=1e-9, atol=1e-9)
 
 
 def test_speech_commands(root):

@@ -177,13 +177,6 @@ NETS = {
             *perceptron(256, 120, 84, CLASSES),
         ],
     ),
-    "lenet5_fedagg(16)": (
-        (1, 14, 16),
-        [
-            *pooled(nn.Conv2d(1, 16, 5, padding=2), nn.Conv2d(16, 32, 5), average=True),
-            *perceptron(64, 120, 84, CLASSES),
-        ],
-    ),
     "mcmahan_cnn": (
         (1, 12, 8),
         [
@@ -286,26 +279,6 @@ def test_fedma_takes_chains_and_names_what_is_none(fitted):
 
 
 # Names, and samples that do not fit
-
-LEAST = {
-    "lenet5": 16,
-    "lenet5_fedagg": 12,
-    "mcmahan_cnn": 4,
-    "cifar10_cnn": 8,
-    "feddc_cnn": 16,
-    "vgg_light": 1,
-}
-"""By hand: 1 pixel backwards through poolings (2 s) and unpadded 5x5 convolutions (s + 4)."""
-
-
-@pytest.mark.parametrize(("name", "side"), LEAST.items())
-def test_the_least_image_and_less(name, side):
-    for text, shape in [(name, (1, side - 1, 40)), (name, (784,)), ("char_lstm", (80, 2))]:
-        with pytest.raises(UserError, match=f"model {text} needs"):
-            Model(models.parse(text), shape, 2)
-    model = Model(models.parse(name), (1, side, side), 2)
-    logits = model.logits(torch.full((model.d,), 0.01), torch.ones(1, 1, side, side))
-    assert torch.isfinite(logits).all()
 
 
 @pytest.mark.parametrize("wrong", [-1, 3])
