@@ -41,11 +41,8 @@ IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
-    """Return the leaderboard of a sweep, of studies, or of all sweeps that there are; scenarios whose final runs are not all
-    there stand under `interim`.
-
-    `target` defaults to the one that the sweeps' studies gave. Raises `UserError` where there are no such runs, or a metric was not
-    recorded.
+    """Return the leaderboard of the sweeps that are asked for, all by default; `target` defaults to that of their studies. Scenarios whose
+    final runs are not all there stand under `interim`. Raises `UserError` where there are no runs, or a metric was not recorded.
     """
     query = query or Query()
     return board_of(tables.of(query.sweep, query.studies), query)
@@ -87,7 +84,7 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
 
 
 def without_row(tables: Tables, query: Query) -> pd.DataFrame:
-    """Return the entries that are asked for and have no final run that came to its end, but for those of scenarios that still go on."""
+    """Return the entries that are asked for and have no final run that came to its end, of scenarios that do not go on."""
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
     ended = finals[finals["status"] != Status.FAILED]
     return entries[~within(entries, ended) & ~(entries["going"] & query.interim)]

@@ -85,9 +85,7 @@ def _is_written(cell: Any, text: str) -> bool:
 def final_run(
     row: Row, history: History, query: Query, own_target: float | None, page: str
 ) -> FinalRun:
-    """Return a row as `query` asks for it; `history` is there where that `needs_histories`, `own_target` is its study's, and `page`
-    where MLflow shows its leaderboard row.
-    """
+    """Return a row as `query` asks for it; `own_target` is its study's, and `page` where MLflow shows its leaderboard row."""
     task, params, settings = row["metric"], json.loads(row["params"]), json.loads(row["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -129,9 +127,7 @@ def final_run(
 def _compared(
     row: Row, history: History, query: Query, name: str, lost: bool
 ) -> tuple[float, Curve]:
-    """Return the score that is asked for, and its course by cost, where runs are compared at an equal one; of a run that is lost what
-    it counts with instead.
-    """
+    """Return the score that is asked for, of a lost run what it counts with instead, and its course by the cost that is equal."""
     wanted = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if wanted & entry.keys()]
     needed = [] if lost else [name]

@@ -59,9 +59,7 @@ def write(
     forms: Iterable[str] = (),
     aliases: Mapping[str, str] | None = None,
 ) -> WrittenReport:
-    """Write `report.html` below a folder, and `figures/` in the forms that are wanted. Data sets have `aliases`. Raises `UserError`
-    where one of the files is someone else's.
-    """
+    """Write `report.html` and `figures/` in these forms below a folder. Raises `UserError` where one of the files is someone else's."""
     from reports.leaderboard.names import aliased
     from reports.page.page import build
 

@@ -1,7 +1,4 @@
-"""Searches as Optuna's studies, for Optuna's tools: plots, importance, dashboards.
-
-An entry is one study; where a study of ours repeats the search of an entry, each replicate is one.
-"""
+"""Searches as Optuna's studies, for Optuna's tools: one for each entry, or for each replicate of its search."""
 
 import json
 from collections import Counter
@@ -38,10 +35,7 @@ NAMES = ("name", "algorithm", "dataset", "model", "heterogeneity", "metric")
 
 @dataclass(frozen=True)
 class RecordedSearch:
-    """The search of an entry, or of a replicate of it: its trials that have ended, in the order of the table.
-
-    Values are validation scores: what the search saw. `name` is that of the study, which no other has.
-    """
+    """A search: its trials that have ended, in the order of the table, with validation scores. `name` is of one study only."""
 
     name: str
     sweep: TableFacts
@@ -51,10 +45,8 @@ class RecordedSearch:
 
     @cached_property
     def ranges(self) -> Ranges:
-        """The declared range of each searched name, widened by the values that were tried.
-
-        Published and imported configurations may lie outside of what is searched, and Optuna compares only trials that have one
-        distribution. A name whose values have none (words among numbers) is left out: its values are user attributes.
+        """The declared range of each searched name, widened by the values that were tried: Optuna compares trials of one range. A
+        name whose values have none (words among numbers) is left out: its values are user attributes.
         """
         params = [_plains(json.loads(text)) for text in self.rows["params"]]
         ranges = {}
@@ -131,9 +123,7 @@ class Studies:
         self._states: dict[str, tuple[str, object]] = {}
 
     def update(self, tables: Sequence[TrialTable]) -> None:
-        """Add the trials that ended since behind those that are there, and remove what is of no sweep of these: a browser asks for
-        what follows the last trial that it has.
-        """
+        """Add the trials that ended since behind those that a browser has, and remove what is of no sweep of these."""
         for table in tables:
             # Of a sweep that has ended nothing is read again.
             ended = table.facts.id, table.facts.ended
@@ -155,9 +145,7 @@ class Studies:
 
 
 def study_of(table: TrialTable, entry: str) -> Study:
-    """Return the search of an entry as a study in memory: `entry` is its id, its readable name, or its algorithm's name where that
-    has one entry only. Raises `UserError` for another name, with the nearest one.
-    """
+    """Return the search of an entry, by its id, its name, or its algorithm's where that has one entry. Raises `UserError` for others."""
     named: dict[str, RecordedSearch] = {}
     searches = list(searches_of(table))
     algorithms = Counter(label(search.entry.algorithm) for search in searches)
@@ -174,9 +162,7 @@ def study_of(table: TrialTable, entry: str) -> Study:
 
 
 def export(table: TrialTable, path: Path) -> list[str]:
-    """Write the searches of a sweep as studies into a new SQLite file; return their names. Raises `UserError` where there are
-    none, or the file is there or cannot be written.
-    """
+    """Write the searches of a sweep into a new SQLite file; return their names. Raises `UserError` where it cannot, or there are none."""
     if path.exists() or "?" in str(path):  # which would end the address of the file
         raise UserError(f"{path}: must be the name of a file that is not there yet, without ?")
     searches = list(searches_of(table))

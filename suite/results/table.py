@@ -78,9 +78,7 @@ def curve_columns(metric: str, pooled: str) -> dict[str, str]:
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """An entry of a sweep: what it asks, and the ranges that it searches. `row` is its row's run in MLflow, `tuned` its
-    tuned file; empty before the sweep has ended.
-    """
+    """An entry: what it asks, the ranges that it searches, and, once the sweep has ended, its `row`'s run in MLflow and `tuned` file."""
 
     id: str
     name: str
@@ -181,9 +179,7 @@ def write(path: Path, table: TrialTable) -> None:
 
 
 def read(path: Path) -> TrialTable:
-    """Open a table without reading its rows. Raises `UserError` in one line where it is absent, damaged, larger than memory, none
-    of a sweep's, or of another version.
-    """
+    """Open a table without reading its rows. Raises `UserError` where it is absent, damaged, larger than memory, or not this version's."""
     with _reading(path):
         file = parquet.ParquetFile(path)
         groups, columns = range(file.metadata.num_row_groups), file.schema_arrow

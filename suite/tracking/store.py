@@ -279,9 +279,7 @@ def sqlite_uri(storage: Path) -> str:
 
 
 def tables_of(uri: str) -> list[str]:
-    """Return the tables of a SQLite file, none of any other store. Raises `UserError` for a file that cannot be read, which MLflow
-    would try for minutes.
-    """
+    """Return the tables of a SQLite file. Raises `UserError` for one that cannot be read, which MLflow would try for minutes."""
     path = Path(uri.removeprefix("sqlite:///"))
     if not uri.startswith("sqlite:///") or not os.path.lexists(path):
         return []
