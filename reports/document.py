@@ -37,41 +37,12 @@ class Items:
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """Commands, or a file."""
+    """Commands, or a file, of Markdown alone."""
 
     text: str
-    kind = "code"
 
 
-@dataclass(frozen=True)
-class Fold:
-    """Blocks that open below a title, on a page alone."""
-
-    title: str
-    blocks: Sequence["Block"]
-    kind = "fold"
-
-
-Block = Heading | Text | Items | CodeBlock | Fold | Table
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a page: its fragment, its title, its blocks."""
-
-    key: str
-    title: str
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page, which stands alone; `setting` are facts below its heading."""
-
-    title: str
-    heading: str
-    sections: Sequence[Section]
-    setting: Sequence[tuple[str, str]] = ()
+Block = Heading | Text | Items | CodeBlock | Table
 
 
 def markdown(blocks: Sequence[Block]) -> str:
@@ -92,5 +63,3 @@ def _markdown(block: Block) -> str:
             return f"```\n{block.text}\n```"
         case Table():
             return table.markdown(block)
-        case _:
-            raise TypeError(f"{block.kind}: Markdown has no such block")

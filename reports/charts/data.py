@@ -60,9 +60,7 @@ class SweepFacts:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything that a report shows; `server` is where MLflow's pages are. `tuned` files are by sweep and
-    scenario.
-    """
+    """Everything that a report shows; `server` is where MLflow's pages are, `tuned` has files by sweep and entry."""
 
     board: Leaderboard
     curves: tuple[Curve, ...] = ()

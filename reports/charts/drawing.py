@@ -74,8 +74,6 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
 def _still(chart: Chart) -> str:
     spec = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
     text = UNUSED.sub("", svg(spec))
-    while (shorter := text.replace("<g></g>", "").replace("<g/>", "")) != text:
-        text = shorter
     text = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", text)
     text = re.sub(r'(?<=[#"])(c\d+)(?=[")])', rf"{slug(chart.name)}-\1", text)
     size = r'<svg aria-hidden="true" style="max-width:\1px"'

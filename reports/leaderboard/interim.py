@@ -25,9 +25,8 @@ class Ongoing(NamedTuple):
 
 @dataclass(frozen=True)
 class Standing:
-    """One algorithm in a scenario that is not over: `best` is the best validation score of its `trials` so far,
-    of `planned`, and `params` the configuration that had it; `finals` of `seeds` final runs are there.
-    `rank` is None for a reference, and while there is no score.
+    """One algorithm in a scenario that is not over: `best` is the best validation score of its `trials` so far, of
+    `planned`, by `params`; `finals` of `seeds` final runs are there. `rank` is None for a reference and without a score.
     """
 
     algorithm: str

@@ -1,7 +1,4 @@
-"""Names as people are shown them: files without the folders that they lie in, aliases, methods told apart.
-
-Records keep the names that they were made with; what is drawn of them has `as_shown` before.
-"""
+"""Names as people are shown them, when they are drawn: files without folders, aliases, methods told apart."""
 
 import re
 from collections import Counter

@@ -38,10 +38,12 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             spec = line_charts.curves(curves, look, metric, against)
             sections[against].append(Chart(f"{against}-{name}", where, alt, spec))
         best = {}
-        for algorithm in [row.algorithm for row in rows]:
-            trials = [t for t in data.trials if (t.group, t.algorithm) == (group, algorithm)]
+        for row in rows:
+            trials = [t for t in data.trials if (t.group, t.algorithm) == (group, row.algorithm)]
             if trials:
-                best[algorithm] = line_charts.best_so_far(trials, direction(metric) == "maximize")
+                best[row.algorithm] = line_charts.best_so_far(
+                    trials, direction(metric) == "maximize"
+                )
         if best:
             alt = f"{where}: best validation score so far against search trials"
             spec = line_charts.budget(best, look, metric)

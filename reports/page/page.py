@@ -15,7 +15,6 @@ from reports.charts import drawing
 from reports.charts.data import ReportData
 from reports.charts.drawing import FORMS, SIGN
 from reports.charts.style import Look
-from reports.document import Page
 from reports.leaderboard import interim
 from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.names import as_shown, without_paths
@@ -48,11 +47,6 @@ def leaderboard_page(board: Leaderboard) -> str:
     """Return a leaderboard alone as a page: no charts, no search."""
     data = ReportData(as_shown(board, board))
     return _report(data, look_of(data), {})
-
-
-def show(page: Page, template: str = "page.html", **more: Any) -> str:
-    """Return the HTML of a page without charts."""
-    return render(template, page=page, title=page.title, script="", **more)
 
 
 def _report(data: ReportData, look: Look, charts: Gallery) -> str:

@@ -30,8 +30,6 @@ from trials.run.spec import Scenario
 if TYPE_CHECKING:
     pass
 
-NO_AUDIT = "No search trial of these rows is recorded: nothing to audit."
-
 
 def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
     """Return a leaderboard as `csv`, `md` or `latex`. The former two have these `columns` beside the usual ones, all without
@@ -99,7 +97,7 @@ def audit_table(board: Leaderboard, width: int, program: str = "suite") -> Group
     """Return how fair the searches were, row by row, what was found amiss, and the commands that mend it."""
     audited = audits.audit_table(as_shown(board, board))
     if audited is None:
-        return Group(Text(NO_AUDIT))
+        return Group(Text("No search trial of these rows is recorded: nothing to audit."))
     shown, dropped = drawn(audited, width)
     parts: list[Any] = [Text(audits.TITLE, style="bold"), shown, *left_out(dropped, "--json")]
     for command, texts in audits.findings(board.rows):
