@@ -285,7 +285,7 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
 
     def look() -> None:
         while not ends.wait(WATCH_SECONDS):
-            if dead := [name for name, process in needed.items() if is_dead(process)]:
+            if dead := [names[process.pid] for process in needed if is_dead(process)]:
                 fault = f"Ray's process {dead[0]} has died on this machine, and all that it ran"
                 control.halt(fault)
                 if not ended.wait(GRACE_SECONDS):
@@ -295,8 +295,8 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
 
     try:
         with connect(resources) as cluster:
-            children = {child.name(): child for child in psutil.Process().children()}
-            needed = {name: children[name] for name in NEEDED if name in children}
+            needed = [child for child in psutil.Process().children() if child.name() in NEEDED]
+            names = {child.pid: child.name() for child in needed}
             threading.Thread(target=look, daemon=True, name="lifeline").start()
             try:
                 yield cluster

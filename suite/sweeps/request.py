@@ -246,11 +246,11 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
 def _range(value: Any) -> Any:
     """Return a range as a study writes it."""
     if isinstance(value, list):
-        return {"choices": value, "datasets": {}}
+        return {"choices": value}
     if isinstance(value, Mapping):
         return value
     low, _, high = str(value).partition("..")
     try:
-        return {"low": number(float, low), "high": number(float, high), "datasets": {}}
+        return {"low": number(float, low), "high": number(float, high)}
     except ValueError:
         raise UserError(RANGE) from None

@@ -36,7 +36,7 @@ device 'meta'               | run --device meta
 --tracking-uri              | leaderboard --tracking-uri ''
 --data-root                 | data prepare digits --data-root ''
 Did you mean 'algorithm'?   | tuned list --where algoritm=fedavg
-Did you mean 'npz:my.npz'?  | run --dataset my.npz
+npz:PATH, csv:PATH          | run --dataset my.npz
 Did you mean 'lr'?          | run --set learning_rate=0.1
 --rounds needs a value      | run --rounds --json
 unknown option --datset. Did you mean --dataset? | run --datset x
@@ -61,7 +61,7 @@ folb cannot run with init=own | run --algorithm folb --set init=own
 --set mu: must be KEY=VALUE | run --set mu
 does not say which client   | data describe digits natural
 must end with .png or .npz  | data describe digits --output split.csv
-storage /proc/nope cannot be written | sweep quickstart --storage /proc/nope
+cannot write /proc/nope | sweep quickstart --storage /proc/nope
 --algorithm fedavg          | run fedavg
 there is no sweep in runs yet | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9

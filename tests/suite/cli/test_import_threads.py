@@ -25,6 +25,7 @@ main()
 """
 LEAVES = (
     "mlflow.store.db.",
+    "alembic.",
     "cffi",
     "pycparser",
     "pandas.core.methods",

@@ -66,5 +66,5 @@ def test_a_resume_says_which_options_it_does_not_go_by(swept: Path) -> None:
         "algorithms",
         "heterogeneity",
         "trials",
-        "rounds",
+        "settings.rounds",
     ]
