@@ -197,7 +197,7 @@ class EntrySearch:
             index = len(self.requests)
             self._tell(index - self.lag)
             self.requests.append(request)
-            self.proposer.restore(index, request.params)
+            self.proposer.add(index, request.params)
 
     def forget(self, request: TrialRequest) -> bool:
         """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; return whether

@@ -40,7 +40,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
             continue
         if find_sampler(study.sampler).grid:
             points = study.grid_points
-            faults.attempt("grid_points", points, partial(space.refuse_large_grid, points))
+            faults.attempt("grid_points", points, partial(space.grid, points))
         entry = _entry(study, algorithm, scenario, space)
         entries[entry.id] = entry  # two spellings of a name are one
     faults.check()

@@ -106,7 +106,7 @@ class Study(Written):
     models: Annotated[list[ModelName], Some]
     heterogeneity: Annotated[list[LevelName], Some]
     trials: Positive = 20
-    seeds: Positive = 5
+    seeds: Annotated[Positive, Field(lt=TUNING_SEEDS)] = 5
     seed: Whole = 0
     vary_partition: bool = False
     tunings: Factor = 1
@@ -132,19 +132,9 @@ class Study(Written):
             yield "settings.val_fraction", 0, needs
         if "rounds_to_target" in self.constraints and self.target is None:
             yield "target", None, "is needed by rounds_to_target: a validation score"
-        if len(self.replicates) > 1 and self.seeds >= TUNING_SEEDS:
-            yield "seeds", self.seeds, f"must be below {TUNING_SEEDS} where there are replicates"
         if self.partitions > 1 and self.vary_partition:
             rule = "partitions every final run anew, which `partitions` does for a search"
             yield "vary_partition", True, rule
-        further = {
-            "partition_seed": self.partitions - 1 + self.seeds * self.vary_partition,
-            "data_seed": self.splits - 1,
-        }
-        for key, count in further.items():
-            if (seed := getattr(self.settings, key)) + count >= 2**32:
-                rule = f"must be below 2^32 - {count}: it and the {count} after it are used"
-                yield f"settings.{key}", seed, rule
 
 
 def complete(study: Study) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from suite.api import folder_of
-from suite.configurations.configuration import files_at
+from suite.configurations.configuration import tuned_files
 from suite.studies.entries import load_data, make_entries
 from suite.studies.space import space_file
 from suite.studies.study import override, read_study, small, study_names
@@ -92,7 +92,7 @@ def test_what_is_at_a_path_is_said_of_all_that_people_name(tmp_path, monkeypatch
     ways = {
         "study": lambda name: read_study(name, {}),
         "dataset": datasets.parse,
-        "configuration": lambda name: files_at(Path(name)),
+        "configuration": lambda name: tuned_files(Path(name)),
         "storage": folder_of,
     }
     for what, way in ways.items():
