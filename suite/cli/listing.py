@@ -112,9 +112,10 @@ def prepare(
 ) -> None:
     """Download data sets and check their files. Without a name: show which data sets are here."""
     from suite import partition_statistics as statistics
+    from trials import datasets
 
-    if wanted:
-        statistics.fetch(wanted, data_root)
+    for text in wanted:
+        datasets.parse(text).fetch(data_root)
     items = statistics.check(wanted or statistics.known(), data_root)
     if as_json:
         emit(items)

@@ -151,9 +151,7 @@ class Batch:
             else:
                 say(f"{job.name}: {error}. {self.path} has what was measured.")
 
-    def run(
-        self, jobs: Sequence[Job], data_root: str | None, resources: Any
-    ) -> tuple[int, bool]:
+    def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
         """Run what is not done and record it; return how many runs failed, and whether it was interrupted."""
         done, by_id = self.done(), {job.id: job for job in jobs}
         for job_id, job in by_id.items():

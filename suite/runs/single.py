@@ -193,7 +193,9 @@ def record(run: Finished, store: "Store", model: Path | None = None) -> str:
     except StoreError as error:
         if error.passes:
             fault = f"tracking store {store.uri} did not accept the run: {error.reason}"
-            lost = "What it measured is shown, and is not recorded: run it again when that is mended."
+            lost = (
+                "What it measured is shown, and is not recorded: run it again when that is mended."
+            )
             raise HaltedError(fault, lost) from None
         if run_id:
             store.delete(run_id)

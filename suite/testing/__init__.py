@@ -11,7 +11,6 @@ checks; `suite check` runs them on a file.
 
 from suite.testing.algorithms import check_algorithm
 from suite.testing.comparing import WrongError
-from suite.testing.models import check_model
-from suite.testing.parts import check_dataset, check_partition
+from suite.testing.parts import check_dataset, check_model, check_partition
 
 __all__ = ["WrongError", "check_algorithm", "check_dataset", "check_model", "check_partition"]

@@ -7,6 +7,7 @@ evaluation, and against a method that a setting makes it equal to.
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -156,8 +157,7 @@ class Checked:
         demand(kept, "configured(params()) is another algorithm: what does __post_init__ change?")
         demand("lr" in ranges, "there is no learning rate lr, which every study searches")
         for key in self.cls.unsupported:
-            setting = key.partition("=")[0]
-            there = setting in ("system", *Settings.model_fields)
+            there = key.partition("=")[0] in ("system", *Settings.model_fields)
             demand(there, f"unsupported: {unknown('setting', key, Settings.model_fields)}")
         return ", ".join(ranges)
 
@@ -165,8 +165,8 @@ class Checked:
         """Check that it runs to the end, with numbers that are finite."""
         trained = self.done.fed.counters["sample_gradients"] > 0
         demand(trained, "nobody trained in any round: call fed.train")
-        finite = not self.done.diverged
-        demand(finite, "diverged: a loss is not finite; try another --set lr=...")
+        diverged = "diverged: a loss is not finite; try another --set lr=..."
+        demand(not self.done.diverged, diverged)
         metric = f"test_{self.done.fed.data.dataset.task.metric}"
         values = [entry[metric] for entry in self.done.history]
         return f"{values[0]:.3f} to {values[-1]:.3f}"
@@ -177,19 +177,17 @@ class Checked:
         names = ", ".join(sorted(before.keys() ^ after.keys()))
         demand(not names, f"round() and init() give states with different names: {names}")
         for name, value in after.items():
-            kind, kept = type(value).__name__, isinstance(value, ClientRows | torch.Tensor)
-            demand(kept, f"state {name!r} is a {kind}, not a tensor or ClientRows")
+            kept = isinstance(value, ClientRows | torch.Tensor)
+            demand(kept, f"state {name!r} is a {type(value).__name__}, not a tensor or ClientRows")
         return f"d = {self.done.fed.d:,}"
 
     def executions(self) -> str:
         """Check that clients at once and one after the other give the same up to rounding, and the same counts."""
         runs: dict[str, Simulation] = {}
         for way in EXECUTIONS:
-            try:
+            with suppress(UserError):  # not for this model
                 run = self.begun(execution=way, dtype="float64")
-            except UserError:
-                continue  # not for this model
-            runs.setdefault(run.fed.execution, run)
+                runs.setdefault(run.fed.execution, run)
         base = finish(runs.pop("sequential"))
         for way, run in runs.items():
             off = _off(finish(run), base)
@@ -204,11 +202,8 @@ class Checked:
 
     def repeats(self) -> str:
         """Check that the same seed gives the same bits."""
-        demand(
-            same(finish(self.begun()), self.done),
-            "a second run differs: draw random numbers by fed.uniform, a function of the seed, the "
-            "round and the client, and keep nothing on the class",
-        )
+        rule = "a second run differs: draw random numbers by fed.uniform, and keep nothing on the class"
+        demand(same(finish(self.begun()), self.done), rule)
         return "to the bit"
 
     def state(self) -> str:
@@ -246,16 +241,12 @@ class Checked:
         off = _off(self.done, theirs)
         words = f"{off:.1e} apart, relative to the largest"
         if off <= TOLERANCE:
-            words += (
-                ": that is rounding, as of an equal formula that adds up in another order; only the same "
-                "operations give the same bits"
-            )
+            words += ": that is rounding, as of an equal formula that adds up in another order"
         for mine, its in zip(timeless(self.done.history), timeless(theirs.history), strict=True):
             for key in sorted(mine.keys() & its.keys() - {*COUNTERS}):
                 seen = f"round {mine['round']:g} in {key} ({mine[key]!r}, {its[key]!r})"
-                demand(
-                    mine[key] == its[key], f"differs from {other} at {seen}; weights end {words}"
-                )
+                rule = f"differs from {other} at {seen}; weights end {words}"
+                demand(mine[key] == its[key], rule)
         equal = torch.equal(ranked(self.done), ranked(theirs))
         demand(equal, f"scores are those of {other}, but weights are {words}")
         return "to the bit"

@@ -63,7 +63,7 @@ does not say which client   | data describe digits natural
 must end with .png or .npz  | data describe digits --output split.csv
 storage /proc/nope cannot be written | sweep quickstart --storage /proc/nope
 --algorithm fedavg          | run fedavg
-there is no sweep in runs yet | run --tuned
+no tuned configuration      | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
 minibatches of a round take | run --set local_steps=1000000000
 --set search.lr=[1: must be a list [A, B], or a mapping | sweep smoke --set 'search.lr=[1'
@@ -71,7 +71,7 @@ cannot read algorithm file gone.py: it does not exist | check gone.py
 """
 STUDIES = r"""
 target = nan                 | target: .nan
-must be a list: [fedavg]     | algorithms: fedavg
+algorithms = fedavg          | algorithms: fedavg
 search.lr = 0.1              | search: {lr: 0.1}
 Did you mean 'digits'?       | {datasets: [digit], models: [logrg]}
 2 faults                     | {datasets: [digit], models: [logrg]}

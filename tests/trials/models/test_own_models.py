@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from suite.testing.comparing import WrongError
-from suite.testing.models import check_module
+from suite.testing.parts import check_module
 from tests.support.simulations import (
     ROOT,
     digest,
