@@ -1,7 +1,7 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -62,8 +62,8 @@ class TunedList(list[Tuned]):
         return frame(item.model_dump(mode="json") for item in self)
 
 
-def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
-    """Return the tuned configuration behind a row of a leaderboard of these tables; `rows` are all of the board."""
+def tuned_of(tables: Tables, row: Row) -> Tuned:
+    """Return the tuned configuration behind a row of a leaderboard of these tables."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
     ordered = records(tables.finals.sort_values("seed"))
     finals = [final for final in ordered if run_id(final) in row.chosen]
@@ -87,14 +87,8 @@ def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
         "suite_version": first["version"],
         "partition_fingerprint": first["partition_fingerprint"],
         "date": datetime.now(UTC).date().isoformat(),
+        "runs": [run_id(final) for final in finals],
     }
-    if row.rank is not None:
-        provenance["board"] = {
-            "rank": row.rank,
-            "of": sum(other.group == row.group and other.rank is not None for other in rows),
-            "may_be_best": row.within_noise,
-            "audit": [finding.text for finding in row.audit.findings] if row.audit else [],
-        }
     return Tuned(
         algorithm=spec.algorithm,
         **spec.scenario.names(),
@@ -107,10 +101,7 @@ def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
             "test_by_seed": scores,
         },
         budget=budget,
-        provenance={
-            **{key: value for key, value in provenance.items() if value},
-            "runs": [run_id(final) for final in finals],
-        },
+        provenance={key: value for key, value in provenance.items() if value},
     )
 
 
@@ -170,12 +161,11 @@ def best_of(configurations: TunedList) -> Tuned:
     """Return the best validated of configurations of one scenario; raises `UserError` where they are of several,
     between which no score decides.
     """
-    levels = _levels(configurations)
-    if len(levels) == 1:
-        return configurations[0]
-    options = [f"--dataset {d} --heterogeneity {shlex.quote(h)}" for d, h in levels[:SHOWN]]
-    several = "what matches was tuned on several data sets or levels: name one of"
-    raise UserError("\n  ".join([several, *options]))
+    levels = [f"--dataset {d} --heterogeneity {shlex.quote(h)}" for d, h in _levels(configurations)]
+    if len(levels) > 1:
+        several = "what matches was tuned on several data sets or levels: name one of"
+        raise UserError("\n  ".join([several, *levels[:SHOWN]]))
+    return configurations[0]
 
 
 def _levels(configurations: Iterable[Tuned]) -> list[tuple[str, str]]:

@@ -7,14 +7,12 @@ import hashlib
 import json
 import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.durations import spell
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.formats import FORMAT, check_format
@@ -175,7 +173,7 @@ class Batch:
         specs = {job.spec.dataset_key: job.spec for job in reversed(left)}
         data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}
         check(resources)
-        queue, failed, started = Queue(left), 0, time.monotonic()
+        queue, failed = Queue(left), 0
 
         def take(request: TrialRequest, outcome: TrialResult) -> None:
             nonlocal failed
@@ -191,12 +189,8 @@ class Batch:
             if outcome.status == Status.FAILED:
                 failed += 1
                 say((outcome.error.strip().splitlines() or ["no reason given"])[-1][:200])
-            ended = len(queue.ended)
-            seconds_left = (time.monotonic() - started) / ended * (len(left) - ended)
-            say(
-                f"{ended}/{len(left)} {job.name}: {outcome.status} in {outcome.seconds:.0f} s, "
-                f"about {spell(seconds_left)} left"
-            )
+            ended = f"{job.name}: {outcome.status} in {outcome.seconds:.0f} s"
+            say(f"{len(queue.ended)}/{len(left)} {ended}")
 
         def died(request: TrialRequest, outcome: TrialResult, again: bool) -> None:
             nonlocal failed

@@ -8,6 +8,7 @@ of its range, on the range's scale, with one u_0 for all algorithms of a scenari
 give equal rates, and any number of draws is spread evenly.
 """
 
+import itertools
 import math
 import zlib
 from collections.abc import Iterable, Sequence
@@ -72,7 +73,9 @@ class EntrySearch:
         self.ends: dict[str, ValidationResult] = {}
         self.sampler = find_sampler(study.sampler)
         self.budget = study.trials
-        self._confirm_seeds = study.confirm.seeds if study.confirm else 0
+        self._finalists, self._confirm_seeds = 1, 0
+        if study.confirm:
+            self._finalists, self._confirm_seeds = study.confirm.best, study.confirm.seeds
         words = (study.seed, int(entry.id, 16), *replicate.words)
         starts = [*self._first(), *warm]
         if self.sampler.grid:
@@ -87,7 +90,6 @@ class EntrySearch:
         self.proposer = Proposer(self.sampler, entry.space, starts, direction, words, self._opens)
         self._told = 0
         self._chosen: tuple[list[int], int | None] | None = None
-        self._over = False
 
     def _first(self) -> list[InitialConfiguration]:
         """Return the default configuration and, at the study's first level, the published ones, each once."""
@@ -127,8 +129,7 @@ class EntrySearch:
     @property
     def planned(self) -> int:
         """How many runs there will be."""
-        best = self.study.confirm.best if self.study.confirm else 0
-        confirms = min(best, self.budget) * self._confirm_seeds
+        confirms = min(self._finalists, self.budget) * self._confirm_seeds
         return self.budget + confirms + self.study.seeds
 
     @property
@@ -142,10 +143,7 @@ class EntrySearch:
     @property
     def done(self) -> bool:
         """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
-        # Kept until a result comes: of a sweep with many entries Tune asks each of them thrice a step.
-        if not self._over and not self.searching:
-            self._over = all(request.trial_id in self.ends for request in self._due())
-        return self._over
+        return not self.searching and all(run.trial_id in self.ends for run in self._due())
 
     def cut(self, budget: int) -> None:
         """Make no more search trials than that."""
@@ -172,9 +170,7 @@ class EntrySearch:
             )
             self.requests.append(request)
             return request
-        if self.done or self.searching:
-            return None
-        for request in self._due():
+        for request in () if self.searching else self._due():
             if request.trial_id not in self.repeats:
                 self.repeats[request.trial_id] = request
                 return request
@@ -183,13 +179,12 @@ class EntrySearch:
     def end(self, trial_id: str, end: ValidationResult) -> None:
         """Take the result of a run. The sampler is told later, in index order."""
         self.ends[trial_id] = end
-        self._chosen, self._over = None, False
+        self._chosen = None
 
     def replay(self, requests: Iterable[TrialRequest]) -> None:
         """Take over the requests of a journal, whose `ends` are known already. It may lack one that a person
         deleted: that trial runs again, and the sampler is told it and what follows then.
         """
-        self._over = False
         for request in requests:
             if request.kind in REPEATS:
                 self.repeats[request.trial_id] = request
@@ -229,11 +224,8 @@ class EntrySearch:
 
     def _due(self) -> list[TrialRequest]:
         """Return the runs that repeat search trials, as far as it is known which: first those that confirm."""
-        confirms = [
-            self._repeat(TrialKind.CONFIRM, index, i, CONFIRM_SEEDS + i)
-            for index in self._choose()[0]
-            for i in range(self._confirm_seeds)
-        ]
+        pairs = itertools.product(self._choose()[0], range(self._confirm_seeds))
+        confirms = [self._repeat(TrialKind.CONFIRM, i, n, CONFIRM_SEEDS + n) for i, n in pairs]
         confirmed = all(request.trial_id in self.ends for request in confirms)
         return confirms + self.current_finals if confirmed else confirms
 
@@ -242,9 +234,8 @@ class EntrySearch:
         chosen by all its results.
         """
         if self._chosen is None:
-            best = self.study.confirm.best if self.study.confirm else 1
-            finalists = self._ranked({i: self._searched(i) for i in range(len(self.requests))})
-            finalists = finalists[:best]
+            ranked = self._ranked({i: self._searched(i) for i in range(len(self.requests))})
+            finalists = ranked[: self._finalists]
             confirmed = self._ranked({i: self.results(i) for i in finalists})
             self._chosen = finalists, next(iter([*confirmed, *finalists]), None)
         return self._chosen

@@ -101,7 +101,8 @@ def test_convolutions_have_the_weights_in_our_order():
     """The module's parameters, one after the other, are the shapes of our layout."""
     for name in ("lenet5", "mcmahan_cnn", "feddc_cnn"):
         of = model_named(name)
-        module = eval(plain._module(name, of, (1, 28, 28), 10), {"nn": nn})
+        layers = plain._layers(name, of, (1, 28, 28), 10)
+        module = nn.Sequential(*(eval(layer, {"nn": nn}) for layer in layers))
         assert [tuple(p.shape) for p in module.parameters()] == [
             slot.shape for slot in Model(of, (1, 28, 28), 10).layout
         ]

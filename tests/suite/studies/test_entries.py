@@ -176,11 +176,6 @@ def asked():
     Request("fedumf", Scenario("digits", "logreg", "iid"), {}, {}, values={"alpha": 2.0}).spec()
 
 
-def scheduled():
-    values = {"alpha": "0.5@1,2@10"}
-    Request("fedumf", Scenario("digits", "logreg", "iid"), {}, {}, values=values).spec()
-
-
 def searched():
     entries_of(algorithms=["fedumf"], search={"alpha": {"high": 2.0}})
 
@@ -193,7 +188,7 @@ def started():
     parse(a_tuned("fedumf").model_copy(update={"params": {"alpha": 2.0}}).text(), "mine.yaml")
 
 
-@pytest.mark.parametrize("way", [asked, scheduled, searched, chosen, started])
+@pytest.mark.parametrize("way", [asked, searched, chosen, started])
 def test_a_value_beyond_a_papers_bound_is_refused_wherever_it_comes_from(way):
     """FedUmf's alpha is at most 1: above, it is another method."""
     with pytest.raises(UserError, match=r"(?s)alpha.*2\.0, but must be at most 1"):
