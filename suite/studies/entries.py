@@ -25,8 +25,14 @@ def make_entries(study: Study, source: str) -> list[Entry]:
     none, settings that an algorithm refuses.
     """
     faults = Faults(source)
-    for contradiction in study.contradictions():
-        faults.add(*contradiction)
+    if study.settings.val_fraction == 0:
+        needed = "a search needs validation data, so it must be above 0"
+        faults.add("settings.val_fraction", 0, needed)
+    if "rounds_to_target" in study.constraints and study.target is None:
+        faults.add("target", None, "is needed by rounds_to_target: a validation score")
+    if study.partitions > 1 and study.vary_partition:
+        rule = "partitions every final run anew, which `partitions` does for a search"
+        faults.add("vary_partition", True, rule)
     entries: dict[str, Entry] = {}
     for dataset, model, level, algorithm in itertools.product(
         study.datasets, study.models, study.heterogeneity, study.algorithms

@@ -1,6 +1,6 @@
 """Studies as people write them, in YAML; every fault found is shown at once."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
@@ -124,17 +124,6 @@ class Study(Written):
     def replicates(self) -> list[Replicate]:
         """The replicates of every entry."""
         return replicates(self.tunings, self.partitions, self.splits)
-
-    def contradictions(self) -> Iterator[tuple[str, Any, str]]:
-        """Yield the settings that do not go together: key, value, rule."""
-        if self.settings.val_fraction == 0:
-            needs = "a search needs validation data, so it must be above 0"
-            yield "settings.val_fraction", 0, needs
-        if "rounds_to_target" in self.constraints and self.target is None:
-            yield "target", None, "is needed by rounds_to_target: a validation score"
-        if self.partitions > 1 and self.vary_partition:
-            rule = "partitions every final run anew, which `partitions` does for a search"
-            yield "vary_partition", True, rule
 
 
 def complete(study: Study) -> dict[str, Any]:

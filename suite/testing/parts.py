@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.testing.algorithms import CheckFinding, attempt, check_algorithm
-from suite.testing.comparing import WrongError, demand
+from suite.testing.algorithms import CheckFinding, WrongError, attempt, check_algorithm, demand
 from trials import datasets, heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.common import names

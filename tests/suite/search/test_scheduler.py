@@ -14,7 +14,7 @@ from suite.execution.dispatch import Dispatch, ExecutionPlan, Hooks
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
-from suite.search.trial import TrialRequest
+from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
 from tests.support.searches import entries_of
 from trials.run.outcome import Status, TrialKind, TrialResult
@@ -70,7 +70,7 @@ class Bench:
 
     def replayed(self) -> EntrySchedulers:
         fresh = EntrySchedulers(self.entries, self.requests, self.scheduler)
-        fresh.replay(self.outcomes)
+        fresh.replay({name: ValidationResult.of(end) for name, end in self.outcomes.items()})
         return fresh
 
 

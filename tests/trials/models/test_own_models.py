@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.testing.comparing import WrongError
+from suite.testing.algorithms import WrongError
 from suite.testing.parts import check_module
 from tests.support.simulations import (
     ROOT,
