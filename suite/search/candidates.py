@@ -90,6 +90,7 @@ class EntrySearch:
         self.proposer = Proposer(self.sampler, entry.space, starts, direction, words, self._opens)
         self._told = 0
         self._chosen: tuple[list[int], int | None] | None = None
+        self._over = False
 
     def _first(self) -> list[InitialConfiguration]:
         """Return the default configuration and, at the study's first level, the published ones, each once."""
@@ -143,7 +144,10 @@ class EntrySearch:
     @property
     def done(self) -> bool:
         """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
-        return not self.searching and all(run.trial_id in self.ends for run in self._due())
+        # Kept until a result comes: of a sweep with many entries Tune asks each of them thrice a step.
+        if not self._over and not self.searching:
+            self._over = all(request.trial_id in self.ends for request in self._due())
+        return self._over
 
     def cut(self, budget: int) -> None:
         """Make no more search trials than that."""
@@ -170,7 +174,7 @@ class EntrySearch:
             )
             self.requests.append(request)
             return request
-        for request in () if self.searching else self._due():
+        for request in () if self.done or self.searching else self._due():
             if request.trial_id not in self.repeats:
                 self.repeats[request.trial_id] = request
                 return request
@@ -179,12 +183,13 @@ class EntrySearch:
     def end(self, trial_id: str, end: ValidationResult) -> None:
         """Take the result of a run. The sampler is told later, in index order."""
         self.ends[trial_id] = end
-        self._chosen = None
+        self._chosen, self._over = None, False
 
     def replay(self, requests: Iterable[TrialRequest]) -> None:
         """Take over the requests of a journal, whose `ends` are known already. It may lack one that a person
         deleted: that trial runs again, and the sampler is told it and what follows then.
         """
+        self._over = False
         for request in requests:
             if request.kind in REPEATS:
                 self.repeats[request.trial_id] = request
