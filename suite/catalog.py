@@ -126,17 +126,13 @@ def algorithms_page() -> str:
         equations, keeps, down, up, reading = facts(algorithms.resolve(item["name"])).values()
         ranges = [hyperparameter(*pair) for pair in item["hyperparameters"].items()]
         stated = map(_stated, [*item["defaults"], *item["published"]])
-        reading = [
-            reading,
-            *(
-                f"Ranked only at `{key}={what['value']}`: {what['reason']}."
-                for key, what in item["requires"].items()
-            ),
-            *(f"Marked where this is not so: {why}." for why in item["home"].values()),
-        ]
+        notes = [reading]
+        for key, what in item["requires"].items():
+            notes.append(f"Ranked only at `{key}={what['value']}`: {what['reason']}.")
+        notes += [f"Marked where this is not so: {why}." for why in item["home"].values()]
         name = f"`{item['name']}`" + " (reference)" * item["reference"]
         cells = [name, item["paper"], equations, "<br>".join(ranges), "<br>".join(stated)]
-        cells += [keeps, down, up, " ".join(filter(None, reading))]
+        cells += [keeps, down, up, " ".join(filter(None, notes))]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
     return HEAD + "".join(rows)
 

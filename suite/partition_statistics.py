@@ -1,6 +1,5 @@
 """What a data set looks like once a heterogeneity level has partitioned it, and which data files are there."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from suite.yaml_files import refuse_foreign, writing
+from suite.yaml_files import writing
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets import DATASETS
@@ -77,11 +76,6 @@ class Description:
         unused = len(data.dataset.y) - len(data.val) - len(data.test) - len(times)
         return {**splits, "unused": unused, "shared": int((times > 1).sum())}
 
-    @property
-    def title(self) -> str:
-        """The head of the table and the picture: data set, level, clients."""
-        return f"{self.spec.dataset} · {self.spec.heterogeneity} · {self.data.clients} clients"
-
     def document(self) -> dict[str, Any]:
         """Return the JSON of `suite data describe`."""
         return {
@@ -106,34 +100,19 @@ class Description:
         return {**sizes, "partition seed": seed, "fingerprint": self.data.fingerprint}
 
     def write(self, path: Path) -> None:
-        """Write a heat map (.png), or which samples each client holds (.npz). Raise `UserError` for another end of the
-        name, and where a file is there that the suite did not write.
-        """
-        from reports import partition
-        from reports.charts.drawing import SIGN
-
-        out = io.BytesIO()
-        if path.suffix == ".png":
-            counts, names = self.label_counts.to_numpy(), [*self.label_counts]
-            out.write(partition.png(partition.figure(counts, names, self.title)))
-        elif path.suffix == ".npz":
-            np.savez_compressed(out, **self.exported())
-        else:
-            raise UserError(f"--output {path}: must end with .png or .npz")
-        refuse_foreign([path], SIGN)
-        with writing(path):
-            path.write_bytes(out.getvalue())
-
-    def exported(self) -> dict[str, Any]:
-        """Return who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples
+        """Write who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples
         (`unseen_K` of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
+        Raise `UserError` for another end of the name, and where a file is there.
         """
+        if path.suffix != ".npz":
+            raise UserError(f"--output {path}: must end with .npz")
         data = self.data
         arrays = {"val": data.val, "test": data.test, "y": data.dataset.y}
         arrays |= {f"client_{k}": ids for k, ids in enumerate(_parts(data.train, data.offsets))}
         unseen = _parts(data.unseen_train, data.unseen_offsets)
         arrays |= {f"unseen_{k}": ids for k, ids in enumerate(unseen)}
-        return {**arrays, "fingerprint": np.array(data.fingerprint)}
+        with writing(path), path.open("xb") as file:
+            np.savez_compressed(file, fingerprint=np.array(data.fingerprint), **arrays)
 
 
 def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ folb cannot run with init=own | run --algorithm folb --set init=own
 5 faults                    | run --algorithm fedprox --dataset digit --model logrg --heterogeneity 'labels(0)' --set muu=1 --set rounds=0
 --set mu: must be KEY=VALUE | run --set mu
 does not say which client   | data describe digits natural
-must end with .png or .npz  | data describe digits --output split.csv
+must end with .npz          | data describe digits --output split.csv
 storage /proc/nope cannot be written | sweep quickstart --storage /proc/nope
 --algorithm fedavg          | run fedavg
 no tuned configuration      | run --tuned
