@@ -33,18 +33,6 @@ INTERVAL = ("low", "high", "log")
 Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
-def over_range(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a range as written with another written over it: what that leaves out stays, but choices take the place
-    of an interval, and an interval that of choices.
-    """
-    gone: tuple[str, ...] = ()
-    if above.get("choices") is not None:
-        gone = INTERVAL
-    elif any(above.get(key) is not None for key in INTERVAL):
-        gone = ("choices",)
-    return {key: value for key, value in below.items() if key not in gone} | dict(above)
-
-
 class RangeSpec(Written):
     """A range as a study writes it: what is left out keeps the value of the range that it is written over."""
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from suite.studies.replicates import MOST, TUNING_SEEDS, Replicate, replicates
 from suite.studies.samplers import find_sampler, full_name
-from suite.studies.space import Finite, RangeSpec, over_range
+from suite.studies.space import INTERVAL, Finite, RangeSpec
 from suite.studies.validation import Faults, Written
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, datasets, heterogeneity, models
@@ -179,7 +179,7 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study's content with keys replaced; `settings.rounds` is a key inside another. A range is written over
-    the one that is there.
+    the one that is there: choices take the place of an interval, and an interval that of choices.
     """
     changed = dict(content)
     for key, value in overrides.items():
@@ -190,7 +190,10 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         elif isinstance(within, dict):  # what is none is a fault of the study, said later
             before = within.get(inner)
             if isinstance(before, dict) and isinstance(value, Mapping):
-                value = over_range(before, value)
+                written = {name for name, each in value.items() if each is not None}
+                gone = {"choices"} if written & {*INTERVAL} else set()
+                gone = {*INTERVAL} if "choices" in written else gone
+                value = {k: v for k, v in before.items() if k not in gone} | dict(value)
             changed[outer] = {**within, inner: value}
     return changed
 
