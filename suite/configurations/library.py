@@ -15,7 +15,7 @@ from suite.configurations import configuration
 from suite.configurations.configuration import Tuned
 from suite.console import say
 from suite.results.table import FILE, TrialTable, read
-from suite.results.tables import Tables, number, records, run_id, spec_of
+from suite.results.tables import Tables, nothing_in, number, records, run_id, spec_of
 from suite.tracking.tables import recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown
@@ -116,16 +116,20 @@ def tuned_in(tables: Iterable[TrialTable]) -> list[Tuned]:
 
 
 def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
-    """Return every tuned configuration: the sweeps' of a storage, or of a tracking server, then imported files. No trial is read."""
+    """Return every tuned configuration: the sweeps' of a storage, or of a tracking server, then imported files. No trial is
+    read. Raises `UserError` where there is neither a sweep nor an imported file.
+    """
     configurations: list[Tuned] = []
     local = sorted(storage.glob(f"*/{FILE}"))
+    imported = sorted((storage / "imported").rglob("*.yaml"))
+    if tracking_uri is None and not (local or imported):
+        raise UserError(nothing_in(storage))
     for place in local if tracking_uri is None else recorded_tables(tracking_uri):
         try:
             path = place if isinstance(place, Path) else place.download()
             configurations += tuned_in([read(path)])
         except UserError as error:
             say(str(error))
-    imported = sorted((storage / "imported").rglob("*.yaml"))
     return [*configurations, *map(configuration.read, imported)]
 
 

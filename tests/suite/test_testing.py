@@ -75,4 +75,4 @@ def test_the_command_checks_what_a_file_has(tmp_path):
         done = suite_here("check", ROOT / "examples" / file, "--json", cwd=tmp_path)
         assert [check["detail"] for check in document(done)["checks"]] == [says]
     broken = suite_here("check", f"{BROKEN}:Parts(fault=twice)", cwd=tmp_path, code=1)
-    assert "partition Parts(fault=twice): wrong: a sample is given twice" in broken.stdout
+    assert "wrong partition Parts(fault=twice): a sample is given twice" in broken.stdout

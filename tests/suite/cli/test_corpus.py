@@ -63,7 +63,7 @@ does not say which client   | data describe digits natural
 must end with .npz          | data describe digits --output split.csv
 storage /proc/nope cannot be written | sweep quickstart --storage /proc/nope
 --algorithm fedavg          | run fedavg
-no tuned configuration      | run --tuned
+there is no sweep in runs yet | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
 minibatches of a round take | run --set local_steps=1000000000
 --set search.lr=[1: must be a list [A, B], or a mapping | sweep smoke --set 'search.lr=[1'
