@@ -46,17 +46,8 @@ def test_imported_offline_then_recommended_and_run(tmp_path):
     near = suite_here("tuned", "recommend", *other, cwd=tmp_path)
     assert tuned.parse(near.stdout, "out") == KNOWN[3]
     assert "0.30 away" in near.stderr
-    options = (
-        "run",
-        "--tuned",
-        *asked,
-        "--model",
-        "logreg",
-        "--algorithm",
-        "fedavg",
-        "--no-record",
-    )
-    ran = document(suite_here(*options, "--set", "rounds=1", "--json", cwd=tmp_path))
+    which = (*asked, "--model", "logreg", "--algorithm", "fedavg", "--set", "rounds=1")
+    ran = document(suite_here("run", "--tuned", *which, "--no-record", "--json", cwd=tmp_path))
     assert ran["params"] == {"lr": 0.1}
 
 
