@@ -15,7 +15,7 @@ from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
 from trials.run.simulation import refuse_personal
-from trials.run.spec import Scenario, TrialSpec, refuse
+from trials.run.spec import Scenario, refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
 
 
