@@ -152,13 +152,19 @@ def execute(
     halved: dict[str, int] | None = None,
 ) -> Finished:
     """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
-    started = time.perf_counter()
+    started, elsewhere = time.perf_counter(), 0.0
+
+    def evaluated(entry: dict[str, float]) -> None:
+        nonlocal elsewhere  # a store may be opened there, which is no time of the run's
+        began = time.perf_counter()
+        on_evaluation(entry)
+        elsewhere += time.perf_counter() - began
 
     def tell(note: str) -> None:
         say(f"{spec.dataset}, {spec.heterogeneity}: {note}")
 
-    simulation, _ = trial.run(spec, data_root, device, on_evaluation, memory, halved, tell)
-    return Finished(spec, simulation, time.perf_counter() - started)
+    simulation, _ = trial.run(spec, data_root, device, evaluated, memory, halved, tell)
+    return Finished(spec, simulation, time.perf_counter() - started - elsewhere)
 
 
 def check_folder(folder: Path) -> None:
