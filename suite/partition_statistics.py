@@ -107,12 +107,13 @@ class Description:
         if path.suffix != ".npz":
             raise UserError(f"--output {path}: must end with .npz")
         data = self.data
-        arrays = {"val": data.val, "test": data.test, "y": data.dataset.y}
+        arrays: dict[str, Any] = {"fingerprint": np.array(data.fingerprint)}
+        arrays |= {"val": data.val, "test": data.test, "y": data.dataset.y}
         arrays |= {f"client_{k}": ids for k, ids in enumerate(_parts(data.train, data.offsets))}
         unseen = _parts(data.unseen_train, data.unseen_offsets)
         arrays |= {f"unseen_{k}": ids for k, ids in enumerate(unseen)}
         with writing(path), path.open("xb") as file:
-            np.savez_compressed(file, fingerprint=np.array(data.fingerprint), **arrays)
+            np.savez_compressed(file, **arrays)
 
 
 def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
