@@ -414,10 +414,10 @@ def tuned(
     tracking_uri: str | None = None,
 ) -> TunedList:
     """Return the tuned configurations that match: of each data set and level the best validation score first."""
-    from suite.configurations.library import known, select_tuned
+    from suite.configurations.library import list_tuned, select_tuned
     from suite.tracking import usual
 
-    configurations = known(folder_of(storage), usual(tracking_uri))
+    configurations = list_tuned(folder_of(storage), usual(tracking_uri))
     return select_tuned(configurations, algorithm, dataset, model, heterogeneity)
 
 

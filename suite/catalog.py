@@ -46,12 +46,14 @@ def _algorithms() -> Items:
         for key, values in cls.ranges().items():
             parts = {part: getattr(values, part) for part in RANGE}
             hyperparameters[key] = {"default": getattr(defaults, key), **parts}
+        # The module's first paragraph, or the class's where the module says nothing.
+        summary = (sys.modules[cls.__module__].__doc__ or cls.__doc__ or "").strip()
         requires = cls.requires.items()
         items.append(
             {
                 "name": name,
                 "paper": cls.paper,
-                "summary": _summary(cls),
+                "summary": summary.split("\n\n")[0].replace("\n", " "),
                 "reference": cls.reference,
                 "requires": {key: {"value": v, "reason": why} for key, (v, why) in requires},
                 "home": dict(cls.home),
@@ -65,31 +67,18 @@ def _algorithms() -> Items:
     return items
 
 
-def _summary(cls: type) -> str:
-    """Return the first paragraph of the module's docstring, or of the class's where the module has none."""
-    text = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
-    return text.strip().split("\n\n")[0].replace("\n", " ")
-
-
 def _named(classes: Mapping[str, type], sign: str = "") -> Items:
     """Return how each class of a registry is written, and what it is."""
-    return [
-        {"name": sign + names.usage(name, cls), "summary": cls.summary}  # type: ignore[attr-defined]
-        for name, cls in classes.items()
-    ]
-
-
-def _datasets() -> Items:
-    paths = {f"{name}:PATH": cls for name, cls in PATHS.items()}
-    return _named(DATASETS.known()) + _about({**paths, "FILE.py:NAME": Function})
+    return _about({sign + names.usage(name, cls): cls for name, cls in classes.items()})
 
 
 def _about(things: Mapping[str, Any]) -> Items:
     return [{"name": name, "summary": thing.summary} for name, thing in things.items()]
 
 
-def _samplers() -> Items:
-    return [*_about(SAMPLERS), {"name": "FILE.py:make", "summary": OWN_SUMMARY}]
+def _datasets() -> Items:
+    paths = {f"{name}:PATH": cls for name, cls in PATHS.items()}
+    return _named(DATASETS.known()) + _about({**paths, "FILE.py:NAME": Function})
 
 
 def _papers() -> Items:
@@ -104,7 +93,7 @@ KINDS = {
     "datasets": _datasets,
     "models": lambda: _named(MODELS),
     "heterogeneity": lambda: [*_named(PARTITIONS.known()), *_named(MODIFIERS.known(), "+")],
-    "samplers": _samplers,
+    "samplers": lambda: [*_about(SAMPLERS), {"name": "FILE.py:make", "summary": OWN_SUMMARY}],
     "studies": lambda: [{"name": name, "summary": text} for name, text in study_names().items()],
     "papers": _papers,
 }
@@ -134,45 +123,43 @@ def algorithms_page() -> str:
     """Return docs/algorithms.md: the table of all algorithms."""
     rows = []
     for item in _algorithms():
-        about = facts(algorithms.resolve(item["name"]))
-        equations, keeps, down, up, reading = about.values()
+        equations, keeps, down, up, reading = facts(algorithms.resolve(item["name"])).values()
         ranges = [hyperparameter(*pair) for pair in item["hyperparameters"].items()]
         stated = map(_stated, [*item["defaults"], *item["published"]])
-        assumed = [
-            f"Ranked only at `{setting}={what['value']}`: {what['reason']}."
-            for setting, what in item["requires"].items()
-        ]
-        assumed += [f"Marked where this is not so: {why}." for why in item["home"].values()]
+        notes = [reading]
+        for key, what in item["requires"].items():
+            notes.append(f"Ranked only at `{key}={what['value']}`: {what['reason']}.")
+        notes += [f"Marked where this is not so: {why}." for why in item["home"].values()]
         name = f"`{item['name']}`" + " (reference)" * item["reference"]
         cells = [name, item["paper"], equations, "<br>".join(ranges), "<br>".join(stated)]
-        cells += [keeps, down, up, " ".join(filter(None, [reading, *assumed]))]
+        cells += [keeps, down, up, " ".join(filter(None, notes))]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
     return HEAD + "".join(rows)
 
 
-def hyperparameter(name: str, given: dict[str, Any]) -> str:
+def hyperparameter(name: str, content: dict[str, Any]) -> str:
     """Return one line: `lr = 0.1 (0.001..1 log)`, from what `listing("algorithms")` says of it."""
-    if given["choices"] is not None:
-        text = ", ".join(map(str, given["choices"]))
+    if content["choices"] is not None:
+        text = ", ".join(map(str, content["choices"]))
     else:
-        text = f"{given['low']:.4g}..{given['high']:.4g}" + " log" * given["log"]
-    default = given["default"]
+        text = f"{content['low']:.4g}..{content['high']:.4g}" + " log" * content["log"]
+    default = content["default"]
     shown = f"{default:.4g}" if isinstance(default, float) else str(default)
-    when = "".join(f" when {key}={value}" for key, value in (given["when"] or {}).items())
-    return f"{name} = {shown} ({'' if given['searched'] else 'fixed; '}{text}){when}"
+    when = "".join(f" when {key}={value}" for key, value in (content["when"] or {}).items())
+    return f"{name} = {shown} ({'' if content['searched'] else 'fixed; '}{text}){when}"
 
 
-def _stated(given: dict[str, Any]) -> str:
+def _stated(content: dict[str, Any]) -> str:
     """Return a published or a default configuration with its source, in a line."""
     params = [
-        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in given["params"].items()
+        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in content["params"].items()
     ]
-    params += [f"{k}={share:g} of the rounds" for k, share in given.get("of_rounds", {}).items()]
-    stated = f"{' '.join(params)}: {given['source']}"
-    if "of_rounds" not in given:
+    params += [f"{k}={share:g} of the rounds" for k, share in content.get("of_rounds", {}).items()]
+    stated = f"{' '.join(params)}: {content['source']}"
+    if "of_rounds" not in content:
         return stated
-    on = ", ".join([*given["datasets"], *given["models"]])
-    return f"default configuration ({on}): {stated}" if on else f"default configuration: {stated}"
+    on = ", ".join([*content["datasets"], *content["models"]])
+    return f"default configuration{f' ({on})' if on else ''}: {stated}"
 
 
 if __name__ == "__main__":

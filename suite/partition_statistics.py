@@ -1,6 +1,5 @@
 """What a data set looks like once a heterogeneity level has partitioned it, and which data files are there."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
@@ -11,11 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from suite.yaml_files import refuse_foreign, writing
+from suite.yaml_files import writing
 from trials import datasets, heterogeneity
 from trials.common.errors import UserError
 from trials.datasets import DATASETS
-from trials.datasets.base import Dataset
 from trials.federated_data import Array, FederatedData, partition
 from trials.run.spec import TrialSpec
 
@@ -27,9 +25,7 @@ BINS = 10
 class Description:
     """A partitioned data set: n clients, C labels (or intervals of a regression's targets)."""
 
-    dataset: str
-    heterogeneity: str
-    seed: int
+    spec: TrialSpec
     data: FederatedData
 
     @classmethod
@@ -37,20 +33,22 @@ class Description:
         """Load and partition as a run does. Raise `UserError` when files are absent, or the level cannot be had."""
         settings, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
         loaded = datasets.parse(spec.dataset).load(settings.data_seed, settings.clients, root)
-        data = partition(loaded, level, settings)
-        return cls(spec.dataset, spec.heterogeneity, settings.partition_seed, data)
+        return cls(spec, partition(loaded, level, settings))
 
     @cached_property
-    def labels(self) -> list[str]:
-        """Names of the labels, (C,)."""
-        return _labels(self.data.dataset)[1]
-
-    @cached_property
-    def counts(self) -> Array:
-        """Training samples of each client and label, (n, C)."""
-        index, names = _labels(self.data.dataset)
+    def label_counts(self) -> pd.DataFrame:
+        """Training samples of each client, in rows, and label, in columns by its name, (n, C)."""
+        y, classes = self.data.dataset.y, self.data.dataset.classes
+        index, names = y, [str(label) for label in range(classes)]
+        if y.dtype.kind not in "iu":
+            edges = np.linspace(y.min(), y.max(), BINS + 1)
+            index, names = (
+                np.digitize(y, edges[1:-1]),
+                [f"{a:.2g}..{b:.2g}" for a, b in pairwise(edges)],
+            )
         parts = _parts(index[self.data.train], self.data.offsets)
-        return np.array([np.bincount(part, minlength=len(names)) for part in parts])
+        counts = [np.bincount(part, minlength=len(names)) for part in parts]
+        return pd.DataFrame(counts, columns=names)
 
     @cached_property
     def per_client(self) -> pd.DataFrame:
@@ -61,7 +59,7 @@ class Description:
 
         y = self.data.dataset.y[self.data.train]
         values, counts = np.unique(y, return_counts=True)
-        parts, held = _parts(y, self.data.offsets), (self.counts > 0).sum(1)
+        parts, held = _parts(y, self.data.offsets), (self.label_counts > 0).sum(axis="columns")
         apart = [wasserstein_distance(part, values, None, counts) for part in parts]
         return pd.DataFrame({"samples": self.data.sizes, "labels": held, "wasserstein": apart})
 
@@ -78,72 +76,51 @@ class Description:
         unused = len(data.dataset.y) - len(data.val) - len(data.test) - len(times)
         return {**splits, "unused": unused, "shared": int((times > 1).sum())}
 
-    @property
-    def title(self) -> str:
-        """The head of the table and the picture: data set, level, clients."""
-        return f"{self.dataset} · {self.heterogeneity} · {self.data.clients} clients"
-
     def document(self) -> dict[str, Any]:
         """Return the JSON of `suite data describe`."""
         return {
-            "dataset": self.dataset,
-            "heterogeneity": self.heterogeneity,
+            "dataset": self.spec.dataset,
+            "heterogeneity": self.spec.heterogeneity,
             "clients": self.data.clients,
-            "seed": self.seed,
+            "seed": self.spec.settings.partition_seed,
             "fingerprint": self.data.fingerprint,
             "totals": self.totals,
             **self.summaries,
             "per_client": self.per_client.to_dict("list"),
-            "label_names": self.labels,
-            "label_counts": self.counts.tolist(),
+            "label_names": [*self.label_counts],
+            "label_counts": self.label_counts.to_numpy().tolist(),
         }
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Sizes, the partition's seed and its fingerprint, by name; what is none of is left out but for the splits."""
-        shown = {
-            name: n for name, n in self.totals.items() if n or name in ("train", "val", "test")
-        }
-        if unseen := len(self.data.unseen_offsets) - 1:
-            shown["clients not trained on"] = unseen
-        return {**shown, "partition seed": self.seed, "fingerprint": self.data.fingerprint}
+        """Sizes, the partition's seed and its fingerprint, by name; what there is none of is left out."""
+        unseen = {"clients not trained on": len(self.data.unseen_offsets) - 1}
+        sizes = {name: n for name, n in (self.totals | unseen).items() if n}
+        seed = self.spec.settings.partition_seed
+        return {**sizes, "partition seed": seed, "fingerprint": self.data.fingerprint}
 
     def write(self, path: Path) -> None:
-        """Write a heat map (.png), or which samples each client holds (.npz). Raise `UserError` for another end of the
-        name, and where a file is there that the suite did not write.
-        """
-        from reports import partition
-        from reports.charts.drawing import SIGN
-
-        out = io.BytesIO()
-        if path.suffix == ".png":
-            out.write(partition.png(partition.figure(self.counts, self.labels, self.title)))
-        elif path.suffix == ".npz":
-            np.savez_compressed(out, **self.exported())
-        else:
-            raise UserError(f"--output {path}: must end with .png or .npz")
-        refuse_foreign([path], SIGN)
-        with writing(path):
-            path.write_bytes(out.getvalue())
-
-    def exported(self) -> dict[str, Any]:
-        """Return who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples
+        """Write who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples
         (`unseen_K` of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
+        Raise `UserError` for another end of the name, and where a file is there.
         """
+        if path.suffix != ".npz":
+            raise UserError(f"--output {path}: must end with .npz")
         data = self.data
-        arrays = {"val": data.val, "test": data.test, "y": data.dataset.y}
+        arrays: dict[str, Any] = {"fingerprint": np.array(data.fingerprint)}
+        arrays |= {"val": data.val, "test": data.test, "y": data.dataset.y}
         arrays |= {f"client_{k}": ids for k, ids in enumerate(_parts(data.train, data.offsets))}
         unseen = _parts(data.unseen_train, data.unseen_offsets)
         arrays |= {f"unseen_{k}": ids for k, ids in enumerate(unseen)}
-        return {**arrays, "fingerprint": np.array(data.fingerprint)}
+        with writing(path), path.open("xb") as file:
+            np.savez_compressed(file, **arrays)
 
 
 def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
     """Return the files of data sets and how they are: one object a file, or one a data set without files."""
     items: list[dict[str, Any]] = []
     for text in wanted:
-        reports = datasets.prepare(text, root)
-        for report in reports:
+        for report in (reports := datasets.prepare(text, root)):
             more = {"path": str(report.path), "sound": report.sound}
             items.append({"dataset": text, **vars(report), **more})
         if not reports:
@@ -163,18 +140,6 @@ def states(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {file["dataset"]: words.get(file["dataset"], "ready") for file in files}
 
 
-def fetch(wanted: Sequence[str], root: str | None) -> None:
-    """Get what is absent. Raises one `UserError` with every data set that cannot be had."""
-    faults = []
-    for text in wanted:
-        try:
-            datasets.parse(text).fetch(root)
-        except UserError as error:
-            faults.append(str(error))
-    if faults:
-        raise UserError("\n".join(faults))
-
-
 def known() -> list[str]:
     """Return the names of all data sets that need no argument; the others are generated and have no files."""
     return [
@@ -186,13 +151,3 @@ def known() -> list[str]:
 
 def _parts(values: Array, offsets: Array) -> list[Array]:
     return [values[first:end] for first, end in pairwise(offsets)]
-
-
-def _labels(dataset: Dataset) -> tuple[Array, list[str]]:
-    """Return the label of each sample (N,), and the names of labels (C,)."""
-    y = dataset.y
-    if y.dtype.kind in "iu":
-        return y, [str(label) for label in range(dataset.classes)]
-    edges = np.linspace(y.min(), y.max(), BINS + 1)
-    inside = np.clip(np.searchsorted(edges, y, side="right") - 1, 0, BINS - 1)
-    return inside, [f"{a:.2g}..{b:.2g}" for a, b in pairwise(edges)]

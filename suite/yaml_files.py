@@ -84,12 +84,11 @@ def value(text: str) -> Any:
     for convert in (int, float):
         with suppress(ValueError):
             return number(convert, text)
-    if text[:1] not in ("[", "{"):
-        return {"null": None, "true": True, "false": False}.get(text, text)
-    try:
-        return parse_mapping(f"value: {text}", text)["value"]
-    except UserError:
-        raise UserError("must be a list [A, B], or a mapping {KEY: VALUE}") from None
+    if text[:1] in ("[", "{"):
+        with suppress(UserError):
+            return parse_mapping(f"value: {text}", text)["value"]
+        raise UserError("must be a list [A, B], or a mapping {KEY: VALUE}")
+    return {"null": None, "true": True, "false": False}.get(text, text)
 
 
 def refuse_foreign(paths: Iterable[Path], sign: str) -> None:

@@ -47,7 +47,7 @@ def check(
     """
     say(f"reading {file}")
     from suite.testing.algorithms import checks
-    from suite.testing.kinds import ALGORITHM, defined, finding, kind_of
+    from suite.testing.parts import ALGORITHM, defined, finding, kind_of
     from suite.yaml_files import assignments
     from trials.algorithms import resolve
 

@@ -66,13 +66,13 @@ NAMES = {
 
 
 @data.command(
-    epilog="Example: suite data describe digits 'dirichlet(0.3)' --clients 10 --output digits.png"
+    epilog="Example: suite data describe digits 'dirichlet(0.3)' --clients 10 --output digits.npz"
 )
 def describe(
     dataset: str = typer.Argument(help="As in `suite list datasets`."),
     heterogeneity: str = typer.Argument("iid", help="As in `suite list heterogeneity`."),
     assign: Assign = None,
-    output: Path | None = typer.Option(None, help=".png: a heat map; .npz: each client's indices."),
+    output: Path | None = typer.Option(None, help="An .npz file for each client's indices."),
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
@@ -99,7 +99,11 @@ def describe(
         [NAMES[name], *(f"{value:.4g}" for value in summary.values())]
         for name, summary in description.summaries.items()
     ]
-    show_table(columns, rows, title=description.title)
+    show_table(
+        columns,
+        rows,
+        title=f"{spec.dataset} · {spec.heterogeneity} · {description.data.clients} clients",
+    )
     facts = [f"{key} {value}" for key, value in description.facts.items()]
     out().print(", ".join(facts), **PLAIN)
 
@@ -112,9 +116,10 @@ def prepare(
 ) -> None:
     """Download data sets and check their files. Without a name: show which data sets are here."""
     from suite import partition_statistics as statistics
+    from trials import datasets
 
-    if wanted:
-        statistics.fetch(wanted, data_root)
+    for text in wanted:
+        datasets.parse(text).fetch(data_root)
     items = statistics.check(wanted or statistics.known(), data_root)
     if as_json:
         emit(items)

@@ -16,6 +16,7 @@ from trials.scoring.metrics import TASKS
 if TYPE_CHECKING:
     from suite.configurations.configuration import Tuned
     from suite.runs.single import Finished
+    from suite.tracking.store import Store
 
 SCORES = {f"{part}_{task}" for part in ("val", "test") for task in TASKS}
 
@@ -59,11 +60,13 @@ def run(
     spec = api.run_request(base or algorithm, names, None, seed, values).spec()
     if reason := outside(algorithms.resolve(spec.algorithm), spec.settings):
         say(f"{spec.algorithm} runs outside its paper's setting: {reason}")
-    recording = single.Recording(tracking_uri, storage) if record else None
+    stores: list[Store] = []
 
     def evaluated(entry: dict[str, float]) -> None:
-        if recording is not None:  # what is refused for its data leaves no store
-            recording.begin()
+        if record and not stores:  # what is refused for its data leaves none
+            from suite.tracking.store import Store
+
+            stores.append(Store(tracking_uri, storage))
         show_evaluation(entry)
 
     say(f"loading {spec.dataset}")
@@ -74,7 +77,7 @@ def run(
         done.save(save)
     run_id = None
     try:
-        run_id = recording.record(done, save) if recording else None
+        run_id = single.record(done, stores[0], save) if stores else None
     except StoreError as error:
         say(f"the run is not recorded: {error}")
     finally:  # what was computed is shown, whatever the store says

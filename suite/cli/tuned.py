@@ -109,9 +109,9 @@ def tuned_import(
     All files are checked first; if one is wrong, nothing is imported. Of several for an entry, the one with
     the best validation score is kept.
     """
-    from suite.configurations.configuration import keep, read_all
+    from suite.configurations.configuration import keep, tuned_files
 
-    kept, passed_over = keep(read_all(source), storage / "imported")
+    kept, passed_over = keep(tuned_files(source), storage / "imported")
     for reason in passed_over:
         say(reason)
     out().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
@@ -137,11 +137,11 @@ def tuned_recommend(
     if missing := {"dataset", "heterogeneity"} - asked.keys():
         raise UserError(f"--{missing.pop()} is missing: it names the scenario")
     say(READING)
-    from suite.configurations.library import known
+    from suite.configurations.library import list_tuned
     from suite.configurations.nearest import recommend
 
     dataset, level = asked.pop("dataset"), asked.pop("heterogeneity")
-    away, best = recommend(known(storage, tracking_uri), dataset, level, **asked)
+    away, best = recommend(list_tuned(storage, tracking_uri), dataset, level, **asked)
     if as_json:
         emit({"distance": away, "configuration": best.model_dump(mode="json")})
         return

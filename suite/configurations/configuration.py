@@ -4,8 +4,8 @@ import math
 import re
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from suite.formats import FORMAT, check_format
@@ -14,7 +14,7 @@ from suite.yaml_files import dump, parse_mapping, read_text, writing
 from trials import datasets
 from trials.common import plugins
 from trials.common.errors import UserError
-from trials.common.files import look, plain
+from trials.common.files import look
 from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.scoring.metrics import Task
 from trials.settings import Settings
@@ -41,11 +41,6 @@ class Tuned(Written):
     def scenario(self) -> Scenario:
         """The scenario that it is for."""
         return Scenario.of(self)
-
-    @property
-    def data_level(self) -> tuple[str, str]:
-        """Data set and level: scores on others say nothing of which configuration is better."""
-        return self.dataset, self.heterogeneity
 
     @property
     def path(self) -> Path:
@@ -87,16 +82,15 @@ class Tuned(Written):
 
 
 def relative_path(algorithm: str, scenario: Scenario) -> Path:
-    """Return dataset/heterogeneity/model/algorithm, each as one part of a path."""
-    return Path(*map(_safe, (scenario.dataset, scenario.heterogeneity, scenario.model, algorithm)))
-
-
-def _safe(name: str) -> str:
-    """Return a name as one part of a path; one that holds a path keeps its end and a hash of the whole."""
-    if "/" not in name:
-        return name.lstrip(".") or "_"
-    end = re.sub(r"[^A-Za-z0-9_-]", "_", name.rpartition("/")[2])
-    return f"{end}-{zlib.crc32(name.encode()):08x}"
+    """Return dataset/heterogeneity/model/algorithm; a name that holds a path keeps its end and a hash of the whole."""
+    parts = []
+    for name in (scenario.dataset, scenario.heterogeneity, scenario.model, algorithm):
+        part = name.lstrip(".") or "_"
+        if "/" in name:
+            end = re.sub(r"[^A-Za-z0-9_-]", "_", name.rpartition("/")[2])
+            part = f"{end}-{zlib.crc32(name.encode()):08x}"
+        parts.append(part)
+    return Path(*parts)
 
 
 def parse(text: str, source: str) -> Tuned:
@@ -120,40 +114,34 @@ def read(path: Path) -> Tuned:
     return parse(read_text(path, "configuration"), str(path))
 
 
-def files_at(source: Path) -> list[Path]:
-    """Return a tuned file, or all `*.yaml` below a folder; raises `UserError` where there is none."""
+def tuned_files(source: Path) -> list[Tuned]:
+    """Read a tuned file, or all `*.yaml` below a folder; raises one `UserError` that names every bad file, or says that
+    there is none.
+    """
     path, there = look(source, "configuration")
-    if there != "folder":
-        return [plain(path, "configuration")]
-    paths = sorted(path.rglob("*.yaml"))
+    paths = sorted(path.rglob("*.yaml")) if there == "folder" else [path]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
-    return paths
-
-
-def read_all(source: Path) -> list[Tuned]:
-    """Read a tuned file or all below a folder, which can be run here. Raises one `UserError` that names every bad file."""
     configurations, faults = [], Faults(str(source))
-    for path in files_at(source):
+    for file in paths:
         try:
-            tuned = read(path)
-            tuned.refuse_changed(str(path))
-            if not any(map(plugins.named, (tuned.algorithm, *tuned.scenario.code))):
-                tuned.spec(0).configured()  # code of others does not run to be imported
-            configurations.append(tuned)
+            configurations.append(read(file))
         except UserError as error:
-            faults.add(str(path), None, str(error))
+            faults.add(str(file), None, str(error))
     faults.check()
     return configurations
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
     """Write configurations below a folder, all or none: of several for one entry the best by validation score (a later
-    one where there are none). Return the files written, and what was skipped.
+    one where there are none). Return the files written, and what was skipped. Raise `UserError` for one that cannot be run here.
     """
     best: dict[Path, Tuned] = {}
     skipped = []
     for item in configurations:
+        item.refuse_changed(str(item.path))
+        if not any(map(plugins.named, (item.algorithm, *item.scenario.code))):
+            item.spec(0).configured()  # code of others does not run to be imported
         path = folder / item.path
         before = best.get(path) or (read(path) if path.exists() else None)
         if before is not None and before.loss < item.loss:
@@ -161,18 +149,13 @@ def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], lis
             skipped.append(f"{item.path}: {better}")
         else:
             best[path] = item
-    parts = {path: path.with_name(f"{path.name}.part") for path in best}
-    try:
-        # A full disk shows while the parts are written; to rename them takes no room.
-        for path, part in parts.items():
-            with writing(path):
+    with writing(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A full disk shows while the copies are written; to move them takes no room.
+        with TemporaryDirectory(prefix=".", dir=folder) as place:
+            for number, item in enumerate(best.values()):
+                Path(place, str(number)).write_text(item.text(), encoding="utf-8")
+            for number, path in enumerate(best):
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                part.write_text(best[path].text(), encoding="utf-8")
-        for path, part in parts.items():
-            with writing(path):
-                part.replace(path)
-    finally:
-        for part in parts.values():
-            with suppress(OSError):
-                part.unlink()
+                Path(place, str(number)).replace(path)
     return list(best), skipped

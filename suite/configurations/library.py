@@ -1,7 +1,7 @@
 """Tuned configurations of a store and of imported files, and which of them match."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -51,11 +51,10 @@ class TunedList(list[Tuned]):
         """The table of `suite tuned list`."""
         rows = []
         for item in self:
-            scores = [item.score(part) for part in ("val", "test")]
-            texts = [scored(score, item.task.metric) for score in scores]
+            scores = [scored(item.score(part), item.task.metric) for part in ("val", "test")]
             source = str(item.provenance.get("sweep", "a file"))
             names = [short(item.algorithm), str(item.scenario)]
-            rows.append([*names, *texts, params_text(item.params), source])
+            rows.append([*names, *scores, params_text(item.params), source])
         return table(COLUMNS, rows, essential=5)
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -63,25 +62,21 @@ class TunedList(list[Tuned]):
         return frame(item.model_dump(mode="json") for item in self)
 
 
-def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
-    """Return the tuned configuration behind a row of a leaderboard of these tables; `rows` are all of the board."""
+def tuned_of(tables: Tables, row: Row) -> Tuned:
+    """Return the tuned configuration behind a row of a leaderboard of these tables."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
     ordered = records(tables.finals.sort_values("seed"))
     finals = [final for final in ordered if run_id(final) in row.chosen]
     first, spec = finals[0], spec_of(finals[0])
-    scores = [final["test_score"] for final in finals]
+    scores = {final["seed"]: final["test_score"] for final in finals}
     mean, between = row.mean, [row.ci_low, row.ci_high]
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
-        mean, between = fmean(scores), [*interval(scores)]
-    source = searches.loc[searches["trial_id"] == first["source"], "val_score"]
-    declared = ("confirm", "tunings", "partitions", "sampler", "scheduler")
-    findings = row.audit.findings if row.audit else ()
-    board = {
-        "rank": row.rank,
-        "of": sum(other.group == row.group and other.rank is not None for other in rows),
-        "may_be_best": row.within_noise,
-        "audit": [finding.text for finding in findings],
-    }
+        mean, between = fmean(scores.values()), [*interval([*scores.values()])]
+    validated = searches.loc[searches["trial_id"] == first["source"], "val_score"]
+    budget = {"trials": row.trials, "rounds": spec.settings.rounds}
+    for key in ("confirm", "tunings", "partitions", "sampler", "scheduler"):
+        if facts.study.get(key) not in (None, 1):
+            budget[key] = facts.study[key]
     provenance = {
         "study": row.study,
         "sweep": row.sweep,
@@ -92,7 +87,6 @@ def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
         "suite_version": first["version"],
         "partition_fingerprint": first["partition_fingerprint"],
         "date": datetime.now(UTC).date().isoformat(),
-        "board": board if row.rank is not None else None,
         "runs": [run_id(final) for final in finals],
     }
     return Tuned(
@@ -101,16 +95,12 @@ def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first['metric']}": number(source.iloc[0]) if len(source) else None,
+            f"val_{first['metric']}": number(validated.iloc[0]) if len(validated) else None,
             f"test_{first['metric']}": mean,
             "test_interval_95": between,
-            "test_by_seed": {final["seed"]: final["test_score"] for final in finals},
+            "test_by_seed": scores,
         },
-        budget={
-            "trials": row.trials,
-            "rounds": spec.settings.rounds,
-            **{key: facts.study[key] for key in declared if facts.study.get(key) not in (None, 1)},
-        },
+        budget=budget,
         provenance={key: value for key, value in provenance.items() if value},
     )
 
@@ -126,25 +116,21 @@ def tuned_in(tables: Iterable[TrialTable]) -> list[Tuned]:
 
 
 def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
-    """Return every tuned configuration: the sweeps' of a storage, or of a tracking server, then imported files. No trial is read."""
+    """Return every tuned configuration: the sweeps' of a storage, or of a tracking server, then imported files. No trial is
+    read. Raises `UserError` where there is neither a sweep nor an imported file.
+    """
     configurations: list[Tuned] = []
     local = sorted(storage.glob(f"*/{FILE}"))
+    imported = sorted((storage / "imported").rglob("*.yaml"))
+    if tracking_uri is None and not (local or imported):
+        raise UserError(nothing_in(storage))
     for place in local if tracking_uri is None else recorded_tables(tracking_uri):
         try:
             path = place if isinstance(place, Path) else place.download()
             configurations += tuned_in([read(path)])
         except UserError as error:
             say(str(error))
-    imported = sorted((storage / "imported").rglob("*.yaml"))
     return [*configurations, *map(configuration.read, imported)]
-
-
-def known(storage: Path, tracking_uri: str | None) -> list[Tuned]:
-    """Return every tuned configuration; raises `UserError` where there is neither a sweep nor an imported file."""
-    configurations = list_tuned(storage, tracking_uri)
-    if not configurations and tracking_uri is None and not any(storage.glob(f"*/{FILE}")):
-        raise UserError(nothing_in(storage))
-    return configurations
 
 
 def select_tuned(
@@ -166,22 +152,26 @@ def select_tuned(
         if not any(algorithms.is_named(name, asked) for name in names_there):
             raise unknown("algorithm", asked, map(algorithms.label, names_there))
         matching = [item for item in matching if algorithms.is_named(item.algorithm, asked)]
-    levels = list(dict.fromkeys(item.data_level for item in matching))
-    return TunedList(
-        sorted(
-            matching,
-            key=lambda t: (levels.index(t.data_level), t.settings.metric != "pooled", t.loss),
-        )
-    )
+    levels = _levels(matching)
+
+    def place(item: Tuned) -> tuple[int, bool, float]:
+        level = item.dataset, item.heterogeneity
+        return levels.index(level), item.settings.metric != "pooled", item.loss
+
+    return TunedList(sorted(matching, key=place))
 
 
 def best_of(configurations: TunedList) -> Tuned:
     """Return the best validated of configurations of one scenario; raises `UserError` where they are of several,
     between which no score decides.
     """
-    levels = list(dict.fromkeys(item.data_level for item in configurations))
-    if len(levels) == 1:
-        return configurations[0]
-    options = [f"--dataset {d} --heterogeneity {shlex.quote(h)}" for d, h in levels[:SHOWN]]
-    several = "what matches was tuned on several data sets or levels: name one of"
-    raise UserError("\n  ".join([several, *options]))
+    levels = [f"--dataset {d} --heterogeneity {shlex.quote(h)}" for d, h in _levels(configurations)]
+    if len(levels) > 1:
+        several = "what matches was tuned on several data sets or levels: name one of"
+        raise UserError("\n  ".join([several, *levels[:SHOWN]]))
+    return configurations[0]
+
+
+def _levels(configurations: Iterable[Tuned]) -> list[tuple[str, str]]:
+    """Return data sets and levels in their order: scores on others say nothing of which configuration is better."""
+    return list(dict.fromkeys((item.dataset, item.heterogeneity) for item in configurations))

@@ -1,32 +1,24 @@
 """Which known configuration to start from on a scenario: its own, else the nearest scenario's.
 
-docs/reproduce.md has the distance between scenarios, which is symmetric and obeys the triangle inequality.
+The distance of two scenarios is a sum over their parts (docs/reproduce.md).
 """
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
-from suite.configurations.configuration import Tuned, files_at, read
+from suite.configurations.configuration import Tuned
 from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
 from trials import algorithms, datasets, heterogeneity
-from trials.common import names, plugins
+from trials.common import plugins
 from trials.common.errors import UserError
+from trials.common.names import split_top
 from trials.run.spec import SPELLING, Scenario, outside, refuse
 
 NEAREST = "nearest"
 """`warm_start: nearest`: among all that the storage holds."""
 LABELS = 10
 """The number of labels that skews are computed for: a level has no data of its own."""
-DEEP = ("vgg11", "resnet18", "alexnet", "googlenet", "densenet121")
-MODEL_KINDS = (
-    {"logreg", "linear"},
-    {"lenet5", "lenet5_fedagg", "mcmahan_cnn", "cifar10_cnn", "feddc_cnn"},
-    {"vgg_light", *map("torchvision:{}".format, DEEP)},
-    {"char_lstm", "sent_lstm"},
-)
-"""Models that resemble each other. A name that is in no kind resembles only itself."""
 
 
 def distance(a: Scenario, b: Scenario) -> float:
@@ -34,37 +26,22 @@ def distance(a: Scenario, b: Scenario) -> float:
     ours, theirs = datasets.parse(a.dataset), datasets.parse(b.dataset)
     if ours.task != theirs.task:
         return math.inf
-    models = {_bare(a.model), _bare(b.model)}
-    data = _apart(a.dataset, b.dataset, ours.kind != "" and ours.kind == theirs.kind)
-    model = _apart(a.model, b.model, any(models <= kind for kind in MODEL_KINDS))
-    return data + model + _levels_apart(a.heterogeneity, b.heterogeneity)
+    same_kind = ours.kind != "" and ours.kind == theirs.kind
+    apart = _apart(a.dataset, b.dataset, same_kind) + _apart(a.model, b.model)
+    if a.heterogeneity != b.heterogeneity:
+        skew_a, skew_b = (skew(split_top(s.heterogeneity, "+")[0]) for s in (a, b))
+        if skew_a is not None and skew_b is not None:
+            apart += 0.1 + abs(skew_a - skew_b)
+        else:
+            apart += 0.1 + 0.5 * (skew_a != skew_b)
+    return apart
 
 
-def _apart(a: str, b: str, alike: bool) -> float:
-    """Return the distance between the names of two data sets, or of two models, of one task."""
-    if _bare(a) == _bare(b):
-        return 0.25 * (a != b)
-    return 0.5 if alike else 1.0
-
-
-def _bare(name: str) -> str:
-    """Return a name without its arguments; what a person brought along (`npz:PATH`) is all name."""
-    return name if ":" in name else name.split("(")[0]
-
-
-def _levels_apart(a: str, b: str) -> float:
-    if a == b:
-        return 0.0
-    (rule_a, *rest_a), (rule_b, *rest_b) = names.split_top(a, "+"), names.split_top(b, "+")
-    skew_a, skew_b = skew(rule_a), skew(rule_b)
-    if skew_a is not None and skew_b is not None:
-        apart = abs(skew_a - skew_b)
-    else:
-        apart = 0.5 * (skew_a != skew_b)
-    apart += 0.05 if _bare(rule_a) != _bare(rule_b) else 0.01 * (rule_a != rule_b)
-    ours, theirs = ({_bare(modifier): modifier for modifier in rest} for rest in (rest_a, rest_b))
-    apart += sum(0.05 for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
-    return apart + 0.1 * len(ours.keys() ^ theirs.keys())
+def _apart(a: str, b: str, same_kind: bool = False) -> float:
+    """Return the distance between the names of two data sets, or of two models."""
+    # `npz:PATH` is all name; what `mlp(100)` has in parentheses are arguments.
+    alike = same_kind or (":" not in a and a.partition("(")[0] == b.partition("(")[0])
+    return 0.0 if a == b else 0.5 if alike else 1.0
 
 
 def skew(partition: str) -> float | None:
@@ -95,26 +72,26 @@ def recommend(
     for item in known:
         # Without a model each configuration is as near as if its own had been asked for.
         away = distance(Scenario(dataset, model or item.model, level), item.scenario)
-        if math.isfinite(away) and _is_asked_for(item, name, level):
-            apart.append((away, item))
+        asked_for = name is None or algorithms.is_named(item.algorithm, name)
+        if math.isfinite(away) and asked_for and _runs_at(item, level, ranked=name is None):
+            apart.append((away, item.loss, item.algorithm, item.model, item))
     if not apart:
         raise UserError(
             f"no tuned configuration of {name or 'a ranked algorithm'} fits {dataset}: see `suite tuned list`, "
             "make one with `suite sweep`, or add some with `suite tuned import`"
         )
-    return min(apart, key=lambda pair: (pair[0], pair[1].loss, pair[1].algorithm, pair[1].model))
+    away, *_, best = min(apart, key=lambda candidate: candidate[:-1])
+    return away, best
 
 
-def _is_asked_for(item: Tuned, name: str | None, level: str) -> bool:
-    """Return whether a configuration is of an algorithm, or of one that leaderboards rank, and can run at a level. Code of
-    others does not run for an answer: it is taken to.
+def _runs_at(item: Tuned, level: str, ranked: bool) -> bool:
+    """Return whether a configuration can run at a level, and perhaps whether leaderboards would rank it. Code of others does
+    not run for an answer: it is taken to.
     """
-    if name is not None and not algorithms.is_named(item.algorithm, name):
-        return False
     if plugins.named(item.algorithm):
         return True
     cls = algorithms.resolve(item.algorithm)
-    if name is None and (cls.reference or outside(cls, item.settings)):
+    if ranked and (cls.reference or outside(cls, item.settings)):
         return False
     try:
         refuse(item.algorithm, cls, item.settings, level)
@@ -123,35 +100,21 @@ def _is_asked_for(item: Tuned, name: str | None, level: str) -> bool:
     return True
 
 
-def tuned_files(path: Path) -> list[Tuned]:
-    """Read a tuned file, or all below a folder; raises `UserError` when there is none."""
-    return [read(file) for file in files_at(path)]
-
-
 def warm_start(
     entries: Sequence[Entry], known: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
     """Return by entry the configuration of the same algorithm whose scenario is nearest, of equally near ones the first;
     none where there is none. What the entry does not search or set is left out of it; the default configuration fills the rest.
-
-    Raises `UserError` where a hyperparameter has a value that the algorithm never takes.
     """
     warm: dict[str, list[InitialConfiguration]] = {entry.id: [] for entry in entries}
     for entry in entries:
         own = [item for item in known if item.algorithm == entry.algorithm]
         apart = [(distance(entry.scenario, item.scenario), item) for item in own]
         away, item = min(apart, key=lambda pair: pair[0], default=(math.inf, None))
-        if item is None or math.isinf(away):
-            continue
-        tuned_by = item.provenance.get("sweep", "a file")
-        source = f"{item.scenario}, tuned by {tuned_by}: {away:.2f} away"
-        every = {**item.settings.model_dump(), **item.params}
-        values = {k: every[k] for k in entry.space.ranges if every.get(k) is not None}
-        cls = algorithms.resolve(entry.algorithm)
-        try:
-            for name in values.keys() & cls.ranges():
-                cls.checked(name, values[name])
-        except UserError as error:
-            raise UserError(f"warm start of {entry.name} from {source}: {error}") from None
-        warm[entry.id] = [InitialConfiguration("warm", entry.space.default(values), source)]
+        if item is not None and math.isfinite(away):
+            tuned_by = item.provenance.get("sweep", "a file")
+            source = f"{item.scenario}, tuned by {tuned_by}: {away:.2f} away"
+            values = item.settings.model_dump() | item.params
+            values = {k: values[k] for k in entry.space.ranges if values.get(k) is not None}
+            warm[entry.id] = [InitialConfiguration("warm", entry.space.default(values), source)]
     return warm

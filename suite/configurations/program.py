@@ -57,14 +57,13 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
         f"loss {s.loss}": s.loss in ("two_sided", "half_squared_error"),
         f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
     }
-    if any(unwritten.values()):
-        listed = ", ".join(what for what, is_so in unwritten.items() if is_so)
-        raise UserError(
-            f"{tuned.path}: no program is written of {listed}; programs are of "
-            f"{', '.join(ALGORITHMS)} with clients selected without replacement"
-        )
-    dataset = trial.load_dataset(spec, data_root)
-    return trial.simulate(spec, trial.partition_data(spec, dataset))
+    for what, is_so in unwritten.items():
+        if is_so:
+            written = (
+                f"programs are of {', '.join(ALGORITHMS)} with clients selected without replacement"
+            )
+            raise UserError(f"{tuned.path}: no program is written of {what}; {written}")
+    return trial.simulate(spec, trial.partition_data(spec, trial.load_dataset(spec, data_root)))
 
 
 def program(tuned: Tuned, simulation: Simulation) -> str:
@@ -73,22 +72,16 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
     """
     fed, spec = simulation.fed, tuned.spec(0)
     data = fed.data.dataset
-    regression = data.task.pooled == "mse"
-    scored = "mse_loss(model(x)[:, 0], y)" if regression else "cross_entropy(model(x), y)"
     text = files("suite.configurations").joinpath("program.py.txt").read_text(encoding="utf-8")
     rendered: str = jinja2.Template(text, keep_trailing_newline=True).render(
         title=algorithms.resolve(spec.algorithm).__name__,
-        scenario=str(spec.scenario),
-        file=f"{spec.algorithm}.py",
-        sign=SIGN,
-        version=metadata.version("suite-fl"),
+        spec=spec,
         s=fed.settings,
         count=fed.count,
-        params=spec.params,
-        algorithm=spec.algorithm,
-        regression=regression,
-        loss=f"F.{scored}",
-        module=_module(spec.model, fed.model.architecture, data.shape, data.classes),
+        sign=SIGN,
+        version=metadata.version("suite-fl"),
+        regression=data.task.pooled == "mse",
+        layers=_layers(spec.model, fed.model.architecture, data.shape, data.classes),
     )
     return rendered
 
@@ -124,12 +117,12 @@ def federation(simulation: Simulation) -> bytes:
     return buffer.getvalue()
 
 
-def _module(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> str:
-    """Return a network as the program builds it: layers of PyTorch in a row; raises `UserError` for any other."""
+def _layers(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> list[str]:
+    """Return a network's layers in a row as the program builds them; raises `UserError` for any other network."""
     network = kind.network(shape, classes)
     if type(network) is not nn.Sequential or any(type(p).__name__ not in LAYERS for p in network):
         raise UserError(
             f"no program is written of model {name}; programs are of linear models, perceptrons and "
             "convolutional networks without normalisation"
         )
-    return "nn.Sequential(\n    {},\n)".format(",\n    ".join(f"nn.{layer!r}" for layer in network))
+    return [f"nn.{layer!r}" for layer in network]

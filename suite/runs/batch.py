@@ -1,4 +1,4 @@
-"""A fixed list of runs: through the same driver and recorder as a sweep's, each done once.
+"""A fixed list of runs: through the same driver as a sweep's, each done once.
 
 `runs/reproduce/runs.jsonl` has what they measured: one whose id (a hash of its spec) is there is not run again.
 """
@@ -7,20 +7,17 @@ import hashlib
 import json
 import math
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.durations import spell
 from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.formats import FORMAT, check_format
 from suite.search.trial import TrialRequest
-from suite.tracking.faults import reason
-from suite.tracking.recorder import Recorder
+from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
 from suite.yaml_files import writing
@@ -32,8 +29,6 @@ EXPERIMENT = "reproduce"
 """The MLflow experiment of the runs, and their folder in the storage."""
 FILE = "runs.jsonl"
 """What they measured, in that folder."""
-RECORD_SECONDS = 600.0
-"""How long a finished batch waits for a tracking server that takes nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,22 +49,22 @@ class Job:
 class Queue:
     """What the driver asks for trials: the jobs, in order. No search, no scenarios."""
 
-    def __init__(self, jobs: list[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job]) -> None:
         self.jobs = {job.id: job for job in jobs}
         self.requests: dict[str, TrialRequest] = {}
         self.ended: set[str] = set()
         self.code = {name for job in jobs for name in job.spec.code}
+        self._waiting = iter(self.jobs.items())
 
     def next(self) -> tuple[TrialRequest, bool] | None:
         """Return the next job and that it is new; None when all were handed out."""
-        number = len(self.requests)
-        if number == len(self.jobs):
-            return None
-        job_id, job = list(self.jobs.items())[number]
-        seeds = job.spec.seed, job.spec.settings.partition_seed
-        request = TrialRequest(job_id, "", TrialKind.BATCH, number, "", job.spec.params, *seeds)
-        self.requests[job_id] = request
-        return request, True
+        for job_id, job in self._waiting:
+            seeds = job.spec.seed, job.spec.settings.partition_seed
+            number, params = len(self.requests), job.spec.params
+            request = TrialRequest(job_id, "", TrialKind.BATCH, number, "", params, *seeds)
+            self.requests[job_id] = request
+            return request, True
+        return None
 
     @property
     def exhausted(self) -> bool:
@@ -103,22 +98,24 @@ class Batch:
     def __init__(self, store: Store, folder: Path) -> None:
         self.store, self.folder, self.path = store, folder, folder.parent / FILE
         self.known: dict[str, dict[str, Any]] = {}
+        self.fault = ""
+        """Why the store takes no more records for now."""
         for line in self.path.read_bytes().splitlines() if self.path.exists() else ():
             with suppress(ValueError):
                 news = json.loads(line)
                 check_format(f"results {self.path}", news.pop("format", None))
                 self.known.setdefault(news["id"], {}).update(news)
 
-    def _learn(self, job_id: str, **news: Any) -> None:
+    def _learn(self, job: Job, **news: Any) -> None:
         """Write what is learned of a job, to the disk."""
-        text = dumps({"format": FORMAT, "id": job_id, **news})
+        text = dumps({"format": FORMAT, "id": job.id, **news})
         with writing(self.path.parent):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(f"\n{text}")  # the line before may be torn
                 file.flush()
                 os.fsync(file.fileno())
-        self.known.setdefault(job_id, {}).update(news)
+        self.known.setdefault(job.id, {}).update(news)
 
     def done(self) -> dict[str, Done]:
         """Return the jobs that came to their end, by id."""
@@ -128,53 +125,45 @@ class Batch:
             if "tags" in news and news["tags"]["status"] != Status.FAILED
         }
 
-    def take(self, job: Job, outcome: TrialResult) -> None:
-        """Write what an ended job measured; what is not finite is left out, since JSON has no word for it."""
-        tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
-        history = [
-            {name: value for name, value in entry.items() if math.isfinite(value)}
-            for entry in outcome.history
-        ]
-        self._learn(job.id, tags=tags, history=history, seconds=outcome.seconds, whole=False)
-
     def record(self, job: Job) -> None:
-        """Write an ended job to the store: once, whatever an earlier attempt left behind."""
+        """Write an ended job to the store, once, whatever an earlier attempt left behind: at once, or where the store takes
+        nothing for now when the same command comes again.
+        """
         known = self.known[job.id]
-        if former := known.get("run_id"):
-            self.store.delete(former)
-        tags = {**known["tags"], "trial_id": job.id, **job.tags}
-        experiment = self.store.experiment(EXPERIMENT)
-        run_id = self.store.create(experiment, job.name, tags, seconds=known["seconds"])
-        self._learn(job.id, run_id=run_id)
-        self.store.log(run_id, spec_params(job.spec), known["history"])
+        if known["whole"] or self.fault:
+            return
         failed = known["tags"]["status"] == Status.FAILED
-        self.store.set_status(run_id, "FAILED" if failed else "FINISHED")
-        self._learn(job.id, whole=True)
+        try:
+            if former := known.get("run_id"):
+                self.store.delete(former)
+            tags = {**known["tags"], "trial_id": job.id, **job.tags}
+            experiment = self.store.experiment(EXPERIMENT)
+            run_id = self.store.create(experiment, job.name, tags, seconds=known["seconds"])
+            self._learn(job, run_id=run_id)
+            self.store.log(run_id, spec_params(job.spec), known["history"])
+            self.store.set_status(run_id, "FAILED" if failed else "FINISHED")
+            self._learn(job, whole=True)
+        except StoreError as error:
+            if error.passes:
+                self.fault = str(error)
+            else:
+                say(f"{job.name}: {error}. {self.path} has what was measured.")
 
-    def run(self, jobs: list[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
+    def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
         """Run what is not done and record it; return how many runs failed, and whether it was interrupted."""
         done, by_id = self.done(), {job.id: job for job in jobs}
-        recorder = Recorder(
-            self.record, lambda error: say(f"recording waits: {reason(error)[:100]}")
-        )
-        for job_id in done.keys() & by_id.keys():
-            if not self.known[job_id]["whole"]:
-                recorder.put(by_id[job_id])
+        for job_id, job in by_id.items():
+            if job_id in done:
+                self.record(job)
         left = [job for job_id, job in by_id.items() if job_id not in done]
-        failed, control = self._drive(left, recorder, data_root, resources) if left else (0, None)
-        written = recorder.close(RECORD_SECONDS)
-        for text in recorder.refusals:
-            say(f"{text}. {self.path} has what was measured.")
-        if (control and control.fault) or not written:
-            fault = control.fault if control and control.fault else ""
-            raise HaltedError(
-                fault or f"{self.store.uri} did not take all records",
-                "The same command runs and records what is left, once that is mended.",
-            )
+        failed, control = self._drive(left, data_root, resources) if left else (0, None)
+        if fault := (control and control.fault) or self.fault:
+            remedy = "The same command runs and records what is left, once that is mended."
+            raise HaltedError(fault, remedy)
         return failed, bool(control and control.ending)
 
     def _drive(
-        self, left: list[Job], recorder: Recorder, data_root: str | None, resources: Any
+        self, left: Sequence[Job], data_root: str | None, resources: Any
     ) -> tuple[int, Control]:
         """Run jobs; return how many failed, and how they were ended."""
         from suite.execution.cluster import check
@@ -185,23 +174,23 @@ class Batch:
         data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}
         check(resources)
         queue, failed = Queue(left), 0
-        started = time.monotonic()
 
         def take(request: TrialRequest, outcome: TrialResult) -> None:
             nonlocal failed
-            queue.ended.add(request.trial_id)
             job = queue.jobs[request.trial_id]
-            self.take(job, outcome)
-            recorder.put(job)
+            queue.ended.add(job.id)
+            tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
+            history = [
+                {name: value for name, value in entry.items() if math.isfinite(value)}
+                for entry in outcome.history  # JSON has no word for what is not finite
+            ]
+            self._learn(job, tags=tags, history=history, seconds=outcome.seconds, whole=False)
+            self.record(job)
             if outcome.status == Status.FAILED:
                 failed += 1
                 say((outcome.error.strip().splitlines() or ["no reason given"])[-1][:200])
-            ended = len(queue.ended)
-            seconds_left = (time.monotonic() - started) / ended * (len(left) - ended)
-            say(
-                f"{ended}/{len(left)} {job.name}: {outcome.status} in {outcome.seconds:.0f} s, "
-                f"about {spell(seconds_left)} left"
-            )
+            ended = f"{job.name}: {outcome.status} in {outcome.seconds:.0f} s"
+            say(f"{len(queue.ended)}/{len(left)} {ended}")
 
         def died(request: TrialRequest, outcome: TrialResult, again: bool) -> None:
             nonlocal failed

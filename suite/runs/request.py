@@ -7,7 +7,6 @@ from typing import Any, Self
 
 from suite.studies.validation import Faults, check_run
 from trials import algorithms
-from trials.algorithm import Range
 from trials.common.errors import UserError, unknown
 from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.settings import Settings
@@ -50,20 +49,20 @@ class Request:
         """Return the trial; raises one `UserError` with every fault."""
         faults = Faults("run")
         params, settings = dict(self.params), dict(self.settings)
-        ranges: Mapping[str, Range] = {}
+        run = {"algorithm": self.algorithm, "params": params, **self.scenario.names()}
         with suppress(UserError):  # check_run says so
             ranges = algorithms.resolve(self.algorithm).ranges()
-        for key, value in self.values.items():
-            if key in Settings.model_fields:
-                settings[key] = value
-            elif key in ranges:
-                params[key] = value
-            elif ranges:
-                names = [*ranges, *Settings.model_fields]
-                faults.add(key, value, str(unknown("hyperparameter or setting", key, names)))
+            for key, value in self.values.items():
+                if key in Settings.model_fields:
+                    settings[key] = value
+                elif key in ranges:
+                    params[key] = value
+                else:
+                    names = [*ranges, *Settings.model_fields]
+                    faults.add(key, value, str(unknown("hyperparameter or setting", key, names)))
         if type(self.seed) is not int or self.seed < 0:
             faults.add("seed", self.seed, "must be a whole number, and at least 0")
-        check_run(faults, {"algorithm": self.algorithm, "params": params, **self.scenario.names()})
+        check_run(faults, run)
         faults.validate(Settings, settings, "settings.")
         faults.check()
         spec = canonical(self.algorithm, params, self.scenario, Settings(**settings), self.seed)

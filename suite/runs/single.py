@@ -1,9 +1,9 @@
 """Single runs outside a sweep: `suite run` and `suite replay`."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -21,7 +21,6 @@ from suite.yaml_files import writing
 from trials.common import plugins
 from trials.common.device import look, name_of
 from trials.common.errors import UserError
-from trials.federated_data import FederatedData
 from trials.run import trial
 from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import CARD, SavedModel
@@ -48,22 +47,15 @@ ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that is over. `history` has one flat dict an evaluation, the untrained model's (round 0)
-    first; `document` is the JSON of `suite run`.
-    """
+    """A run that is over, with its `seconds`; `document` is the JSON of `suite run`."""
 
     spec: TrialSpec
     simulation: Simulation
     seconds: float
 
     @property
-    def data(self) -> FederatedData:
-        """The partitioned data."""
-        return self.simulation.fed.data
-
-    @property
     def history(self) -> list[dict[str, float]]:
-        """All evaluations: metrics on test and validation data, and counters since round 1."""
+        """One flat dict an evaluation, the untrained model's (round 0) first: metrics, and counters since round 1."""
         return self.simulation.history
 
     @property
@@ -88,22 +80,12 @@ class Finished:
         """The same on test data, as leaderboards count it."""
         return self.result.score(f"test_{self.simulation.task.metric}")
 
-    @property
-    def ended(self) -> str:
-        """How and when it ended: `finished after 30 rounds`."""
-        rounds = self.result.last_round
-        return f"{self.status} after {rounds} round{'s' * (rounds != 1)}"
-
-    @property
-    def _name(self) -> str:
-        return f"{self.spec.algorithm} on {self.spec.scenario}, seed {self.spec.seed}"
-
     def __repr__(self) -> str:
         params = " ".join(f"{key}={value}" for key, value in self.spec.params.items())
-        metric = self.simulation.task.metric.replace("_", " ")
+        metric, rounds = self.simulation.task.metric.replace("_", " "), self.result.last_round
         return (
-            f"{self._name} with {params}: {self.ended}, test {metric} {self.test_score:.4f} "
-            f"(mean of the last {LAST} evaluations)"
+            f"{_name(self.spec)} with {params}: {self.status} after {rounds} round{'s' * (rounds != 1)}, test {metric} "
+            f"{self.test_score:.4f} (mean of the last {LAST} evaluations)"
         )
 
     def _repr_html_(self) -> str:
@@ -116,7 +98,7 @@ class Finished:
         """Draw its scores against rounds, which a notebook shows."""
         from reports.page.notebook import run_plot
 
-        return run_plot(self._name, self.history, self.simulation.task.metric)
+        return run_plot(_name(self.spec), self.history, self.simulation.task.metric)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the history, a row an evaluation."""
@@ -127,7 +109,9 @@ class Finished:
 
         Raises `UserError` when the store cannot be written.
         """
-        return Recording(usual(tracking_uri), Path(storage)).record(self)
+        from suite.tracking.store import Store
+
+        return record(self, Store(usual(tracking_uri), Path(storage)))
 
     def save(self, folder: Path | str) -> None:
         """Keep the final server model, and clients' own, in a folder, for `suite.load_model`; raises
@@ -146,13 +130,17 @@ class Finished:
             "rounds": spec.settings.rounds,
             "settings": spec.settings.model_dump(mode="json"),
             "status": self.status,
-            "partition_fingerprint": self.data.fingerprint,
+            "partition_fingerprint": fed.data.fingerprint,
             "history": self.history,
             "seconds": round(self.seconds, 3),
             "execution": fed.execution,
             "chunk": fed.chunk,
             "device": name_of(fed.device),
         }
+
+
+def _name(spec: TrialSpec) -> str:
+    return f"{spec.algorithm} on {spec.scenario}, seed {spec.seed}"
 
 
 def execute(
@@ -164,13 +152,19 @@ def execute(
     halved: dict[str, int] | None = None,
 ) -> Finished:
     """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
-    started = time.perf_counter()
+    started, elsewhere = time.perf_counter(), 0.0
+
+    def evaluated(entry: dict[str, float]) -> None:
+        nonlocal elsewhere  # a store may be opened there, which is no time of the run's
+        began = time.perf_counter()
+        on_evaluation(entry)
+        elsewhere += time.perf_counter() - began
 
     def tell(note: str) -> None:
         say(f"{spec.dataset}, {spec.heterogeneity}: {note}")
 
-    simulation, _ = trial.run(spec, data_root, device, on_evaluation, memory, halved, tell)
-    return Finished(spec, simulation, time.perf_counter() - started)
+    simulation, _ = trial.run(spec, data_root, device, evaluated, memory, halved, tell)
+    return Finished(spec, simulation, time.perf_counter() - started - elsewhere)
 
 
 def check_folder(folder: Path) -> None:
@@ -190,49 +184,29 @@ def save_model(saved: SavedModel, folder: Path) -> None:
         saved.files(folder)
 
 
-class Recording:
-    """Where a run outside any sweep is recorded; the store is opened in a thread, beside the run, and made where there is none."""
-
-    def __init__(self, tracking_uri: str | None, storage: Path) -> None:
-        self._place = tracking_uri, storage
-        self._store: Future[Store] | None = None
-
-    def begin(self) -> "Future[Store]":
-        """Open the store, unless that has begun; raises `UserError` when it is known by now that it cannot be."""
-        if self._store is None:
-            from suite.tracking.store import Store, load_mlflow
-
-            load_mlflow(
-                self._place[0]
-            )  # two threads that import one package can each meet half of it
-            self._store = ThreadPoolExecutor(1).submit(Store, *self._place)
-        elif self._store.done():
-            self._store.result()
-        return self._store
-
-    def record(self, run: Finished, model: Path | None = None) -> str:
-        """Record a run, and the model that was saved of it in a folder; return its id. Raises `HaltedError` where
-        the store does not take it any more, and `StoreError` where it refuses it.
-        """
-        spec, store, run_id = run.spec, self.begin().result(), ""
-        tags = run_tags(RunKind.RUN, spec, run.result)
-        name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
-        try:
-            run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
-            store.log(run_id, spec_params(spec), run.history)
-            if model is not None:
-                store.attach(run_id, model, "model")
-            store.set_status(run_id, "FINISHED")
-        except StoreError as error:
-            if not error.passes:
-                if run_id:
-                    store.delete(run_id)
-                raise
-            raise HaltedError(
-                f"tracking store {store.uri} did not accept the run: {error.reason}",
-                "What it measured is shown, and is not recorded: run it again when that is mended.",
-            ) from None
-        return run_id
+def record(run: Finished, store: "Store", model: Path | None = None) -> str:
+    """Record a run, and the model that was saved of it in a folder; return its id. Raises `HaltedError` where
+    the store does not take it any more, and `StoreError` where it refuses it.
+    """
+    tags, run_id = run_tags(RunKind.RUN, run.spec, run.result), ""
+    name = f"{run.spec.algorithm} · {run.spec.scenario} · seed {run.spec.seed}"
+    try:
+        run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
+        store.log(run_id, spec_params(run.spec), run.history)
+        if model is not None:
+            store.attach(run_id, model, "model")
+        store.set_status(run_id, "FINISHED")
+    except StoreError as error:
+        if error.passes:
+            fault = f"tracking store {store.uri} did not accept the run: {error.reason}"
+            lost = (
+                "What it measured is shown, and is not recorded: run it again when that is mended."
+            )
+            raise HaltedError(fault, lost) from None
+        if run_id:
+            store.delete(run_id)
+        raise
+    return run_id
 
 
 class Replay(NamedTuple):
@@ -283,8 +257,7 @@ class RecordedRun(NamedTuple):
         if row["halved"]:
             ran["halved"] = json.loads(row["halved"])
         ran["code"] = {name: code[name] for name in spec.code if name in code}
-        columns = CURVES[1:]
-        return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, columns))
+        return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, CURVES[1:]))
 
 
 def sample(tables: "Tables", count: int, seed: int | None = None) -> list[RecordedRun]:
@@ -306,10 +279,9 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
     how = {name: ran[name] for name in ("execution", "chunk") if name in ran}
     same = Settings.model_validate(spec.settings.model_dump() | how)
     again = spec.model_copy(update={"settings": same})
-    device, here, before = "cpu", "cpu", ran.get("device", "cpu")
+    before = ran.get("device", "cpu")
     cards = look()[1] if before != "cpu" else []
-    if cards:
-        device, here = "cuda", cards[0][0]
+    device, here = ("cuda", cards[0][0]) if cards else ("cpu", "cpu")
     near = ""
     if here != before:
         near = f"computed on {before}, repeated on {here}: other devices agree only to rounding"
@@ -320,16 +292,16 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
 
 
 def _differences(recorded: RecordedRun, run: Finished, tolerance: float) -> list[str]:
+    """Return the recorded values that a run does not have again, a line each; NaN is equal to nothing."""
     differences = []
-    if recorded.ran.get("fingerprint") != run.data.fingerprint:
+    if recorded.ran.get("fingerprint") != run.simulation.fed.data.fingerprint:
         differences.append("partition_fingerprint: the data or their partition are not the same")
-    rounds: dict[int, dict[str, float]] = {int(e["round"]): e for e in run.history}
+    rounds = {int(entry["round"]): entry for entry in run.history}
     for entry in recorded.history:
+        again = rounds.get(int(entry["round"]), {})
         for metric in sorted(entry.keys() - {"round"}):
-            before, now = entry[metric], rounds.get(int(entry["round"]), {}).get(metric)
-            if now is None or not (
-                now == before or abs(now - before) <= tolerance * max(1.0, abs(before))
-            ):
+            before, now = entry[metric], again.get(metric, math.nan)
+            if not (now == before or abs(now - before) <= tolerance * max(1.0, abs(before))):
                 where = f"{metric} at round {entry['round']}"
                 differences.append(f"{where}: recorded {before!r}, now {now!r}")
     return differences

@@ -8,6 +8,7 @@ of its range, on the range's scale, with one u_0 for all algorithms of a scenari
 give equal rates, and any number of draws is spread evenly.
 """
 
+import itertools
 import math
 import zlib
 from collections.abc import Iterable, Sequence
@@ -72,7 +73,9 @@ class EntrySearch:
         self.ends: dict[str, ValidationResult] = {}
         self.sampler = find_sampler(study.sampler)
         self.budget = study.trials
-        self._confirm_seeds = study.confirm.seeds if study.confirm else 0
+        self._finalists, self._confirm_seeds = 1, 0
+        if study.confirm:
+            self._finalists, self._confirm_seeds = study.confirm.best, study.confirm.seeds
         words = (study.seed, int(entry.id, 16), *replicate.words)
         starts = [*self._first(), *warm]
         if self.sampler.grid:
@@ -127,8 +130,7 @@ class EntrySearch:
     @property
     def planned(self) -> int:
         """How many runs there will be."""
-        best = self.study.confirm.best if self.study.confirm else 0
-        confirms = min(best, self.budget) * self._confirm_seeds
+        confirms = min(self._finalists, self.budget) * self._confirm_seeds
         return self.budget + confirms + self.study.seeds
 
     @property
@@ -172,9 +174,7 @@ class EntrySearch:
             )
             self.requests.append(request)
             return request
-        if self.done or self.searching:
-            return None
-        for request in self._due():
+        for request in () if self.done or self.searching else self._due():
             if request.trial_id not in self.repeats:
                 self.repeats[request.trial_id] = request
                 return request
@@ -197,7 +197,7 @@ class EntrySearch:
             index = len(self.requests)
             self._tell(index - self.lag)
             self.requests.append(request)
-            self.proposer.restore(index, request.params)
+            self.proposer.add(index, request.params)
 
     def forget(self, request: TrialRequest) -> bool:
         """Drop an unfinished run that repeats what is not, or not yet again, to be repeated; return whether
@@ -229,11 +229,8 @@ class EntrySearch:
 
     def _due(self) -> list[TrialRequest]:
         """Return the runs that repeat search trials, as far as it is known which: first those that confirm."""
-        confirms = [
-            self._repeat(TrialKind.CONFIRM, index, i, CONFIRM_SEEDS + i)
-            for index in self._choose()[0]
-            for i in range(self._confirm_seeds)
-        ]
+        pairs = itertools.product(self._choose()[0], range(self._confirm_seeds))
+        confirms = [self._repeat(TrialKind.CONFIRM, i, n, CONFIRM_SEEDS + n) for i, n in pairs]
         confirmed = all(request.trial_id in self.ends for request in confirms)
         return confirms + self.current_finals if confirmed else confirms
 
@@ -242,9 +239,8 @@ class EntrySearch:
         chosen by all its results.
         """
         if self._chosen is None:
-            best = self.study.confirm.best if self.study.confirm else 1
-            finalists = self._ranked({i: self._searched(i) for i in range(len(self.requests))})
-            finalists = finalists[:best]
+            ranked = self._ranked({i: self._searched(i) for i in range(len(self.requests))})
+            finalists = ranked[: self._finalists]
             confirmed = self._ranked({i: self.results(i) for i in finalists})
             self._chosen = finalists, next(iter([*confirmed, *finalists]), None)
         return self._chosen

@@ -10,7 +10,6 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import optuna
@@ -49,29 +48,27 @@ class Proposer:
         self.sampler, self.space, self.words = sampler, space, words
         self.known, self._direction, self._opens = list(known), direction, opens
         self._optuna = optuna.create_study(direction=direction)
-        self._later: list[Callable[[], None]] = []
         self._numbers: dict[int, int] = {}
         """Optuna's numbers of the configurations that it knows of."""
 
     def propose(self, index: int) -> InitialConfiguration:
         """Return configuration `index`, the next one."""
-        self.catch_up()
         if index < len(self.known):
-            self._add(index, self.known[index].params)
+            self.add(index, self.known[index].params)
             return self.known[index]
         if opening := self._opens(index):
             self._optuna.enqueue_trial(opening)
         return InitialConfiguration("sampled", self._suggest(index))
 
-    def catch_up(self) -> None:
-        """Let the sampler see what it has not yet: a search that makes nothing more never needs it."""
-        later, self._later = self._later, []
-        for do in later:
-            do()
-
-    def restore(self, index: int, params: dict[str, Any]) -> None:
-        """Take over configuration `index` from a journal. The sampler sees it once it has to make one."""
-        self._later.append(partial(self._add, index, params))
+    def add(self, index: int, params: dict[str, Any]) -> None:
+        """Let Optuna know of a configuration it did not suggest, or of a journal, unless it lies outside the space."""
+        distributions = self.space.distributions(params)
+        if distributions is None:
+            return
+        self._optuna.add_trial(
+            create_trial(state=TrialState.RUNNING, params=params, distributions=distributions)
+        )
+        self._numbers[index] = len(self._optuna.get_trials(deepcopy=False)) - 1
 
     def tell(
         self,
@@ -81,29 +78,24 @@ class Proposer:
         intermediates: Mapping[int, float],
         excess: Mapping[str, float],
     ) -> None:
-        """Tell Optuna how trial `index` ended, before it makes the next configuration: its score, that of rounds, and how
-        far each constraint is exceeded (at most 0: kept). Nothing is told of one that lies outside the ranges.
+        """Tell Optuna how trial `index` ended: its score, that of rounds, and how far each constraint is exceeded (at most 0:
+        kept). Nothing is told of one that lies outside the ranges.
         """
+        number = self._numbers.get(index)
+        if number is None:
+            return
+        if status == Status.FAILED:
+            self._optuna.tell(number, state=TrialState.FAIL)
+            return
         if self.sampler.logs and self._direction == "minimize":  # and no error is 0 in a logarithm
             value = math.log(max(value, sys.float_info.min))
         pruned = status == Status.PRUNED and self.sampler.prunes
-        scores = intermediates if pruned else {}
         excess = excess if self.sampler.constraints else {}
-
-        def tell() -> None:
-            number = self._numbers.get(index)
-            if number is None:
-                return
-            if status == Status.FAILED:
-                self._optuna.tell(number, state=TrialState.FAIL)
-                return
-            report(self._optuna, number, scores, excess)
-            if pruned:
-                self._optuna.tell(number, state=TrialState.PRUNED)
-            else:
-                self._optuna.tell(number, value)
-
-        self._later.append(tell)
+        report(self._optuna, number, intermediates if pruned else {}, excess)
+        if pruned:
+            self._optuna.tell(number, state=TrialState.PRUNED)
+        else:
+            self._optuna.tell(number, value)
 
     def _suggest(self, index: int) -> dict[str, Any]:
         """Return the sampler's configuration, with what was enqueued of it."""
@@ -115,13 +107,3 @@ class Proposer:
         forget_notes(self._optuna, trial.number)
         self._numbers[index] = trial.number
         return params
-
-    def _add(self, index: int, params: dict[str, Any]) -> None:
-        """Let Optuna know of a configuration it did not suggest, unless it lies outside the space."""
-        distributions = self.space.distributions(params)
-        if distributions is None:
-            return
-        self._optuna.add_trial(
-            create_trial(state=TrialState.RUNNING, params=params, distributions=distributions)
-        )
-        self._numbers[index] = len(self._optuna.get_trials(deepcopy=False)) - 1

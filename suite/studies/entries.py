@@ -14,9 +14,8 @@ from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
 from trials.datasets.base import Dataset
-from trials.federated_data import FederatedData
 from trials.run.simulation import refuse_personal
-from trials.run.spec import Scenario, TrialSpec, refuse
+from trials.run.spec import Scenario, refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
 
 
@@ -25,8 +24,14 @@ def make_entries(study: Study, source: str) -> list[Entry]:
     none, settings that an algorithm refuses.
     """
     faults = Faults(source)
-    for contradiction in study.contradictions():
-        faults.add(*contradiction)
+    if study.settings.val_fraction == 0:
+        needed = "a search needs validation data, so it must be above 0"
+        faults.add("settings.val_fraction", 0, needed)
+    if "rounds_to_target" in study.constraints and study.target is None:
+        faults.add("target", None, "is needed by rounds_to_target: a validation score")
+    if study.partitions > 1 and study.vary_partition:
+        rule = "partitions every final run anew, which `partitions` does for a search"
+        faults.add("vary_partition", True, rule)
     entries: dict[str, Entry] = {}
     for dataset, model, level, algorithm in itertools.product(
         study.datasets, study.models, study.heterogeneity, study.algorithms
@@ -40,7 +45,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
             continue
         if find_sampler(study.sampler).grid:
             points = study.grid_points
-            faults.attempt("grid_points", points, partial(space.refuse_large_grid, points))
+            faults.attempt("grid_points", points, partial(space.grid, points))
         entry = _entry(study, algorithm, scenario, space)
         entries[entry.id] = entry  # two spellings of a name are one
     faults.check()
@@ -94,11 +99,11 @@ def load_data(
         seeds = (0, entry.settings.partition_seed + partition, split)
         spec = entry.spec(entry.space.default(), *seeds)
         key, (name, model_name, level) = spec.dataset_key, entry.scenario
-        data = once("datasets", key, name, partial(_loaded, spec, root))
+        data = once("datasets", key, name, partial(load_dataset, spec, root))
         if data is None:
             continue
         model = once("models", key, model_name, partial(fit_model, spec, data))
-        partitioned = partial(_partitioned, spec, data)
+        partitioned = partial(partition_data, spec, data, keep=True)
         clients = once("heterogeneity", spec.data_key, level, partitioned)
         if model is None or clients is None:
             continue
@@ -110,20 +115,10 @@ def load_data(
             check = partial(corner.configured().check, clients.clients, model, corner.settings)
             faults.attempt("algorithms", entry.label, check)
     faults.check()
+    for (kind, key, name), content in results.items():
+        # How the columns of a table were taken; what of the data reaches nobody.
+        if kind == "datasets" and content.note:
+            say(f"{name}: {content.note}")
+        elif kind == "heterogeneity" and content.unreached:
+            say(f"{key.partition('|')[0]}, {name}: {content.unreached}")
     return {key: data for (name, key, _), data in results.items() if name == "datasets"}
-
-
-def _loaded(spec: TrialSpec, root: str | None) -> Dataset:
-    """Return the data set of a spec; say how the columns of a table were taken."""
-    dataset = load_dataset(spec, root)
-    if dataset.note:
-        say(f"{spec.dataset}: {dataset.note}")
-    return dataset
-
-
-def _partitioned(spec: TrialSpec, data: Dataset) -> FederatedData:
-    """Return a partition, which is kept for the trials; say what of the data reaches nobody."""
-    partitioned = partition_data(spec, data, keep=True)
-    if partitioned.unreached:
-        say(f"{spec.dataset}, {spec.heterogeneity}: {partitioned.unreached}")
-    return partitioned

@@ -1,6 +1,5 @@
 """Search spaces: an algorithm's fields, what a study overrides, and what papers state of them."""
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,18 +33,6 @@ INTERVAL = ("low", "high", "log")
 Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
-def over_range(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a range as written with another written over it: what that leaves out stays, but choices take the place
-    of an interval, and an interval that of choices.
-    """
-    gone: tuple[str, ...] = ()
-    if above.get("choices") is not None:
-        gone = INTERVAL
-    elif any(above.get(key) is not None for key in INTERVAL):
-        gone = ("choices",)
-    return {key: value for key, value in below.items() if key not in gone} | dict(above)
-
-
 class RangeSpec(Written):
     """A range as a study writes it: what is left out keeps the value of the range that it is written over."""
 
@@ -59,8 +46,6 @@ class RangeSpec(Written):
     def _of_one_form(self) -> "RangeSpec":
         if self.choices is not None and self.interval:
             raise ValueError("must have choices, or low and high: not both")
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         return self
 
     @property
@@ -185,10 +170,11 @@ class Space:
     @property
     def ordered(self) -> list[str]:
         """The names, each after those that it exists under."""
-        return sorted(self.ranges, key=self._depth)
 
-    def _depth(self, name: str) -> int:
-        return max((1 + self._depth(other) for other in self.ranges[name].when or {}), default=0)
+        def depth(name: str) -> int:
+            return max((1 + depth(other) for other in self.ranges[name].when or {}), default=0)
+
+        return sorted(self.ranges, key=depth)
 
     def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the common starting point, or a published configuration on top of it."""
@@ -239,21 +225,14 @@ class Space:
             values = [low, *map(float, spaced(low, high, count)[1:-1]), high]
         return list(dict.fromkeys(map(round, values))) if spec.type == "int" else values
 
-    def refuse_large_grid(self, count: int) -> None:
-        """Raise `UserError` where a grid of `count` values an interval would be too large to be made."""
-        # An interval of more values than a grid has points is too large alone.
-        sizes = [len(self.points(name, min(count, LARGEST_GRID + 1))) for name in self.ranges]
-        if math.prod(sizes) > LARGEST_GRID:
-            raise UserError(
-                f"may make more than {LARGEST_GRID:,} configurations, the most of a grid: give fewer points, or "
-                "sampler: random"
-            )
-
     def grid(self, count: int) -> list[dict[str, Any]]:
-        """Return every configuration of a grid of `count` values an interval."""
+        """Return every configuration of a grid of `count` values an interval; raise `UserError` where they are too many."""
         grid: list[dict[str, Any]] = [{}]
         for name in self.ordered:  # not a plain product, of which many points would be one
-            values = self.points(name, count)
+            values = self.points(name, min(count, LARGEST_GRID + 1))
+            if len(grid) * len(values) > LARGEST_GRID:
+                most = f"{LARGEST_GRID:,} configurations, the most of a grid"
+                raise UserError(f"may make more than {most}: give fewer points, or sampler: random")
             longer = []
             for point in grid:
                 there = self._exists(name, point)
@@ -301,12 +280,9 @@ def _setting(
     """Return the range of a shared setting that a study moves into the search."""
     if field in COMPARED:
         raise UserError("has to be the same for all trials, or they could not be compared")
-    values = written.choices or (written.low, written.high)
-    if None in values and written.choices is None:
-        raise UserError("a setting that is searched needs low and high, or choices")
     standing = settings.model_dump()
     default = standing[field] if written.default is None else written.default
-    for value in (default, *values):
+    for value in (default, *(written.choices or (written.low, written.high))):
         try:
             changed = Settings(**{**standing, field: value})
         except ValidationError as error:

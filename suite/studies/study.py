@@ -1,6 +1,6 @@
 """Studies as people write them, in YAML; every fault found is shown at once."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from suite.studies.replicates import MOST, TUNING_SEEDS, Replicate, replicates
 from suite.studies.samplers import find_sampler, full_name
-from suite.studies.space import Finite, RangeSpec, over_range
+from suite.studies.space import INTERVAL, Finite, RangeSpec
 from suite.studies.validation import Faults, Written
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, datasets, heterogeneity, models
@@ -106,7 +106,7 @@ class Study(Written):
     models: Annotated[list[ModelName], Some]
     heterogeneity: Annotated[list[LevelName], Some]
     trials: Positive = 20
-    seeds: Positive = 5
+    seeds: Annotated[Positive, Field(lt=TUNING_SEEDS)] = 5
     seed: Whole = 0
     vary_partition: bool = False
     tunings: Factor = 1
@@ -124,27 +124,6 @@ class Study(Written):
     def replicates(self) -> list[Replicate]:
         """The replicates of every entry."""
         return replicates(self.tunings, self.partitions, self.splits)
-
-    def contradictions(self) -> Iterator[tuple[str, Any, str]]:
-        """Yield the settings that do not go together: key, value, rule."""
-        if self.settings.val_fraction == 0:
-            needs = "a search needs validation data, so it must be above 0"
-            yield "settings.val_fraction", 0, needs
-        if "rounds_to_target" in self.constraints and self.target is None:
-            yield "target", None, "is needed by rounds_to_target: a validation score"
-        if len(self.replicates) > 1 and self.seeds >= TUNING_SEEDS:
-            yield "seeds", self.seeds, f"must be below {TUNING_SEEDS} where there are replicates"
-        if self.partitions > 1 and self.vary_partition:
-            rule = "partitions every final run anew, which `partitions` does for a search"
-            yield "vary_partition", True, rule
-        further = {
-            "partition_seed": self.partitions - 1 + self.seeds * self.vary_partition,
-            "data_seed": self.splits - 1,
-        }
-        for key, count in further.items():
-            if (seed := getattr(self.settings, key)) + count >= 2**32:
-                rule = f"must be below 2^32 - {count}: it and the {count} after it are used"
-                yield f"settings.{key}", seed, rule
 
 
 def complete(study: Study) -> dict[str, Any]:
@@ -200,7 +179,7 @@ def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source
 
 def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study's content with keys replaced; `settings.rounds` is a key inside another. A range is written over
-    the one that is there.
+    the one that is there: choices take the place of an interval, and an interval that of choices.
     """
     changed = dict(content)
     for key, value in overrides.items():
@@ -211,7 +190,10 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         elif isinstance(within, dict):  # what is none is a fault of the study, said later
             before = within.get(inner)
             if isinstance(before, dict) and isinstance(value, Mapping):
-                value = over_range(before, value)
+                written = {name for name, each in value.items() if each is not None}
+                gone = {"choices"} if written & {*INTERVAL} else set()
+                gone = {*INTERVAL} if "choices" in written else gone
+                value = {k: v for k, v in before.items() if k not in gone} | dict(value)
             changed[outer] = {**within, inner: value}
     return changed
 

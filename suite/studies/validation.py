@@ -104,25 +104,23 @@ def rule(fault: Mapping[str, Any]) -> str:
         return "must be a mapping of keys to values"
     if fault["type"] == "too_short":
         return "must not be empty"
+    if fault["type"] == "missing":
+        return "is required"
     return str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
-    """Return the rule that is broken, with how it is written right where that is known."""
-    kind, value, loc = fault["type"], fault["input"], fault["loc"]
-    if kind == "extra_forbidden":
-        owner: Any = model
-        for key in loc[:-1]:
-            if str(key) in owner.model_fields:
-                owner = _model_in(owner.model_fields[key].annotation) or owner
-        if "settings" in owner.model_fields and loc[-1] in Settings.model_fields:
-            return f"is a shared setting: write it as `settings: {{{loc[-1]}: ...}}`"
-        return str(unknown("key", str(loc[-1]), owner.model_fields))
-    if kind == "list_type" and isinstance(value, str):
-        return f"must be a list: [{value}]"
-    if kind == "missing":
-        return "is required" + ", as in --datasets npz:my.npz" * (loc == ("datasets",))
-    return rule(fault)
+    """Return the rule that is broken; of an unknown key what it may have been meant for."""
+    if fault["type"] != "extra_forbidden":
+        return rule(fault)
+    owner: Any = model
+    *path, key = fault["loc"]
+    for step in path:
+        if str(step) in owner.model_fields:
+            owner = _model_in(owner.model_fields[step].annotation) or owner
+    if "settings" in owner.model_fields and key in Settings.model_fields:
+        return f"is a shared setting: write it as `settings: {{{key}: ...}}`"
+    return str(unknown("key", str(key), owner.model_fields))
 
 
 def _model_in(annotation: Any) -> Any:

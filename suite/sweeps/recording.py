@@ -205,7 +205,7 @@ class SweepRecording:
             board = board_of(tables, Query(self.name, target=self.study.target, interim=False))
             # MLflow shows the run that began last first: that is the first row.
             for place, row in reversed([*enumerate(board.rows)]):
-                tuned, run_id = tuned_of(tables, row, board.rows), ""
+                tuned, run_id = tuned_of(tables, row), ""
                 try:
                     run_id = self._publish(row, tuned, place, folder)
                 except StoreError as error:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
+from suite.configurations.configuration import tuned_files
 from suite.configurations.library import list_tuned
-from suite.configurations.nearest import NEAREST, tuned_files, warm_start
+from suite.configurations.nearest import NEAREST, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible

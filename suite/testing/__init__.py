@@ -9,9 +9,7 @@ Each raises `WrongError`, an `AssertionError`, that says what is wrong. The proj
 checks; `suite check` runs them on a file.
 """
 
-from suite.testing.algorithms import check_algorithm
-from suite.testing.comparing import WrongError
-from suite.testing.models import check_model
-from suite.testing.parts import check_dataset, check_partition
+from suite.testing.algorithms import WrongError, check_algorithm
+from suite.testing.parts import check_dataset, check_model, check_partition
 
 __all__ = ["WrongError", "check_algorithm", "check_dataset", "check_model", "check_partition"]

@@ -7,15 +7,16 @@ evaluation, and against a method that a setting makes it equal to.
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from suite.testing.comparing import WrongError, apart, demand, finish, ranked, same, timeless
 from trials import algorithms
+from trials.algorithm import Devices
 from trials.common.errors import UserError, unknown
 from trials.common.plugins import failure
-from trials.common.tensors import torch
+from trials.common.tensors import Tensor, torch
 from trials.engine.client_rows import ClientRows
 from trials.engine.training import EXECUTIONS
 from trials.federated_data import FederatedData
@@ -38,6 +39,16 @@ SETTINGS = {
 TOLERANCE = 1e-9
 """How far ways to compute may be apart, relative to the largest weight: rounding, in double precision."""
 COUNTERS = ("downloaded_bytes", "uploaded_bytes", "peer_bytes")
+
+
+class WrongError(AssertionError):
+    """What is wrong with code of one's own, in words."""
+
+
+def demand(holds: bool, rule: str) -> None:
+    """Raise `WrongError` with a rule that does not hold."""
+    if not holds:
+        raise WrongError(rule)
 
 
 @dataclass(frozen=True)
@@ -156,8 +167,7 @@ class Checked:
         demand(kept, "configured(params()) is another algorithm: what does __post_init__ change?")
         demand("lr" in ranges, "there is no learning rate lr, which every study searches")
         for key in self.cls.unsupported:
-            setting = key.partition("=")[0]
-            there = setting in ("system", *Settings.model_fields)
+            there = key.partition("=")[0] in ("system", *Settings.model_fields)
             demand(there, f"unsupported: {unknown('setting', key, Settings.model_fields)}")
         return ", ".join(ranges)
 
@@ -165,8 +175,8 @@ class Checked:
         """Check that it runs to the end, with numbers that are finite."""
         trained = self.done.fed.counters["sample_gradients"] > 0
         demand(trained, "nobody trained in any round: call fed.train")
-        finite = not self.done.diverged
-        demand(finite, "diverged: a loss is not finite; try another --set lr=...")
+        diverged = "diverged: a loss is not finite; try another --set lr=..."
+        demand(not self.done.diverged, diverged)
         metric = f"test_{self.done.fed.data.dataset.task.metric}"
         values = [entry[metric] for entry in self.done.history]
         return f"{values[0]:.3f} to {values[-1]:.3f}"
@@ -177,19 +187,17 @@ class Checked:
         names = ", ".join(sorted(before.keys() ^ after.keys()))
         demand(not names, f"round() and init() give states with different names: {names}")
         for name, value in after.items():
-            kind, kept = type(value).__name__, isinstance(value, ClientRows | torch.Tensor)
-            demand(kept, f"state {name!r} is a {kind}, not a tensor or ClientRows")
+            kept = isinstance(value, ClientRows | torch.Tensor)
+            demand(kept, f"state {name!r} is a {type(value).__name__}, not a tensor or ClientRows")
         return f"d = {self.done.fed.d:,}"
 
     def executions(self) -> str:
         """Check that clients at once and one after the other give the same up to rounding, and the same counts."""
         runs: dict[str, Simulation] = {}
         for way in EXECUTIONS:
-            try:
+            with suppress(UserError):  # not for this model
                 run = self.begun(execution=way, dtype="float64")
-            except UserError:
-                continue  # not for this model
-            runs.setdefault(run.fed.execution, run)
+                runs.setdefault(run.fed.execution, run)
         base = finish(runs.pop("sequential"))
         for way, run in runs.items():
             off = _off(finish(run), base)
@@ -204,11 +212,8 @@ class Checked:
 
     def repeats(self) -> str:
         """Check that the same seed gives the same bits."""
-        demand(
-            same(finish(self.begun()), self.done),
-            "a second run differs: draw random numbers by fed.uniform, a function of the seed, the "
-            "round and the client, and keep nothing on the class",
-        )
+        rule = "a second run differs: draw random numbers by fed.uniform, and keep nothing on the class"
+        demand(same(finish(self.begun()), self.done), rule)
         return "to the bit"
 
     def state(self) -> str:
@@ -246,16 +251,12 @@ class Checked:
         off = _off(self.done, theirs)
         words = f"{off:.1e} apart, relative to the largest"
         if off <= TOLERANCE:
-            words += (
-                ": that is rounding, as of an equal formula that adds up in another order; only the same "
-                "operations give the same bits"
-            )
+            words += ": that is rounding, as of an equal formula that adds up in another order"
         for mine, its in zip(timeless(self.done.history), timeless(theirs.history), strict=True):
             for key in sorted(mine.keys() & its.keys() - {*COUNTERS}):
                 seen = f"round {mine['round']:g} in {key} ({mine[key]!r}, {its[key]!r})"
-                demand(
-                    mine[key] == its[key], f"differs from {other} at {seen}; weights end {words}"
-                )
+                rule = f"differs from {other} at {seen}; weights end {words}"
+                demand(mine[key] == its[key], rule)
         equal = torch.equal(ranked(self.done), ranked(theirs))
         demand(equal, f"scores are those of {other}, but weights are {words}")
         return "to the bit"
@@ -264,3 +265,51 @@ class Checked:
 def _off(a: Simulation, b: Simulation) -> float:
     """Return how far the ranked weights are apart, relative to the largest."""
     return apart(ranked(a), ranked(b), max(float(ranked(b).abs().max()), 1e-300))
+
+
+def finish(run: Simulation) -> Simulation:
+    """Take a run to its end, and return it."""
+    while not run.finished:
+        run.advance()
+    return run
+
+
+def numbers(run: Simulation) -> dict[str, Tensor]:
+    """Return all tensors of the state, on the CPU; of per-client tables every client's row."""
+    everyone = torch.arange(run.fed.n)
+    return {
+        name: (value[everyone] if isinstance(value, ClientRows) else value).cpu()
+        for name, value in run.state.items()
+    }
+
+
+def ranked(run: Simulation) -> Tensor:
+    """Return the ranked model's weights; of several devices' models all of them."""
+    model = next(iter(run.algorithm.scored(run.state, run.fed).values()))
+    return model.models if isinstance(model, Devices) else model
+
+
+def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Return a history without wall-clock times."""
+    entries = []
+    for entry in history:
+        clocks = [name for name in entry if name.endswith("_seconds")]
+        entries.append({name: entry[name] for name in entry if name not in clocks})
+    return entries
+
+
+def same(a: Simulation, b: Simulation) -> bool:
+    """Return whether two runs have the same bits: history, times apart, and state."""
+    left, right = numbers(a), numbers(b)
+    alike = timeless(a.history) == timeless(b.history) and left.keys() == right.keys()
+    return alike and all(torch.equal(value, right[name]) for name, value in left.items())
+
+
+def apart(found: Tensor, right: Tensor, least: float = 1.0) -> float:
+    """Return the largest difference of two tensors, beside their size and beside `least`; infinite where shapes differ."""
+    if found.shape != right.shape:
+        return float("inf")
+    if not right.numel():
+        return 0.0
+    found, right = found.double(), right.double()
+    return float(((found - right).abs() / right.abs().clamp(min=least)).max())

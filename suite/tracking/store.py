@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlparse
@@ -289,14 +288,6 @@ def tables_of(uri: str) -> list[str]:
             return [name for (name,) in names]
     except sqlite3.Error as error:
         raise UserError(f"cannot read store {path}: {error}") from None
-
-
-def load_mlflow(tracking_uri: str | None) -> None:
-    """Import what opening the store imports, so that a thread can open it while others import."""
-    if tracking_uri is None or not is_server(tracking_uri):
-        for name in ("store.tracking.sqlalchemy_workspace_store", "store.db.utils"):
-            import_module(f"mlflow.{name}")
-        import_module("sqlalchemy.dialects.sqlite")
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:

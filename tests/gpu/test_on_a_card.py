@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.testing.comparing import apart, finish, numbers, same
+from suite.testing.algorithms import apart, finish, numbers, same
 from tests.support import actors
 from tests.support.model_cases import CASES
 from tests.support.simulations import CPU, honoured, local_work, settings, simulation

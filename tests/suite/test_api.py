@@ -100,7 +100,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "algorithm is <class": lambda: suite.run(Mine),
     "algorithm is <": lambda: suite.trainable(Mine()),
     "dataset is {'x': 1}": lambda: suite.run(dataset={"x": 1}),
-    "model: must be what makes a module": lambda: suite.run(model=nn.Linear(2, 2)),
+    "model: must be": lambda: suite.run(model=nn.Linear(2, 2)),
     "name: a study that is no file needs one": lambda: suite.sweep(CONTENT),
     "unknown sweep in runs": lambda: suite.status({"x": 1}),
     "minutes is 0": lambda: suite.sweep("smoke", minutes=0),

@@ -134,7 +134,6 @@ def sweep_of(lag: int = 4, **given: Any) -> SweepSearch:
 
 def told(search: EntrySearch) -> list[optuna.trial.FrozenTrial]:
     """What Optuna knows of an entry's trials."""
-    search.proposer.catch_up()
     return search.proposer._optuna.get_trials(deepcopy=False)
 
 

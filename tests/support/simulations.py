@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.testing.comparing import finish, numbers, timeless
+from suite.testing.algorithms import finish, numbers, timeless
 from trials import heterogeneity, models
 from trials.algorithm import Algorithm
 from trials.algorithms import ALGORITHMS

@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.configurations.nearest import NEAREST, tuned_files
+from suite.configurations.configuration import tuned_files
+from suite.configurations.nearest import NEAREST
 from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import SweepState, check_first
 from suite.sweeps.journal.file import begun, lock_of, torn

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import re
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -93,28 +92,6 @@ def test_a_regression_is_shown_by_intervals_of_its_targets(tmp_path: Path) -> No
     below = [(part[:, None] <= grid[:-1][None, ::10]).mean(0) for part in y]
     area = np.abs(below[0] - below[1]).mean() * (grid[-1] - grid[0])
     assert found["per_client"]["wasserstein"][0] == pytest.approx(area, rel=0.02)
-
-
-def test_the_heat_map_is_a_picture(tmp_path: Path) -> None:
-    suite_here("data", "describe", "digits", "--output", "a.png", cwd=tmp_path)
-    head, kind, width, height = struct.unpack(">8s4x4sII", (tmp_path / "a.png").read_bytes()[:24])
-    assert (head, kind) == (b"\x89PNG\r\n\x1a\n", b"IHDR")
-    assert width > 800
-    assert height > 300
-
-
-def test_the_heat_map_shows_each_cell() -> None:
-    from reports.partition import figure
-
-    counts = np.array([[3, 0, 1], [0, 2, 0], [0, 0, 1]])
-    above, below = figure(counts, ["a", "b", "c"], "title")["vconcat"]
-    assert [bar["samples"] for bar in above["data"]["values"]] == [4, 2, 1]
-    assert [tuple(cell.values()) for cell in below["data"]["values"]] == [
-        (0, "a", 0.75),
-        (0, "c", 0.25),
-        (1, "b", 1),
-        (2, "c", 1),
-    ]
 
 
 # Files

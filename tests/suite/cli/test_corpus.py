@@ -60,8 +60,8 @@ folb cannot run with init=own | run --algorithm folb --set init=own
 5 faults                    | run --algorithm fedprox --dataset digit --model logrg --heterogeneity 'labels(0)' --set muu=1 --set rounds=0
 --set mu: must be KEY=VALUE | run --set mu
 does not say which client   | data describe digits natural
-must end with .png or .npz  | data describe digits --output split.csv
-cannot write /proc/nope | sweep quickstart --storage /proc/nope
+must end with .npz          | data describe digits --output split.csv
+cannot write /proc/nope     | sweep quickstart --storage /proc/nope
 --algorithm fedavg          | run fedavg
 there is no sweep in runs yet | run --tuned
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
@@ -71,7 +71,7 @@ cannot read algorithm file gone.py: it does not exist | check gone.py
 """
 STUDIES = r"""
 target = nan                 | target: .nan
-must be a list: [fedavg]     | algorithms: fedavg
+algorithms = 'fedavg'        | algorithms: fedavg
 search.lr = 0.1              | search: {lr: 0.1}
 Did you mean 'digits'?       | {datasets: [digit], models: [logrg]}
 2 faults                     | {datasets: [digit], models: [logrg]}
@@ -89,7 +89,6 @@ variant                      | {algorithms: [folb], search: {variant: {choices: 
 low                          | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}
 """
 IMPORTS = r"""
-val_accuracy = 'high': is no score | scores: {val_accuracy: high}
 unknown algorithm 'fedavgg'. Did you mean 'fedavg'? | algorithm: fedavgg
 3 faults                     | {dataset: digit, model: logrg, params: {muh: 1}}
 5 faults                     | {algoritm: fedavg, model: 3, algorithm: null, settings: {roundz: 5, participation: 2}}

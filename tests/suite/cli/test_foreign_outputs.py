@@ -18,7 +18,6 @@ def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
         "export": (("tuned", "export", "out"), "out/digits/iid/logreg/fedavg.py"),
         "page": (("report", "--output", "out"), "out/report.html"),
         "figure": (("report", "--output", "out", "--figures", "svg"), "out/figures/*.svg"),
-        "png": (("data", "describe", "digits", "--output", "a.png"), "a.png"),
         "reproduction": (("reproduce", "folb/table1", "--output", "out"), "out/folb-table1.md"),
         "document": (("reproduce", "folb/table1", "--output", "out"), "out/folb-table1.json"),
     }

@@ -14,6 +14,7 @@ from torch import nn
 from suite.configurations import configuration as tuned
 from suite.configurations import program as plain
 from suite.runs import single
+from tests.support import configurations
 from tests.support.commands import suite_here
 from trials.common.errors import UserError
 from trials.models import parse as model_named
@@ -101,7 +102,8 @@ def test_convolutions_have_the_weights_in_our_order():
     """The module's parameters, one after the other, are the shapes of our layout."""
     for name in ("lenet5", "mcmahan_cnn", "feddc_cnn"):
         of = model_named(name)
-        module = eval(plain._module(name, of, (1, 28, 28), 10), {"nn": nn})
+        layers = plain._layers(name, of, (1, 28, 28), 10)
+        module = nn.Sequential(*(eval(layer, {"nn": nn}) for layer in layers))
         assert [tuple(p.shape) for p in module.parameters()] == [
             slot.shape for slot in Model(of, (1, 28, 28), 10).layout
         ]
@@ -118,15 +120,9 @@ def test_convolutions_have_the_weights_in_our_order():
     ],
 )
 def test_what_no_program_is_written_of(change, named):
-    content = {
-        "algorithm": "fedavg",
-        "dataset": "digits",
-        "model": "logreg",
-        "heterogeneity": "iid",
-    }
-    item = tuned.parse(json.dumps({**content, **change}), "mine")
+    item = configurations.a_tuned().model_dump(mode="json") | change
     with pytest.raises(UserError, match=named):
-        plain.prepared(item, 0, None)
+        plain.prepared(tuned.parse(json.dumps(item), "mine"), 0, None)
 
 
 def test_the_command(tmp_path):

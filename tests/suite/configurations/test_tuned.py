@@ -122,15 +122,9 @@ def test_different_scenarios_have_different_paths():
     assert len({a_tuned(dataset=name).path for name in names}) == 3
 
 
-def request(*texts: str, **given) -> Request:
-    base = {
-        "algorithm": "fedprox",
-        "scenario": Scenario("digits", "logreg", "iid"),
-        "params": {},
-        "settings": {},
-        "seed": 1,
-    }
-    return Request(**{**base, **given}, values=assignments(texts))
+def request(text: str) -> Request:
+    scenario = Scenario("digits", "logreg", "iid")
+    return Request("fedprox", scenario, {}, {}, seed=1, values=assignments([text]))
 
 
 SETTABLE = (

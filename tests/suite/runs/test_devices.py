@@ -31,7 +31,7 @@ def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         for module in (single, trial):
             monkeypatch.setattr(module, "name_of", lambda _: device)
         run = single.execute(spec(**given), None, "cpu", lambda entry: None)
-        run_id = single.Recording(None, tmp_path).record(run)
+        run_id = run.record(tmp_path)
         monkeypatch.setattr(single, "look", lambda: ("", [(at_hand, 1)] if at_hand else []))
         return Store(None, tmp_path), run_id
 

@@ -19,14 +19,7 @@ from trials.run.spec import TrialSpec
 
 RUN = (
     "run",
-    "--set",
-    "rounds=2",
-    "--set",
-    "clients=4",
-    "--algorithm",
-    "safl",
-    "--model",
-    "mlp(8,8)",
+    *["--set", "rounds=2", "--set", "clients=4", "--algorithm", "safl", "--model", "mlp(8,8)"],
 )
 
 

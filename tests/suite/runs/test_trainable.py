@@ -71,31 +71,24 @@ def test_divergence_is_the_worst_score_of_the_task() -> None:
         assert math.isfinite(last["round"])
 
 
-@pytest.mark.parametrize(
-    "config", [{"muu": 0.1}, {"mu": "much"}, {"local_epochs": 0}, {"seed": -1}]
-)
+@pytest.mark.parametrize("config", [{"muu": 0.1}, {"mu": "much"}, {"seed": -1}])
 def test_a_config_that_cannot_be_run_is_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=next(iter(config))) as caught:
-        actor(config)
-    with pytest.raises(UserError) as same:
-        suite.run("folb", **QUESTION, **config)
-    assert str(same.value) == str(caught.value)
+    for run in (actor, lambda config: suite.run("folb", **QUESTION, **config)):
+        with pytest.raises(UserError, match=next(iter(config))):
+            run(config)
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "given", "key"),
+    ("given", "key"),
     [
-        ("flob", {}, "folb"),
-        ("folb", {"settings": {"val_fraction": 0}}, "val_fraction"),
-        ("folb", {"model": "lenet5"}, "lenet5"),
-        ("folb", {"settings": {"init": "own"}}, "init"),
+        ({"settings": {"val_fraction": 0}}, "val_fraction"),
+        ({"model": "lenet5"}, "lenet5"),
+        ({"settings": {"init": "own"}}, "init"),
     ],
 )
-def test_what_cannot_be_run_at_all_is_refused_at_once(
-    algorithm: str, given: dict[str, Any], key: str
-) -> None:
+def test_what_cannot_be_run_at_all_is_refused_at_once(given: dict[str, Any], key: str) -> None:
     with pytest.raises(UserError, match=key):
-        suite.trainable(algorithm, **{**QUESTION, **given})
+        suite.trainable("folb", **{**QUESTION, **given})
 
 
 def test_relative_paths_are_meant_from_where_tune_began(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.leaderboard.audit import edges
-from suite.configurations.nearest import warm_start
+from suite.configurations.configuration import parse
 from suite.runs.request import Request
 from suite.studies.entries import load_data
 from tests.support.configurations import a_tuned
@@ -158,24 +158,6 @@ def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
     assert entry.spec({"lr": 0.1, "theta": 0.3}, 0, 0).configured().theta == 0.3
 
 
-@pytest.mark.parametrize(
-    ("key", "given_", "last"),
-    [
-        ("partition_seed", {"vary_partition": True, "seeds": 3}, 2**32 - 4),
-        ("partition_seed", {"partitions": 2}, 2**32 - 2),
-        ("data_seed", {"splits": 3}, 2**32 - 3),
-    ],
-)
-def test_seeds_that_a_sweep_would_come_to_have_to_be_seeds(faults, key, given_, last):
-    """Final runs with another partition would end a sweep when its search is over."""
-    entries_of(settings={key: last}, **given_)
-    count = 2**32 - 1 - last
-    assert faults({**BASE, **given_, "settings": {key: last + 1}}).splitlines()[1:] == [
-        f"  settings.{key} = {last + 1}: must be below 2^32 - {count}: it and the {count} after it "
-        "are used"
-    ]
-
-
 def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
     given_ = {"algorithms": ["safl_extended"]}
     bound = {"constraints": {"uploaded_bytes": {"max": 1e6}}}
@@ -203,8 +185,7 @@ def chosen():
 
 
 def started():
-    other = a_tuned("fedumf").model_copy(update={"params": {"alpha": 2.0}})
-    warm_start(entries_of(algorithms=["fedumf"]), [other])
+    parse(a_tuned("fedumf").model_copy(update={"params": {"alpha": 2.0}}).text(), "mine.yaml")
 
 
 @pytest.mark.parametrize("way", [asked, searched, chosen, started])

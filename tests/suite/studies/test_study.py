@@ -1,18 +1,12 @@
 """Study files: what is accepted, what is refused and how that is said."""
 
-import contextlib
-import copy
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from suite.api import folder_of
-from suite.configurations.configuration import files_at
+from suite.configurations.configuration import tuned_files
 from suite.studies.entries import load_data, make_entries
 from suite.studies.space import space_file
 from suite.studies.study import override, read_study, small, study_names
@@ -55,7 +49,7 @@ def test_every_shipped_study_makes_cells():
         _, study = read_study(name, {"datasets": ["digits"]} if name == "own" else {})
         assert description == study.description != ""
         assert make_entries(study, name)
-    with pytest.raises(UserError, match=r"datasets: is required, as in --datasets npz:my\.npz$"):
+    with pytest.raises(UserError, match="datasets: is required"):
         read_study("own", {})
 
 
@@ -92,7 +86,7 @@ def test_what_is_at_a_path_is_said_of_all_that_people_name(tmp_path, monkeypatch
     ways = {
         "study": lambda name: read_study(name, {}),
         "dataset": datasets.parse,
-        "configuration": lambda name: files_at(Path(name)),
+        "configuration": lambda name: tuned_files(Path(name)),
         "storage": folder_of,
     }
     for what, way in ways.items():
@@ -146,49 +140,3 @@ def test_faults_of_overrides_are_faults_too_of_which_twenty_are_listed(faults):
     assert len(listed) == 20
     assert listed[0].startswith(f"  models[0] = '{'a' * 199}...: unknown model '{'a' * 199}....")
     assert last == "  and 11 more"
-
-
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.text(max_size=5) | st.integers(0, 3), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-FULL = {
-    **BASE,
-    "trials": 3,
-    "target": 0.9,
-    "settings": {"rounds": 9, "batch_size": 10},
-    "search": {"lr": {"low": 0.1, "high": 1.0, "default": 0.5}, "mu": {"choices": [0.1]}},
-    "algorithms": ["fedprox"],
-    "sampler": "random",
-    "scheduler": "none",
-    "constraints": {"uploaded_bytes": {"max": 1.0e6}},
-    "confirm": {"best": 2, "seeds": 1},
-}
-
-
-def places(content: Any) -> Iterator[tuple[Any, ...]]:
-    """Where a value stands, outer ones first."""
-    inner = content.items() if isinstance(content, dict) else enumerate(content)
-    for key, value in inner:
-        yield (key,)
-        if isinstance(value, dict | list):
-            yield from ((key, *place) for place in places(value))
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from([*places(FULL)]), ANYTHING)
-def test_whatever_stands_there_it_is_a_study_or_a_user_error(study_file, place, value):
-    """One value of a good study is replaced by anything that YAML can hold."""
-    content = copy.deepcopy(FULL)
-    inner: Any = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    path = study_file(content)
-    with contextlib.suppress(UserError):
-        name, study = read_study(path, {})
-        assert make_entries(study, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from suite.configurations.configuration import read
-from suite.configurations.library import known
+from suite.configurations.library import list_tuned
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.results.table import FILE
@@ -97,7 +97,7 @@ def test_the_table_alone_is_the_leaderboard(done: Path, tmp_path: Path) -> None:
     assert len(after["rows"]) == ENTRIES
     assert {"study", "metric", "direction", "protocol"} <= set(after)
     # ... and the tuned configurations come from it too.
-    texts = {str(item.path): item.text() for item in known(tmp_path / "runs", None)}
+    texts = {str(item.path): item.text() for item in list_tuned(tmp_path / "runs")}
     tuned = done / "runs" / "small" / "tuned"
     files = {str(path.relative_to(tuned)): path.read_text() for path in tuned.rglob("*.yaml")}
     assert texts == files

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from suite.testing.comparing import WrongError
-from suite.testing.models import check_module
+from suite.testing.algorithms import WrongError
+from suite.testing.parts import check_module
 from tests.support.simulations import (
     ROOT,
     digest,
