@@ -22,8 +22,8 @@ fs: Any = Lazy("pyarrow.fs")
 
 SPARING = 20
 """A checkpoint's cost in time is at most one part in so many."""
-_WRITTEN = re.compile(r"(.+?)(?:\.model)?\.pt(\.damaged|\.[0-9a-f]{8}\.part)?")
-"""The name of a file that a trial wrote: a checkpoint, its final models, one of these set aside, or a write cut off."""
+_WRITTEN = re.compile(r"(.+?)\.pt(\.damaged|\.[0-9a-f]{8}\.part)?")
+"""The name of a file that a trial wrote: a checkpoint, one set aside, or a write cut off."""
 
 
 class StorageError(Exception):

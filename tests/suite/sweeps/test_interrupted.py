@@ -13,8 +13,7 @@ from suite.execution.cluster import Resources
 from suite.sweeps import recording
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
-from suite.sweeps.result import Result
-from suite.sweeps.sweep import Sweep
+from suite.sweeps.sweep import Result, Sweep
 from suite.tracking.store import Store
 from tests.support.commands import runs_of
 from tests.support.searches import a_study

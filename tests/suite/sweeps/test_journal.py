@@ -13,20 +13,21 @@ from hypothesis import strategies as st
 
 from suite.execution.stop_signal import HaltedError
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.sweeps.journal import file as module
+from suite.sweeps.journal import events as module
 from suite.sweeps.journal.events import (
     Begun,
     Cut,
     Event,
+    Journal,
     Recorded,
     Requested,
     SweepState,
     ended,
+    is_locked,
     last_begun,
     outcomes,
     read,
 )
-from suite.sweeps.journal.file import Journal, is_locked
 from suite.yaml_files import write_whole
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult

@@ -12,11 +12,10 @@ import pytest
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.trial import TrialRequest
-from suite.sweeps.deadline import Deadline
-from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState
-from suite.sweeps.journal.file import Journal
+from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.status import Running, keep, standing, status
+from suite.sweeps.progress import Deadline, Running
+from suite.sweeps.status import keep, standing, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
 from tests.support import foreign
@@ -61,7 +60,7 @@ def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Mon
         of_files = standing("s", SweepState().read(place.journal), True, *sweep.running.now())
         assert {**told, **MOVING} == {**of_files, **MOVING}
         shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} runs ("
-        assert sweep.progress._line(told).startswith(shown)
+        assert sweep.progress.line(told).startswith(shown)
         sweep.progress.keep(told)
         seen = status(place.storage, "s")
         assert {**{key: seen[key] for key in told}, **MOVING} == {**told, **MOVING}
@@ -187,7 +186,7 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
     """Two trials at once, 10 s for a half: of ten trials nine are left, at 0.1 a second. Once it is killed, nobody knows."""
     folder, ids = night
     clock = [100.0]
-    monkeypatch.setattr("suite.sweeps.status.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("suite.sweeps.progress.time.monotonic", lambda: clock[0])
     requests = [asked(entry, 0).request for entry in ids]
     journal = Journal(folder / "journal.jsonl")
     journal.write(*(asked(entry, 0) for entry in ids))

@@ -23,7 +23,6 @@ from tests.support.commands import (
     document,
     fault,
     histories,
-    noted,
     once,
     records,
     study_file,
@@ -154,11 +153,6 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     store.log(aside.run_id, tags={"kind": "superseded"})  # as by an extension that chose another
     more = ("--resume", "--trials", TRIALS + 2, "--seeds", SEEDS + 1, "--json")
     extended = suite_here("sweep", folder / "small.yaml", *more, *SINGLY, cwd=folder)
-    assert noted(extended) == [], "what the options ask for is what it is"
-    without = suite_here("sweep", folder / "small.yaml", "--resume", *SINGLY, cwd=folder)
-    differ = (f"trials is {TRIALS + 2}, not {TRIALS} ", f"seeds is {SEEDS + 1}, not {SEEDS} ")
-    lines = zip(noted(without), differ, strict=True)
-    assert all(line.startswith(difference) for line, difference in lines)
     summary = document(extended)
     assert summary["trials_finished"] + summary["trials_diverged"] == ENTRIES * (TRIALS + 2)
     assert len(records(folder, kind="search")) == ENTRIES * (TRIALS + 2)
