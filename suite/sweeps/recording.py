@@ -39,7 +39,7 @@ RECORD_SECONDS = 600.0
 FAULT_SECONDS = 5.0
 """How long one that was halted by a fault does."""
 PERSON_SECONDS = 5.0
-"""How long one that is interrupted goes on recording, however well that goes."""
+"""How long one that is interrupted goes on recording once nothing runs, however well that goes."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
 
@@ -266,21 +266,16 @@ class Records(Recorder):
 
     def __init__(self, recording: SweepRecording, control: Control, progress: Progress) -> None:
         self.recording, self.control, self.progress = recording, control, progress
-        self._faults, self._until = 0, 0.0
+        self._faults = 0
         super().__init__(self._take, self._gives_up)
 
     def end(self) -> bool:
         """Wait until all is written, or it is no use to wait, or nobody wants to; return whether it is."""
-        halted = self.control.ending == "halted"
-        self._until = time.monotonic() + PERSON_SECONDS
-        return self.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
-
-    def _enough(self) -> bool:
-        """Return whether who interrupted the sweep has waited for the last records as long as a person does."""
-        now = time.monotonic()
-        if self.control.ending != INTERRUPTED:
-            self._until = now + PERSON_SECONDS
-        return now > self._until
+        halted, until = self.control.ending == "halted", time.monotonic() + PERSON_SECONDS
+        return self.close(
+            FAULT_SECONDS if halted else RECORD_SECONDS,
+            lambda: self.control.ending == INTERRUPTED and time.monotonic() > until,
+        )
 
     def _take(self, write: Callable[[], object]) -> None:
         write()

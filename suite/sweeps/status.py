@@ -17,7 +17,7 @@ from suite.sweeps.journal.paths import JOURNAL, STATUS, check_name
 from suite.sweeps.progress import Seen
 from suite.yaml_files import write_whole, writing
 from trials.common.errors import UserError, unknown
-from trials.run.outcome import ENDINGS, TrialKind
+from trials.run.outcome import ENDINGS, Status, TrialKind
 
 
 def standing(
@@ -69,8 +69,6 @@ def standing(
         "recorded": len(state.recorded),
         **{status.value: sums[status] for status in ENDINGS},
         "died": state.kills + sum(map(len, state.deaths.values())),
-        "trial_seconds": round(state.seconds, 3),
-        "sessions": state.sessions,
         "per_minute": pace and round(60 * pace, 1),
         "seconds_left": round(left / pace, 1) if pace and left is not None else None,
         "best": list(rows.values()),
@@ -86,15 +84,16 @@ def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) 
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
     counts = Counter(state.ended[i.trial_id].status for i in finals if i.trial_id in state.ended)
-    for (_, status), count in tally.ended.items():
+    for (_, status), count in tally.items():
         counts[status] += count
-    confirmed = sum(n for (kind, _), n in tally.ended.items() if kind == TrialKind.CONFIRM)
+    confirmed = sum(n for (kind, _), n in tally.items() if kind == TrialKind.CONFIRM)
     done = counts.total() - max(0, confirmed - confirms)
     if len(finals) == finals_of(study):
         # Fewer were confirmed where few trials ran to their end, more where the sweep grew.
         planned = max(planned + min(0, confirmed - confirms), done)
     ends = {status.value: counts[status] for status in ENDINGS}
-    return {"planned": planned, "done": done, **ends, "best": tally.best, "trials": tally.scored}
+    best, full = state.best.get(entry_id), tally[TrialKind.SEARCH, Status.FINISHED]
+    return {"planned": planned, "done": done, **ends, "best": best, "trials": full}
 
 
 def sweeps(storage: Path) -> list[str]:

@@ -163,8 +163,6 @@ class Sweep:
         tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
         """
         started = time.monotonic()
-        if not (self.data or self.state.begun):  # one that is resumed may need none
-            self.load()
         say("opening the store")
         self.store = Store(self.paths.tracking_uri, self.paths.storage)
         warm = self._warm()
@@ -279,7 +277,6 @@ class Sweep:
         last: Callable[[], None] = partial(self.recording.close, "KILLED")
         try:
             if not self.search.exhausted:
-                self.paths.make_checkpoints(self.id)
                 self._drive(resources)
             complete = self.search.exhausted
         except UserError:
@@ -305,7 +302,7 @@ class Sweep:
         from suite.execution.driver import drive
         from suite.execution.estimate import Estimates
 
-        if not self.data:
+        if not self.data:  # one that is resumed may need none
             self.load()
         estimates = Estimates(self.study, self.data, resources)
         drive(
@@ -385,10 +382,7 @@ class Sweep:
         if not self.deadline.presses(self.search):
             return False
         self.search.cut()
-        try:
-            self._note(events.Cut(planned=self.search.planned_by_entry))
-        except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
-            self.control.halt(str(halted))
+        self._note(events.Cut(planned=self.search.planned_by_entry))
         budgets = {search.budget for search in self.search.entries.values()}
         count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
         self.cut = f"cut by --minutes {self.deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
@@ -412,12 +406,7 @@ class Sweep:
         def note(run_id: str) -> None:
             self._note(events.Recorded(trial_id=request.trial_id, run_id=run_id))
 
-        try:
-            self.recording.record(request, outcome, note)
-        except StoreError as error:
-            if error.passes:
-                raise
-            self.records.refuse(error)
+        self.recording.record(request, outcome, note)
         group = self.state.finals.get(request.search, [])
         there = sum(final.trial_id in self.state.recorded for final in group)
         last = request.kind == TrialKind.FINAL and there == self.study.seeds
@@ -463,12 +452,11 @@ class Sweep:
 
     def _summary(self, seconds: float) -> Summary:
         searched, final = Counter[str](), Counter[str]()
-        current = self.search.current_finals
-        for trial_id, end in self.state.ended.items():
-            if self.search.requests[trial_id].counted:
-                searched[end.status] += 1
-            elif trial_id in current:
-                final[end.status] += 1
+        for tally in self.state.tallies.values():
+            for (_, status), count in tally.items():
+                searched[status] += count
+        for trial_id in self.search.current_finals & self.state.ended.keys():
+            final[self.state.ended[trial_id].status] += 1
         searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,

@@ -106,13 +106,10 @@ def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) ->
     """Return the rows of trials that have ended as a `pyarrow.Table`, in order, with the runs that record them; final runs that are
     not among `finals` are superseded.
     """
-    rows = parts[0] if sum(map(len, parts[1:])) == 0 else pa.concat_tables(parts).combine_chunks()
-    trial_ids = rows["trial_id"].to_pylist()
-    kept = [place for place, trial_id in enumerate(trial_ids) if trial_id in state.ended]
-    if rows is not parts[0] or len(kept) < len(rows):
-        kept.sort(key=lambda place: trial_ids[place])
-        rows, trial_ids = rows.take(pa.array(kept, pa.int64())), [trial_ids[at] for at in kept]
-    kinds = rows["kind"].to_pylist()
+    rows = pa.concat_tables(parts).combine_chunks().sort_by("trial_id")
+    ended = [trial_id in state.ended for trial_id in rows["trial_id"].to_pylist()]
+    rows = rows.filter(pa.array(ended, pa.bool_()))
+    trial_ids, kinds = rows["trial_id"].to_pylist(), rows["kind"].to_pylist()
     for number, kind in enumerate(kinds):
         if kind in ("final", "superseded"):
             kinds[number] = "final" if trial_ids[number] in finals else "superseded"

@@ -126,12 +126,6 @@ class CheckpointFolder:
         files = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
         return sorted(file.base_name for file in files)
 
-    def write(self, name: str, text: str) -> None:
-        """Put a text file in it, which is made where there is none."""
-        self._system.create_dir(str(self._path), recursive=True)
-        with self._system.open_output_stream(str(self._path / name)) as file:
-            file.write(text.encode())
-
     def delete(self, name: str) -> None:
         """Remove one file."""
         self._system.delete_file(str(self._path / name))

@@ -237,28 +237,19 @@ def broken(path: Path, number: int, fault: str) -> UserError:
 
 
 @dataclass
-class EntryTally:
-    """How many search trials of an entry `ended`, by kind and status; of those at full rounds their number and best score."""
-
-    ended: Counter[tuple[TrialKind, Status]] = field(default_factory=Counter)
-    scored: int = 0
-    best: float | None = None
-
-
-@dataclass
 class SweepState:
     """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
     pages are drawn from.
 
     Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
     in the order in which trials were first asked for, `finals` the runs that repeat the best configuration, by search. By
-    entry, `planned` is how many trials it will have. `began` is when the first session did, `seconds` the time of all trials.
+    entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by kind and status, and `best` the
+    best score at full rounds. `began` is when the first session did.
     """
 
     id: str | None = None
     begun: Begun | None = None
     began: float = 0.0
-    sessions: int = 0
     planned: Mapping[str, int] = field(default_factory=dict)
     requests: dict[str, TrialRequest] = field(default_factory=dict)
     ended: dict[str, ValidationResult] = field(default_factory=dict)
@@ -266,8 +257,10 @@ class SweepState:
     kills: int = 0
     recorded: dict[str, str] = field(default_factory=dict)
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
-    tallies: dict[str, EntryTally] = field(default_factory=lambda: defaultdict(EntryTally))
-    seconds: float = 0.0
+    tallies: dict[str, Counter[tuple[TrialKind, Status]]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    best: dict[str, float] = field(default_factory=dict)
 
     lines: int = 0
     offset: int = 0
@@ -329,8 +322,7 @@ class SweepState:
     def _begin(self, event: Begun) -> None:
         if self.id not in (None, event.id):
             raise ValueError("it is of another sweep")
-        self.begun, self.sessions = event, self.sessions + 1
-        self.planned, self.id = event.planned, event.id
+        self.begun, self.planned, self.id = event, event.planned, event.id
         self.began = self.began or event.at
         self._constraints = tuple(event.study.get("constraints") or ())
 
@@ -360,18 +352,15 @@ class SweepState:
         whole = replace(outcome, history=self._curve or outcome.history)
         stops = self.begun.study.get("scheduler") != "none"
         end = self.ended[trial_id] = ValidationResult.of(whole, self._constraints, stops)
-        self.seconds += outcome.seconds
         request = self.requests[trial_id]
         if not request.counted:
             return
-        tally = self.tallies[request.entry_id]
-        tally.ended[request.kind, end.status] += 1
+        entry_id = request.entry_id
+        self.tallies[entry_id][request.kind, end.status] += 1
         full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
         if full and end.value is not None and end.value == end.value:
-            sign = TASKS[self.begun.entries[request.entry_id]["metric"]].sign
-            tally.scored += 1
-            if tally.best is None or sign * end.value > sign * tally.best:
-                tally.best = end.value
+            better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min
+            self.best[entry_id] = better(self.best.get(entry_id, end.value), end.value)
 
     @property
     def current_finals(self) -> set[str]:

@@ -55,7 +55,8 @@ def test_no_trial_is_begun_after_which_the_final_runs_would_not_fit(clock: list[
     watch.took(a, took(5, 4.0))  # pruned: 0.8 s a round
     watch.took(a, took(45, 16.0))  # together 0.4 s a round, 25 s a trial with the margin
     watch.took(b, took(50, 8.0))  # 10 s
-    watch.took(b, TrialResult(Status.FAILED, seconds=472.0))
+    for _ in range(4):
+        watch.took(b, TrialResult(Status.FAILED, seconds=118.0))
     # 600 s of trials in 200 s are three at once. Of a 1 + 2 + 3 trials, of b 2 + 1 + 3.
     watch.at = 300 + 2 * 25 + (6 * 25 + 6 * 10) / 3 + 0.01
     assert not watch.presses(search)

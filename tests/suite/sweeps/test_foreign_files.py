@@ -41,7 +41,6 @@ COMMANDS = (
     "stop --now",
     "sweep smoke --dry-run --name",
     "status",
-    "report --name",
 )
 CASES = [("sweep smoke --name", name) for name in BAD_NAMES]
 CASES += [(command, "..") for command in COMMANDS]

@@ -73,6 +73,3 @@ def test_the_command_shows_it_and_refuses_what_has_no_form_of_it(tmp_path: Path)
     shown = suite_here("leaderboard", "--format", "md", cwd=tmp_path).stdout
     assert "interim, validation only" in shown.splitlines()[0]
     suite_here("leaderboard", "--format", "csv", cwd=tmp_path, code=2)
-    where = ("--where", "algorithm=FedMedian", "--json")
-    got = document(suite_here("leaderboard", *where, cwd=tmp_path))
-    assert [one["algorithm"] for one in got["interim"]] == [median]

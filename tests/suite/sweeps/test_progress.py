@@ -17,7 +17,7 @@ class Shown(Progress):
 
     def __init__(self) -> None:
         self.state, self.running = SweepState(), Running({"a": ("accuracy", 50)})
-        study = {"scheduler": "none"}
+        study = {"scheduler": "none", "seeds": 2}
         self.state.add(
             Begun(
                 study_name="s",

@@ -165,19 +165,6 @@ def test_a_finished_sweep_is_extended(done: Path, tmp_path: Path) -> None:
     assert {row["trials"] for row in board["rows"]} == {TRIALS + 2}
 
 
-def test_divergence_is_an_outcome(tmp_path: Path) -> None:
-    path = study_file(tmp_path, STUDY + "search: {lr: {default: 0.1, choices: [0.1, 3.0e+38]}}\n")
-    args = ("--algorithms", "fedavg", "--json", *SINGLY)
-    summary = document(suite_here("sweep", path, *args, cwd=tmp_path))
-    assert summary["trials_failed"] == 0
-    tried = [(r.tags["status"], float(r.params["lr"])) for r in records(tmp_path, kind="search")]
-    assert len(tried) == 2 * TRIALS
-    assert set(tried) == {("finished", 0.1), ("diverged", 3e38)}
-    assert summary["trials_diverged"] == tried.count(("diverged", 3e38))
-    assert summary["trials_finished"] == tried.count(("finished", 0.1))
-    assert {r.params["lr"] for r in records(tmp_path, kind="final")} == {"0.1"}
-
-
 def test_early_stopping_stops_search_trials_only(tmp_path: Path) -> None:
     path = study_file(tmp_path, STUDY.replace("scheduler: none", "scheduler: asha"))
     args = ("--trials", 10, "--json", *SINGLY)
