@@ -11,7 +11,6 @@ from typing import Any
 
 from suite.console import say
 from suite.results.table import (
-    FILE,
     SEARCH_CURVES,
     EntryFacts,
     TableFacts,
@@ -285,5 +284,5 @@ def local_table(storage: Path, name: str) -> TrialTable:
 def earlier(paths: SweepPaths) -> TrialTable | None:
     """Return the table that a sweep wrote last; None where there is none that can be read: the journal has all."""
     with suppress(UserError):
-        return read(paths.folder / FILE)
+        return read(paths.table)
     return None

@@ -10,10 +10,7 @@ import pytest
 
 from suite.configurations.configuration import read
 from suite.configurations.library import known
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
 from suite.results.table import FILE
-from suite.sweeps.tables import open_tables
 from suite.tracking.store import Store
 from tests.support.commands import (
     SINGLY,
@@ -30,7 +27,7 @@ from tests.support.commands import (
     suite_here,
 )
 from tests.support.contract import FIELDS
-from trials.scoring.metrics import DERIVED, REACHED
+from trials.scoring.metrics import DERIVED
 
 ENTRIES, TRIALS, SEEDS = 4, 6, 2
 SUMMARY = """study name entries trials_finished trials_pruned trials_diverged trials_failed final_runs
@@ -199,22 +196,3 @@ def test_a_crashing_algorithm_fails_its_trials_and_nothing_else(tmp_path: Path) 
     assert all("as it must" in r.tags["error"] for r in failed)
     board = document(suite_here("leaderboard", "--json", cwd=tmp_path))
     assert [row["algorithm"] for row in board["rows"]] == ["fedavg"]
-
-
-def test_the_recorded_way_to_the_target_is_what_the_curves_say(done: Path) -> None:
-    """A target that differs by less than any score is looked up in the curves."""
-    tables = open_tables(done / "runs")
-    finals = records(done, kind="final")
-    target = 0.5
-    assert {run.tags["reached"] for run in finals} == {True, False}
-    for run in finals:
-        assert run.metrics.keys() & set(REACHED) == (set(REACHED) if run.tags["reached"] else set())
-
-    def rows(target: float) -> list[tuple[float | None, ...]]:
-        found = read_leaderboard(tables, Query("small", target=target)).rows
-        return [
-            (r.rounds_to_target, r.reached_share, r.client_steps_to_target, r.bytes_to_target)
-            for r in found
-        ]
-
-    assert rows(target) == rows(target + 1e-9)

@@ -69,12 +69,6 @@ def test_a_place_that_cannot_be_written_halts_and_is_gone_on_with(
         assert "--resume" in halted
 
 
-def test_what_only_a_plan_measures_starts_no_sweep(tmp_path):
-    done = suite_here("sweep", "smoke", "--calibrate", cwd=tmp_path)
-    assert "About" in done.stdout
-    assert not (tmp_path / "runs").exists()
-
-
 @pytest.mark.parametrize(
     "changes",
     [
