@@ -14,10 +14,7 @@ from trials.common.errors import UserError
 
 GIVEN: dict[str, Any] = {
     "rounds=20": {"settings.rounds": 20},
-    "settings.rounds=20": {"settings.rounds": 20},
-    "batch_size=full": {"settings.batch_size": "full"},
     "local_steps=null": {"settings.local_steps": None},
-    "vary_partition=true": {"vary_partition": True},
     "algorithms=fedavg,folb": {"algorithms": ["fedavg", "folb"]},
     "heterogeneity=labels(2),groups({1,2},{3})": {
         "heterogeneity": ["labels(2)", "groups({1,2},{3})"]
