@@ -95,7 +95,7 @@ class Result:
         return board_html(self.leaderboard) if self.leaderboard else None
 
     def plot(self, *kinds: str) -> "Plot":
-        """The charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `ranks` and
+        """Return the charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `ranks` and
         `budget`; all, or those kinds.
         """
         from reports.page.notebook import board_plot
@@ -105,7 +105,7 @@ class Result:
 
     @property
     def tuned(self) -> TunedList:
-        """The best configuration of each entry, ordered as `select_tuned` does."""
+        """Return the best configuration of each entry, ordered as `select_tuned` does."""
         return select_tuned(tuned_in(self.tables.of(self.summary.name).tables))
 
     def to_pandas(self) -> "pd.DataFrame":

@@ -136,7 +136,7 @@ def _row(
     last = outcome.history[-1] if outcome.history else {}
     asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
-    told = {name: getattr(outcome, name) for name in ran}
+    how = {name: getattr(outcome, name) for name in ran}
     return {
         "sweep": name,
         "study": begun.study_name,
@@ -158,7 +158,7 @@ def _row(
         "status": str(outcome.status),
         "not_finite": " ".join(outcome.not_finite) or None,
         "error": outcome.error[-ERROR:] or None,
-        **{name: None if value == "" else value for name, value in told.items()},
+        **{name: None if value == "" else value for name, value in how.items()},
         "halved": dumps(outcome.halved) if outcome.halved else None,
         "partition_fingerprint": outcome.fingerprint,
         "val_score": _finite(outcome.value) if outcome.history else None,

@@ -364,7 +364,7 @@ class SweepState:
 
     @property
     def current_finals(self) -> set[str]:
-        """The final runs of what is best now, as far as they were asked for."""
+        """Return the final runs of what is best now, as far as they were asked for."""
         return {request.trial_id for group in self.finals.values() for request in group}
 
 

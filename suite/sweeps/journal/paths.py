@@ -64,7 +64,7 @@ class SweepPaths:
 
     @property
     def begun(self) -> bool:
-        """Whether there is such a sweep. Raises `FormatError` for one of another version."""
+        """Return whether there is such a sweep. Raises `FormatError` for one of another version."""
         check_first(self.journal)
         return begun(self.journal)
 
