@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from suite.runs.single import Finished, RecordedRun, Replay
     from suite.studies.study import Study
     from suite.sweeps.request import SweepRequest
-    from suite.sweeps.result import Result
+    from suite.sweeps.sweep import Result
     from trials.models.torch_modules import TrainedModel
     from trials.settings import Settings
 

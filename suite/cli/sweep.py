@@ -15,7 +15,7 @@ from suite.yaml_files import assignments
 from trials.run.outcome import ENDINGS
 
 if TYPE_CHECKING:
-    from suite.sweeps.result import Result
+    from suite.sweeps.sweep import Result
 
 ADDRESS = "A running Ray cluster: HOST:PORT, or auto."
 

@@ -79,8 +79,8 @@ class ExecutionPlan:
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
     files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
     trials of `entries`; `ended` are those that are over. By the entry's id, `memory` estimates the bytes of a trial, and
-    `packs` is the largest number that begin together in a process (default: one). `model` is where a trial writes its
-    final models, None if they are not kept. `alone`: trials may run in this process, where only one runs at a time.
+    `packs` is the largest number that begin together in a process (default: one). `alone`: trials may run in this process,
+    where only one runs at a time.
     """
 
     source: TrialSource
@@ -94,7 +94,6 @@ class ExecutionPlan:
     ended: Mapping[str, ValidationResult] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     packs: Mapping[str, int] = field(default_factory=dict)
-    model: Callable[[TrialRequest], str | None] = lambda request: None
     alone: bool = False
 
 
@@ -204,7 +203,6 @@ class Dispatch:
             need=resources.need(memory),
             checkpoint=f"{plan.checkpoints}/{request.trial_id}.pt",
             checkpoint_seconds=resources.checkpoint_seconds,
-            model=plan.model(request),
         )
 
     def began(self, process: str) -> None:

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from suite.execution.resources import Resources
+from suite.console import say
+from suite.execution.resources import Resources, local_slots
 from suite.search.sweep_search import SweepSearch
 from suite.studies.entry import Entry
+from suite.studies.samplers import find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.common.errors import UserError
 from trials.common.machine import machine_memory
@@ -62,19 +64,61 @@ class Estimates:
         """Return how many trials of each entry may share a pack, by the entry's id."""
         return {entry.id: self.size(entry)[1] for entry in entries}
 
-    def entry(self, entry: Entry, calibrate: bool) -> dict[str, Any]:
-        """Return what the whole entry takes: every trial at full rounds, so that early stopping can only spare some.
+    def plan(self, entries: list[Entry], calibrate: bool) -> dict[str, Any]:
+        """Return what a sweep of these entries would do and take: every trial at full rounds, so that early stopping can only
+        spare some. As many trials run at once as this machine has slots, and each keeps one checkpoint.
 
-        Seconds and hours are None unless `calibrate` runs a few rounds of the default configuration here and now.
+        Seconds and hours are None unless `calibrate` runs a few rounds of each default configuration here and now.
         """
+        study, slots = self.study, local_slots(self.resources)
+        search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
+        rows = list[dict[str, Any]]()
+        for place, first in enumerate(search.firsts, 1):
+            if calibrate:
+                say(f"measuring {place}/{len(entries)}: {first.entry.name}")
+            row = {
+                "entry_id": first.entry.id,
+                "name": first.entry.name,
+                "default": first.proposer.known[0].params,
+                "published": sum(start.origin == "published" for start in first.proposer.known),
+                "modelled": first.modelled,
+                "outside": first.entry.outside(),
+            }
+            runs = search.planned_by_entry[first.entry.id]
+            rows.append({**row, "estimate": self._entry(first.entry, runs, calibrate)})
+        takes = [row["estimate"] for row in rows]
+        summed = ("trials", "rounds", "client_steps")
+        largest = ("memory_bytes_per_trial", "gpu_memory_bytes_per_trial")
+        hours = sum(each["seconds"] for each in takes) / 3600 if calibrate else None
+        return {
+            "entries": rows,
+            "trials_per_entry": study.trials,
+            "final_runs_per_entry": study.seeds,
+            "rounds_per_run": study.settings.rounds,
+            "retries": study.retries,
+            "sampler": study.sampler,
+            "startup": sampler.startup,
+            "lag": search.lag,
+            "modelled_from": first_modelled(sampler, search.lag),
+            "searched_by": searched_by(study.sampler, study.trials, search.lag),
+            "warnings": search.warnings,
+            **{key: sum(each[key] for each in takes) for key in summed},
+            **{key: max(each[key] for each in takes) for key in largest},
+            "cpu_hours": hours and hours * self.resources.cpus_per_trial,
+            "gpu_hours": hours and hours * self.resources.gpus_per_trial,
+            "hours": hours and hours / slots,
+            "trials_at_once": slots,
+            "checkpoint_bytes": slots * max(each["checkpoint_bytes_per_trial"] for each in takes),
+        }
+
+    def _entry(self, entry: Entry, runs: int, calibrate: bool) -> dict[str, Any]:
         (takes, pack), s = self.size(entry), entry.settings
-        runs = sum(SweepSearch([entry], self.study).planned_by_entry.values())
-        evaluations = -(-s.rounds // s.evaluation_gap) + 1
         steps, seconds = takes.steps, None
         if calibrate:
             spec, threads = self._default(entry), max(1, int(self.resources.cpus_per_trial))
             data = self._partition(spec)
             steps, a_round, an_evaluation = pace(spec, data, self.device, threads)
+            evaluations = -(-s.rounds // s.evaluation_gap) + 1
             seconds = runs * (s.rounds * a_round + evaluations * an_evaluation)
         return {
             "trials": runs,
@@ -85,24 +129,6 @@ class Estimates:
             "memory_bytes_per_trial": takes.memory,
             "gpu_memory_bytes_per_trial": takes.device,
             "checkpoint_bytes_per_trial": takes.state,
-        }
-
-    def total(self, entries: Iterable[Mapping[str, Any]], slots: int) -> dict[str, Any]:
-        """Return what all entries take together; `slots` trials run at once, and each keeps one checkpoint."""
-        rows = list(entries)
-        summed = ("trials", "rounds", "client_steps")
-        largest = ("memory_bytes_per_trial", "gpu_memory_bytes_per_trial")
-        seconds = [row["seconds"] for row in rows]
-        hours = None if None in seconds else sum(seconds) / 3600
-        checkpoint = max((row["checkpoint_bytes_per_trial"] for row in rows), default=0)
-        return {
-            **{key: sum(row[key] for row in rows) for key in summed},
-            **{key: max((row[key] for row in rows), default=0) for key in largest},
-            "cpu_hours": None if hours is None else hours * self.resources.cpus_per_trial,
-            "gpu_hours": None if hours is None else hours * self.resources.gpus_per_trial,
-            "hours": None if hours is None else hours / slots,
-            "trials_at_once": slots,
-            "checkpoint_bytes": slots * checkpoint,
         }
 
     def _default(self, entry: Entry) -> TrialSpec:

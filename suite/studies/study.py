@@ -115,7 +115,6 @@ class Study(Written):
     margin: Margin = None
     retries: Whole = 2
     pack: Positive | Literal["auto"] = "auto"
-    save: Literal["none", "best"] = "none"
     settings: Settings = Settings()
     # Last, since its keys are checked by the algorithms above.
     search: dict[Annotated[str, AfterValidator(_searched)], RangeSpec] = {}

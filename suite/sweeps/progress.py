@@ -1,26 +1,133 @@
-"""Progress of a sweep on stderr: a live table on a terminal, plain lines elsewhere."""
+"""What of a sweep runs now, how fast, and by when it is over; shown on stderr: a line that rewrites itself on a terminal,
+a line a change elsewhere.
+"""
 
+import math
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from reports.durations import spell
-from reports.wording.words import scored
-from trials.run.outcome import ENDINGS
-from trials.run.spec import Scenario
+from suite.console import say
+from suite.search.sweep_search import SweepSearch
+from suite.search.trial import TrialRequest
+from trials.run.outcome import ENDINGS, Status, TrialResult
 
 SECONDS = 1.0
 """How often it is looked, and what is seen is drawn and kept."""
 LINES = 5
 """Of so many looks one makes a line, where nothing can be drawn."""
+LEAST = 0.05
+"""No pace is told before so much of a trial is done: of less, the time left is anything."""
+MARGIN = 1.25
+"""By how much longer than those so far the trials to come are taken to last."""
+END, SHARE = 5.0, 0.05
+"""Seconds, and a share of the time, that are kept for the records and the leaderboard."""
 Standing = Mapping[str, Any]
 """How far a sweep is, as `suite.sweeps.status.standing` says it."""
+
+
+class Seen(NamedTuple):
+    """A trial that runs: its last evaluation's round, of how many, and its last score (None: it has none yet)."""
+
+    round: int
+    rounds: int
+    score: float | None = None
+
+
+class Running:
+    """What the running trials of a sweep have reported, and their pace since the first of them began. `entries` has the metric
+    and the rounds of each.
+    """
+
+    def __init__(self, entries: Mapping[str, tuple[str, int]]) -> None:
+        self.entries = entries
+        self._trials: dict[str, Seen] = {}
+        self._over, self._since = 0, math.inf
+
+    def began(self, request: TrialRequest) -> None:
+        """Note that a trial runs."""
+        self._since = min(self._since, time.monotonic())
+        self._trials[request.trial_id] = Seen(0, self.entries[request.entry_id][1])
+
+    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
+        """Note that a trial has said more."""
+        metric, rounds = self.entries[request.entry_id]
+        score = outcome.last(f"val_{metric}")
+        self._trials[request.trial_id] = Seen(outcome.last_round, rounds, score)
+
+    def stopped(self, request: TrialRequest, over: bool) -> None:
+        """Note that a trial runs no more: it is over, or may start again."""
+        self._over += over
+        self._trials.pop(request.trial_id, None)
+
+    def now(self) -> tuple[dict[str, Seen], float | None]:
+        """Return the trials that run, and trials per second (None: nobody knows)."""
+        trials = self._trials.copy()  # another thread may look while one begins or ends
+        done = self._over + sum(trial.round / trial.rounds for trial in trials.values())
+        seconds = time.monotonic() - self._since
+        return trials, done / seconds if seconds > 0 and done >= LEAST else None
+
+
+class Deadline:
+    """So many `minutes` from now on. At `at`, in seconds of the monotonic clock, running trials are ended; `slots` run at once
+    at least, more where several share a process.
+
+    Trials that were begun before the first one had ended start workers and compile, so they count only until another has ended.
+    """
+
+    def __init__(self, minutes: float, slots: int) -> None:
+        self.minutes, self.slots = minutes, slots
+        self.at = time.monotonic() + 60 * minutes * (1 - SHARE) - END
+        self._begun = self._first_end = math.inf
+        self._busy = 0.0
+        # By entry, the seconds and rounds of all its trials, of the first and of the later ones.
+        self._first: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._later: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def took(self, entry: str, outcome: TrialResult) -> None:
+        """Note that a trial of an entry has ended, and how long it took."""
+        now = time.monotonic()
+        self._begun = min(self._begun, now - outcome.seconds)
+        self._busy += outcome.seconds
+        # One that diverges in its first rounds has mostly waited for those beside it.
+        if outcome.status in (Status.FINISHED, Status.PRUNED) and outcome.last_round:
+            late = now - outcome.seconds >= self._first_end
+            spent = (self._later if late else self._first)[entry]
+            spent[0] += outcome.seconds
+            spent[1] += outcome.last_round
+            self._first_end = min(self._first_end, now)
+
+    def presses(self, search: SweepSearch) -> bool:
+        """Return whether one more trial of each entry, and after it all runs that repeat the best, would not end in time.
+
+        With t_e seconds a trial of entry e, n_e such trials that have not ended and c trials at once they take
+        phases * max_e t_e + sum_e n_e t_e / c seconds: at the end of each phase some slots are idle. An entry of which
+        nothing is known is taken for as slow as the slowest.
+        """
+        spent = self._later or self._first
+        if not spent:
+            return False
+        now = time.monotonic()
+        at_once = max(self.slots, self._busy / max(now - self._begun, 1e-9))
+        rates = {entry: seconds / rounds for entry, (seconds, rounds) in spent.items()}
+        longest = work = 0.0
+        for entry in search.entries.values():
+            rate = rates.get(entry.entry.id, max(rates.values()))
+            trial = MARGIN * rate * entry.entry.settings.rounds
+            budget = entry.budget
+            further = min(search.begun(entry) + 1, budget) - len(entry.requests)
+            work += (further + entry.open + entry.planned - budget) * trial
+            longest = max(longest, trial)
+        phases = 3 if search.study.confirm else 2
+        return now + phases * longest + work / at_once >= self.at
 
 
 class Progress:
@@ -33,22 +140,21 @@ class Progress:
 
     def __init__(
         self,
-        name: str,
         look: Callable[[], Standing],
         keep: Callable[[Standing], object] = lambda seen: None,
     ) -> None:
-        self.name, self.look, self.keep = name, look, keep
+        self.look, self.keep = look, keep
         self.waiting, self.unrecorded, self.cluster = "", 0, ""
-        self._console = Console(stderr=True, emoji=False)
+        self._live: Live | None = None
         self._done = threading.Event()
         self._told: tuple[int, int, str] | None = None
-        self._live: Live | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> "Progress":
         """Start showing."""
-        if self._console.is_terminal and not self._console.is_jupyter:
-            self._live = Live(self._table(self.look()), console=self._console, auto_refresh=False)
+        if sys.stderr.isatty():
+            # Whatever else is said there meanwhile goes above the line.
+            self._live = Live(console=Console(stderr=True), auto_refresh=False)
             self._live.start()
         self._thread.start()
         return self
@@ -61,27 +167,9 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def note(self, text: str) -> None:
-        """Say something that a person should know, and go on."""
-        self._say(f"{self.name}: {text}")
-
-    def _watch(self) -> None:
-        looks = 0
-        while not self._done.wait(SECONDS):
-            looks += 1
-            self._show(line=looks % LINES == 0)
-
-    def _show(self, line: bool = True) -> None:
-        seen = self.look()
-        self.keep(seen)
-        if self._live:
-            self._live.update(self._table(seen), refresh=True)
-        elif line and (now := (_done(seen), seen["running_trials"], self.waiting)) != self._told:
-            self._told = now  # a log has a line a change, not a line a moment
-            self._say(self._line(seen))
-
-    def _line(self, seen: Standing) -> str:
-        done, running = _done(seen), seen["running_trials"]
+    def line(self, seen: Standing) -> str:
+        """Return how far the sweep is, in words."""
+        done, running = seen["ended"] - seen["superseded"], seen["running_trials"]
         states = ", ".join(f"{seen[state]} {state}" for state in ENDINGS if seen[state])
         text = f"{seen['name']}: {done}/{seen['expected']} runs ({states or 'starting'})"
         text += f", {self.cluster}" if self.cluster and not running else f", {running} running"
@@ -92,29 +180,18 @@ class Progress:
             text += f", {self.unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
 
-    def _table(self, seen: Standing) -> Group:
-        """Return what a terminal shows: what is said of the whole first, since a small screen has no room for the last rows."""
-        rows: Sequence[Mapping[str, Any]] = seen["best"]
-        states = ["running", *(state for state in ENDINGS[1:] if seen[state])]
-        differ = [part for part in Scenario._fields if len({row[part] for row in rows}) > 1]
-        common = " · ".join(rows[0][part] for part in Scenario._fields if part not in differ)
-        table = Table(expand=True)
-        table.add_column(f"entry ({common})" if common else "entry", ratio=1)
-        for head in ("done", *states, "best val"):
-            table.add_column(head, justify="right", no_wrap=True, min_width=len(head))
-        for row in rows:
-            table.add_row(
-                Text(" · ".join(row[part] for part in ("name", *differ)), overflow="fold"),
-                f"{row['done']}/{row['planned']}",
-                *(str(row[state] or "") for state in states),
-                scored(row["best"], row["metric"]),
-            )
-        bar = ProgressBar(total=seen["expected"], completed=_done(seen))
-        return Group(Text(self._line(seen), overflow="fold"), bar, table)
+    def _watch(self) -> None:
+        looks = 0
+        while not self._done.wait(SECONDS):
+            looks += 1
+            self._show(in_log=looks % LINES == 0)
 
-    def _say(self, line: str) -> None:
-        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
-
-
-def _done(seen: Standing) -> int:
-    return int(seen["ended"] - seen["superseded"])
+    def _show(self, in_log: bool = True) -> None:
+        seen = self.look()
+        self.keep(seen)
+        now = seen["ended"], seen["running_trials"], self.waiting
+        if self._live:
+            self._live.update(Text(self.line(seen)), refresh=True)
+        elif in_log and now != self._told:
+            self._told = now  # a log has a line a change, not a line a moment
+            say(self.line(seen))

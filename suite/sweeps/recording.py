@@ -9,7 +9,7 @@ from typing import Any
 
 from reports.leaderboard.board import Leaderboard, Row
 from reports.wording.words import label, mean_text, rank_text
-from suite.configurations.configuration import SIGN, Tuned, relative_path
+from suite.configurations.configuration import SIGN, Tuned
 from suite.configurations.library import tuned_of
 from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
@@ -18,13 +18,13 @@ from suite.results.query import Query
 from suite.results.table import TableFacts, TrialTable
 from suite.results.tables import Source, Tables
 from suite.search.sweep_search import SweepSearch
-from suite.search.trial import TrialRequest, ValidationResult
+from suite.search.trial import TrialRequest
 from suite.sweeps.progress import Progress
 from suite.tracking import is_local
 from suite.tracking.faults import StoreError, reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
-from suite.tracking.store import Record, Store
+from suite.tracking.store import Store
 from suite.yaml_files import refuse_foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
@@ -39,7 +39,7 @@ RECORD_SECONDS = 600.0
 FAULT_SECONDS = 5.0
 """How long one that was halted by a fault does."""
 PERSON_SECONDS = 5.0
-"""How long one that is interrupted goes on recording, however well that goes."""
+"""How long one that is interrupted goes on recording once nothing runs, however well that goes."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
 
@@ -71,47 +71,31 @@ class SweepRecording:
         """Find or make the run of the sweep, which is the parent of all others. Raises `UserError` where the store has
         another sweep of its name, or others' code has changed.
         """
-        before = self._own()
-        self.experiment = self.store.experiment(self.study_name)
-        self.store.share(self.experiment, self.name)
-        tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
-        if self.code:
-            tags["code"] = dumps(self.code)
-        self._anew = before is None
-        if before is not None:
-            known = json.loads(before.tags.get("code", "{}"))
-            plugins.refuse_changed(known, f"sweep {self.name}", "choose another --name")
-            self.sweep_run = before.run_id
-            self.store.log(self.sweep_run, tags=tags)
-        else:
-            self.sweep_run = self.store.create(self.experiment, self.name, tags)
-            try:
-                self._own()  # another one may have begun at the same time
-            except UserError:
-                self.delete()
-                raise
-        self.store.set_status(self.sweep_run, "RUNNING")
-
-    def _own(self) -> Record | None:
-        """Return the run of this sweep, None where it has none yet. Raises `UserError` where another one of its name was
-        there first.
-        """
         runs = self.store.sweeps(self.name)
         if runs and runs[0].tags.get("sweep_id") != self.sweep_id:
             raise UserError(
                 f"{self.store.uri} holds another sweep {self.name!r}, which another storage has, or whose folder "
                 "is gone: choose another --name, or its --storage"
             )
-        return runs[0] if runs else None
+        self.experiment = self.store.experiment(self.study_name)
+        self.store.share(self.experiment, self.name)
+        tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
+        if self.code:
+            tags["code"] = dumps(self.code)
+        self._anew = not runs
+        if runs:
+            recorded = json.loads(runs[0].tags.get("code", "{}"))
+            plugins.refuse_changed(recorded, f"sweep {self.name}", "choose another --name")
+            self.sweep_run = runs[0].run_id
+            self.store.log(self.sweep_run, tags=tags)
+        else:
+            self.sweep_run = self.store.create(self.experiment, self.name, tags)
+        self.store.set_status(self.sweep_run, "RUNNING")
 
     def close(self, status: str, rows: Iterable[str] = ()) -> None:
         """Set the status of the sweep's run, and of its leaderboard's `rows`."""
         for run_id in (*rows, self.sweep_run):
             self.store.set_status(run_id, status)
-
-    def delete(self) -> None:
-        """Remove the run of the sweep."""
-        self.store.delete(self.sweep_run)
 
     def missing(self, ended: Iterable[str], former: Iterable[str] = ()) -> list[str]:
         """Return which of the trials that have ended lack a run that is whole; all, where the store was lost.
@@ -267,42 +251,6 @@ class SweepRecording:
             raise
         return run_id
 
-    def keep_best(
-        self,
-        finals: Mapping[str, ValidationResult],
-        folder: Path,
-        written: Callable[[TrialRequest], str | None],
-    ) -> None:
-        """Move the model of the final run that validated best of each entry from where it was `written` to the folder of models, as
-        `dataset/heterogeneity/model/algorithm/`, and keep a copy with its run. Test scores choose nothing.
-        """
-        from suite.runs.single import save_model  # these load torch
-        from trials.run.checkpoint import Checkpoint
-        from trials.run.saved_model import SavedModel, read
-
-        best: dict[str, tuple[float, str]] = {}
-        for trial_id, end in finals.items():
-            entry = self.entries[self.search.requests[trial_id].entry_id]
-            if end.status == Status.FINISHED and end.value is not None:
-                score = (entry.task.sign * end.value, trial_id)
-                best[entry.id] = max(best.get(entry.id, score), score, key=lambda pair: pair[0])
-        kept = []
-        for _, trial_id in best.values():
-            request = self.search.requests[trial_id]
-            spec = self.search.spec(request)
-            place = folder / relative_path(spec.algorithm, spec.scenario)
-            content = Checkpoint(written(request) or "").load()
-            if content is not None:
-                save_model(SavedModel.from_content(content), place)
-            elif not (place.exists() and read(place).card.spec == spec):
-                name = self.entries[request.entry_id].name
-                say(f"{name}: the model of its best final run, of an earlier session, is not kept")
-                continue
-            kept.append((trial_id, place))
-        for trial_id, place in kept:  # once all are saved: a store may refuse them
-            if run_id := self.recorded.get(trial_id):
-                self.store.attach(run_id, place, "model")
-
 
 def title(row: Row) -> str:
     """Return the name of a row's run, `1 · fedprox 0.9509 ± 0.0033 · digits logreg iid`."""
@@ -318,21 +266,16 @@ class Records(Recorder):
 
     def __init__(self, recording: SweepRecording, control: Control, progress: Progress) -> None:
         self.recording, self.control, self.progress = recording, control, progress
-        self._faults, self._until = 0, 0.0
+        self._faults = 0
         super().__init__(self._take, self._gives_up)
 
     def end(self) -> bool:
         """Wait until all is written, or it is no use to wait, or nobody wants to; return whether it is."""
-        halted = self.control.ending == "halted"
-        self._until = time.monotonic() + PERSON_SECONDS
-        return self.close(FAULT_SECONDS if halted else RECORD_SECONDS, self._enough)
-
-    def _enough(self) -> bool:
-        """Return whether who interrupted the sweep has waited for the last records as long as a person does."""
-        now = time.monotonic()
-        if self.control.ending != INTERRUPTED:
-            self._until = now + PERSON_SECONDS
-        return now > self._until
+        halted, until = self.control.ending == "halted", time.monotonic() + PERSON_SECONDS
+        return self.close(
+            FAULT_SECONDS if halted else RECORD_SECONDS,
+            lambda: self.control.ending == INTERRUPTED and time.monotonic() > until,
+        )
 
     def _take(self, write: Callable[[], object]) -> None:
         write()

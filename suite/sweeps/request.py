@@ -1,31 +1,26 @@
 """A sweep as a person asks for it: a study by name or path, what is changed of it, and a place."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 from suite.console import say
 from suite.execution.resources import Resources, local_slots
-from suite.studies.entries import load_data, make_entries
-from suite.studies.samplers import find_sampler, first_modelled, searched_by
 from suite.studies.study import (
     LISTS,
     Study,
     check_study,
     complete,
-    override,
     read_study,
     small,
     study_names,
 )
 from suite.studies.validation import Faults
-from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.events import last_begun
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.result import Result
-from suite.sweeps.sweep import Sweep
+from suite.sweeps.progress import Deadline
+from suite.sweeps.sweep import Result, Sweep
 from trials.common.errors import UserError, unknown
 from trials.common.names import number, split_top
 from trials.settings import Settings
@@ -58,21 +53,18 @@ class SweepRequest:
 
     def read(self) -> tuple[str, Study]:
         """Return the study's name and content; raises `UserError` with every fault of its form."""
-        return self._read(self.resume)
-
-    def _read(self, resume: bool) -> tuple[str, Study]:
-        def changed(changes: Mapping[str, Any]) -> tuple[str, Study]:
-            if resume and self.paths.begun:
-                return resumed_study(self.paths, changes)
-            if isinstance(self.study, str):
-                return read_study(self.study, changes)
-            name = self.paths.name
-            return name, check_study(self.study, changes, f"study {name}")
-
         if not self.smoke:
-            return changed(self.changes)
+            return self._changed(self.changes)
         shape = {k: v for k, v in self.changes.items() if k in (*LISTS, "scheduler")}
-        return changed(small(changed(shape)[1]) | dict(self.changes))
+        return self._changed(small(self._changed(shape)[1]) | dict(self.changes))
+
+    def _changed(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
+        if self.resume and self.paths.begun:
+            return resumed_study(self.paths, changes)
+        if isinstance(self.study, str):
+            return read_study(self.study, changes)
+        name = self.paths.name
+        return name, check_study(self.study, changes, f"study {name}")
 
     def open(self) -> Sweep:
         """Return the sweep, ready to run; raises `UserError` when it cannot be."""
@@ -94,8 +86,6 @@ class SweepRequest:
             sweep.load()
             Estimates(sweep.study, sweep.data, resources).memory(sweep.entries)
             check(resources)
-        for note in self.differences(sweep.study) if self.resume else ():
-            say(note)
         result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
             say(note)
@@ -106,78 +96,27 @@ class SweepRequest:
         rounds of each entry `calibrate`. Raises as `open` does.
         """
         from suite.execution.estimate import Estimates
-        from suite.search.sweep_search import SweepSearch
 
-        name, study = self.read()
-        for note in self.differences(study) if self.resume else ():
-            say(note)
-        self.paths.check(study.warm_start)
-        entries = make_entries(study, f"study {name}")
-        data = load_data(entries, self.paths.data_root, f"study {name}", study.replicates)
-        estimates = Estimates(study, data, resources)
-        rows: list[dict[str, Any]] = []
-        search, sampler = SweepSearch(entries, study), find_sampler(study.sampler)
-        for place, first in enumerate(search.firsts, 1):
-            if calibrate:
-                say(f"measuring {place}/{len(entries)}: {first.entry.name}")
-            origins = [known.origin for known in first.proposer.known]
-            rows.append(
-                {
-                    "entry_id": first.entry.id,
-                    "name": first.entry.name,
-                    "default": first.proposer.known[0].params,
-                    "published": origins.count("published"),
-                    "modelled": first.modelled,
-                    "outside": first.entry.outside(),
-                    "estimate": estimates.entry(first.entry, calibrate),
-                }
-            )
-        return {
-            "study": name,
-            "name": self.paths.name,
-            "entries": rows,
-            "trials_per_entry": study.trials,
-            "final_runs_per_entry": study.seeds,
-            "rounds_per_run": study.settings.rounds,
-            "retries": study.retries,
-            "sampler": study.sampler,
-            "startup": sampler.startup,
-            "lag": search.lag,
-            "modelled_from": first_modelled(sampler, search.lag),
-            "searched_by": searched_by(study.sampler, study.trials, search.lag),
-            "warnings": search.warnings,
-            **estimates.total([row["estimate"] for row in rows], local_slots(resources)),
-        }
-
-    def differences(self, content: Study) -> Iterator[str]:
-        """Yield where the study of a resumed sweep is not what its file and the options have now, which it does
-        not go by.
-        """
-        there: dict[str, Any] = {}
-        with suppress(UserError):  # the file may be gone
-            there = _flat(self._read(resume=False)[1])
-        where = self.study if isinstance(self.study, str) else "the study given"
-        for key, value in _flat(content).items():
-            if value != there.get(key, value):
-                yield f"{key} is {value}, not {there[key]} as in {where}: options extend a sweep."
+        sweep = self.open()
+        sweep.load()
+        plan = Estimates(sweep.study, sweep.data, resources).plan(sweep.entries, calibrate)
+        return {"study": sweep.study_name, "name": self.paths.name, **plan}
 
 
 def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study]:
     """Return the study that a sweep was begun with, and what the command line adds. Raises `UserError` when it asks for less,
     or for something else.
     """
-    begun = last_begun(paths.journal)
-    before = begun.study
-    after = override(before, overrides)
-    faults = Faults(f"sweep {paths.name}")
-    faults.validate(Study, after)
-    faults.check()
+    begun, source = last_begun(paths.journal), f"sweep {paths.name}"
+    after = check_study(begun.study, overrides, source)
     # What is added comes after what there was: of the levels the first one publishes.
+    order = {}
     for key in GROWS:
-        kept = [name for name in before[key] if name in after[key]]
-        after[key] = kept + [name for name in after[key] if name not in before[key]]
-    study = Study.model_validate(after)
-    was, now = _flat(check_study(before, {}, f"sweep {paths.name}")), _flat(study)
+        before, wanted = begun.study[key], getattr(after, key)
+        kept = [name for name in before if name in wanted]
+        order[key] = kept + [name for name in wanted if name not in before]
+    study, faults = after.model_copy(update=order), Faults(source)
+    was, now = _flat(check_study(begun.study, {}, source)), _flat(study)
     free = {*FREE, *(() if "rounds_to_target" in study.constraints else ("target",))}
     for key in dict.fromkeys([*now, *was]):
         new: Any = now.get(key)

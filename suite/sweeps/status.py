@@ -1,82 +1,23 @@
 """How far a sweep is: what its terminal draws, and what `suite status` reads of one that another process runs."""
 
 import json
-import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from reports.leaderboard.names import classes_of_files
 from suite.execution.stop_signal import WORDS, Control
 from suite.search.trial import TrialRequest
 from suite.studies.replicates import confirms_of, finals_of
-from suite.sweeps.journal.events import SweepState, broken, check_first
-from suite.sweeps.journal.file import begun, is_locked
+from suite.sweeps.journal.events import SweepState, begun, check_first, is_locked
 from suite.sweeps.journal.paths import JOURNAL, STATUS, check_name
+from suite.sweeps.progress import Seen
 from suite.yaml_files import write_whole, writing
 from trials.common.errors import UserError, unknown
-from trials.common.files import plain
-from trials.run.outcome import ENDINGS, TrialKind, TrialResult
-
-LEAST = 0.05
-"""No pace is told before so much of a trial is done: of less, the time left is anything."""
-
-
-class Seen(NamedTuple):
-    """A trial that runs: its last evaluation's round, of how many, and its last score (None: it has none yet)."""
-
-    round: int
-    rounds: int
-    score: float | None = None
-
-
-class Running:
-    """What the running trials of a sweep have reported. `entries` has the metric and the rounds of each.
-
-    Their pace is counted from when the first of them said something: starting up is no trial.
-    """
-
-    def __init__(self, entries: Mapping[str, tuple[str, int]]) -> None:
-        self.entries = entries
-        self._trials: dict[str, Seen] = {}
-        self._over, self._since, self._before = 0, math.inf, 0.0
-
-    def began(self, request: TrialRequest) -> None:
-        """Note that a trial runs."""
-        self._trials[request.trial_id] = Seen(0, self.entries[request.entry_id][1])
-
-    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Note that a trial has said more."""
-        metric, rounds = self.entries[request.entry_id]
-        score = outcome.last(f"val_{metric}")
-        self._trials[request.trial_id] = Seen(outcome.last_round, rounds, score)
-        self._spoke(outcome.last_round / rounds)
-
-    def over(self, request: TrialRequest) -> None:
-        """Note that a trial has ended."""
-        self._spoke(1.0)
-        self._over += 1
-        self.stopped(request)
-
-    def stopped(self, request: TrialRequest) -> None:
-        """Note that a trial runs no more, and may start again."""
-        self._trials.pop(request.trial_id, None)
-
-    def _spoke(self, share: float) -> None:
-        if self._since == math.inf:
-            # Whatever runs is taken to be as far as the one that spoke: the pace does not begin with a machine full
-            # of trials that all end at once.
-            self._since, self._before = time.monotonic(), share * max(1, len(self._trials))
-
-    def now(self) -> tuple[dict[str, Seen], float | None]:
-        """Return the trials that run, and trials per second (None: nobody knows)."""
-        trials = self._trials.copy()  # another thread may look while one begins or ends
-        shares = sum(trial.round / trial.rounds for trial in trials.values())
-        done, seconds = self._over + shares - self._before, time.monotonic() - self._since
-        return trials, done / seconds if seconds > 0 and done >= LEAST else None
+from trials.run.outcome import ENDINGS, Status, TrialKind
 
 
 def standing(
@@ -128,8 +69,6 @@ def standing(
         "recorded": len(state.recorded),
         **{status.value: sums[status] for status in ENDINGS},
         "died": state.kills + sum(map(len, state.deaths.values())),
-        "trial_seconds": round(state.seconds, 3),
-        "sessions": state.sessions,
         "per_minute": pace and round(60 * pace, 1),
         "seconds_left": round(left / pace, 1) if pace and left is not None else None,
         "best": list(rows.values()),
@@ -145,15 +84,16 @@ def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) 
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
     counts = Counter(state.ended[i.trial_id].status for i in finals if i.trial_id in state.ended)
-    for (_, status), count in tally.ended.items():
+    for (_, status), count in tally.items():
         counts[status] += count
-    confirmed = sum(n for (kind, _), n in tally.ended.items() if kind == TrialKind.CONFIRM)
+    confirmed = sum(n for (kind, _), n in tally.items() if kind == TrialKind.CONFIRM)
     done = counts.total() - max(0, confirmed - confirms)
     if len(finals) == finals_of(study):
         # Fewer were confirmed where few trials ran to their end, more where the sweep grew.
         planned = max(planned + min(0, confirmed - confirms), done)
     ends = {status.value: counts[status] for status in ENDINGS}
-    return {"planned": planned, "done": done, **ends, "best": tally.best, "trials": tally.scored}
+    best, full = state.best.get(entry_id), tally[TrialKind.SEARCH, Status.FINISHED]
+    return {"planned": planned, "done": done, **ends, "best": best, "trials": full}
 
 
 def sweeps(storage: Path) -> list[str]:
@@ -177,15 +117,13 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     Raises `UserError` when there is no such sweep, or its journal is damaged or of another version.
     """
     folder = _folder(storage, name)
-    journal = plain(folder / JOURNAL, "journal")
+    journal, seen = folder / JOURNAL, dict[str, Any]()
     active = is_locked(journal)
-    seen = _kept(folder)
+    with suppress(OSError, ValueError):  # what `keep` wrote may be damaged
+        seen = json.loads((folder / STATUS).read_text(encoding="utf-8"))
     # What a process that runs says is a moment old; what one said that has ended is all, unless another one wrote on.
-    if seen.get("running") != active or not (active or seen["journal"] == _stamp(journal)):
-        state = SweepState().read(journal)
-        if state.begun is None:
-            raise broken(journal, 1, "the sweep has not begun")
-        seen = standing(name, state, active)
+    if seen.get("running") != active or not (active or seen.get("journal") == _stamp(journal)):
+        seen = standing(name, SweepState().read(journal), active)
     seen.pop("journal", None)
     word = Control(folder).asked
     return {
@@ -201,15 +139,6 @@ def keep(folder: Path, seen: Mapping[str, Any]) -> None:
     with suppress(OSError):  # no sweep ends because nobody can watch it
         text = json.dumps({**seen, "journal": _stamp(folder / JOURNAL)})
         write_whole(folder / STATUS, text)
-
-
-def _kept(folder: Path) -> dict[str, Any]:
-    """Return what `keep` wrote; {} where that is nothing, or another file."""
-    with suppress(OSError, ValueError, RecursionError):
-        seen = json.loads((folder / STATUS).read_text(encoding="utf-8"))
-        if isinstance(seen, dict) and seen.keys() >= {"running", "journal", "best", "now"}:
-            return seen
-    return {}
 
 
 def _stamp(path: Path) -> list[int]:

@@ -1,37 +1,36 @@
 """A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
 
-import math
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
+from reports.table import frame
 from suite.configurations.configuration import tuned_files
-from suite.configurations.library import list_tuned
+from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in
 from suite.configurations.nearest import NEAREST, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
+from suite.results.query import Query
 from suite.results.table import TrialTable, rows_table, write
+from suite.results.tables import Tables
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
 from suite.studies.samplers import LAG
 from suite.studies.study import Study
-from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal import events
-from suite.sweeps.journal.file import Journal
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.progress import Progress
+from suite.sweeps.progress import Deadline, Progress, Running
 from suite.sweeps.recording import Records, SweepRecording
-from suite.sweeps.result import Result, Summary
-from suite.sweeps.status import Running, keep, standing
+from suite.sweeps.status import keep, standing
 from suite.sweeps.tables import earlier, open_tables, table_of
 from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
@@ -43,11 +42,76 @@ from trials.datasets.base import Dataset
 from trials.run.outcome import ENDINGS, Status, TrialKind, TrialResult, reason
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from reports.page.notebook import Plot
     from suite.execution.resources import Resources
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 SECONDS = 300.0
 """How long the table of a running sweep is left as it is."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a sweep did, in counts; the JSON document of `suite sweep`. `storage` is its own folder."""
+
+    study: str
+    name: str
+    entries: int
+    trials_finished: int
+    trials_pruned: int
+    trials_diverged: int
+    trials_failed: int
+    final_runs: int
+    final_runs_diverged: int
+    seconds: float
+    tracking_uri: str
+    experiment_id: str
+    storage: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out of a sweep. `ending` is how it ended before its work was done: interrupted, stopped or
+    cancelled, else ""; then `leaderboard` is None.
+    """
+
+    summary: Summary
+    leaderboard: Leaderboard | None
+    ending: str
+    tables: Tables
+
+    def __repr__(self) -> str:
+        did = self.summary
+        ended = f"; {self.ending}" if self.ending else ""
+        return (
+            f"Sweep {did.name} of {did.study}: {did.trials_finished} search trials finished, {did.trials_pruned} "
+            f"pruned, {did.final_runs} final runs, {did.seconds:.0f} s{ended}\n{self.leaderboard or 'no leaderboard'}"
+        )
+
+    def _repr_html_(self) -> str | None:
+        from reports.page.notebook import board_html
+
+        return board_html(self.leaderboard) if self.leaderboard else None
+
+    def plot(self, *kinds: str) -> "Plot":
+        """Return the charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `ranks` and
+        `budget`; all, or those kinds.
+        """
+        from reports.page.notebook import board_plot
+        from suite.results.report import read
+
+        return board_plot(read(self.tables, Query(self.summary.name), ""), kinds)
+
+    @property
+    def tuned(self) -> TunedList:
+        """Return the best configuration of each entry, ordered as `select_tuned` does."""
+        return select_tuned(tuned_in(self.tables.of(self.summary.name).tables))
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the leaderboard's rows; none where the sweep did not end."""
+        return self.leaderboard.to_pandas() if self.leaderboard else frame([])
 
 
 class Sweep:
@@ -82,7 +146,7 @@ class Sweep:
         self.data: dict[str, Dataset] = {}
         self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
-        self.deadline = Deadline(math.inf, 1)
+        self.deadline: Deadline | None = None
         self.board: Leaderboard | None = None
         self.cut, self.set_aside, self.due, self._looking = "", 0, 0.0, threading.Lock()
 
@@ -100,14 +164,11 @@ class Sweep:
         tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
         """
         started = time.monotonic()
-        if not (self.data or self.state.begun):  # one that is resumed may need none
-            self.load()
         say("opening the store")
         self.store = Store(self.paths.tracking_uri, self.paths.storage)
         warm = self._warm()
         with writing(self.paths.folder):
-            self.paths.make()
-            self.journal = Journal(self.paths.journal)
+            self.journal = events.Journal(self.paths.journal)
             (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
         try:
             self._begin(warm)
@@ -134,9 +195,9 @@ class Sweep:
         refused = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
         if self.board is not None:
             self.board = replace(self.board, notes=(*self.board.notes, *refused))
-        else:
-            for line in refused:
-                say(line)
+            refused = []
+        for line in refused:
+            say(line)
         fault = self.control.fault
         if not (fault or written or self.control.ending == INTERRUPTED):
             fault = f"{self.store.uri} did not take all records ({self.progress.waiting})"
@@ -202,7 +263,7 @@ class Sweep:
         rows_table([]).to_pandas()
         rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
         self.running = Running(rounds)
-        self.progress = Progress(self.paths.name, self._look, partial(keep, self.paths.folder))
+        self.progress = Progress(self._look, partial(keep, self.paths.folder))
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
@@ -217,12 +278,11 @@ class Sweep:
         last: Callable[[], None] = partial(self.recording.close, "KILLED")
         try:
             if not self.search.exhausted:
-                self.paths.make_checkpoints(self.id)
                 self._drive(resources)
             complete = self.search.exhausted
         except UserError:
             if not self.search.requests:
-                last = self.recording.delete
+                last = partial(self.store.delete, self.recording.sweep_run)
             raise
         finally:
             records.put(self._finish if complete else last)
@@ -243,7 +303,7 @@ class Sweep:
         from suite.execution.driver import drive
         from suite.execution.estimate import Estimates
 
-        if not self.data:
+        if not self.data:  # one that is resumed may need none
             self.load()
         estimates = Estimates(self.study, self.data, resources)
         drive(
@@ -258,7 +318,7 @@ class Sweep:
                     died=self._died,
                     waits=partial(setattr, self.progress, "cluster"),
                     reported=self.running.reported,
-                    began=self._began,
+                    began=lambda request, process: self.running.began(request),
                 ),
                 folder=self.paths.folder / "tune",
                 checkpoints=self.paths.checkpoint_folder(self.id),
@@ -266,40 +326,27 @@ class Sweep:
                 scheduler=self.study.scheduler,
                 ended=self.state.ended,
                 memory=estimates.memory(self.entries),
-                model=self._model,
                 packs=estimates.packs(self.entries),
             )
         )
-
-    def _model(self, request: TrialRequest) -> str | None:
-        """Return where a trial leaves its final models, if the study keeps them."""
-        kept = self.study.save != "none" and request.kind == TrialKind.FINAL
-        folder = self.paths.checkpoint_folder(self.id)
-        return f"{folder}/{request.trial_id}.model.pt" if kept else None
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
             self._note(events.Requested(request=request))
 
-    def _began(self, request: TrialRequest, process: str) -> None:
-        self.running.began(request)
-        self.deadline.began()
-
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Journal the end of a trial, then tell the search, and let it be recorded. One that failed is handed out once more, to
         go on from its checkpoint, `retries` times; attempts that raised without getting further than those before count.
         """
-        # A text with half of a surrogate pair has no JSON.
-        outcome.error = outcome.error.encode(errors="replace").decode()
         trial_id = request.trial_id
-        self.deadline.took(request.entry_id, outcome)
+        self._took(request, outcome)
         if outcome.status == Status.FAILED:
             died = [*self.state.deaths.get(trial_id, []), outcome.last_round]
             if len(died) - died.index(max(died)) <= self.study.retries:
                 self._note_death(request, outcome, False, "starts again")
                 self.search.again.append(request)
                 return
-        self.running.over(request)
+        self.running.stopped(request, over=True)
         self._note(*events.ended(trial_id, outcome))
         self.search.end(trial_id, self.state.ended[trial_id])
         self.records.put(partial(self._record, request, outcome))
@@ -308,32 +355,35 @@ class Sweep:
         """Note that a trial's process died. One that dies too often has no end, so that `--resume` has it again; until
         then the search takes it as failed.
         """
-        outcome.error = outcome.error.encode(errors="replace").decode()
-        self.deadline.took(request.entry_id, outcome)
+        self._took(request, outcome)
         then = "starts again" if again else "is set aside: --resume has it again"
         self._note_death(request, outcome, True, then)
         if not again:
             self.set_aside += 1
             self.search.end(request.trial_id, ValidationResult.of(outcome))
 
+    def _took(self, request: TrialRequest, outcome: TrialResult) -> None:
+        # A text with half of a surrogate pair has no JSON.
+        outcome.error = outcome.error.encode(errors="replace").decode()
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
+
     def _note_death(
         self, request: TrialRequest, outcome: TrialResult, killed: bool, then: str
     ) -> None:
         name, at, error = request.trial_id, outcome.last_round, outcome.error
         self._note(events.Died(trial_id=name, round=at, error=error, killed=killed))
-        self.running.stopped(request)
+        self.running.stopped(request, over=False)
         why = reason(error)[:200] or "no reason given"
-        self.progress.note(f"trial {name} died at round {at} and {then}: {why}")
+        say(f"{self.paths.name}: trial {name} died at round {at} and {then}: {why}")
 
     def _pressed(self) -> bool:
         """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
+        assert self.deadline is not None
         if not self.deadline.presses(self.search):
             return False
         self.search.cut()
-        try:
-            self._note(events.Cut(planned=self.search.planned_by_entry))
-        except HaltedError as halted:  # Tune, which asks for a trial here, takes no exception
-            self.control.halt(str(halted))
+        self._note(events.Cut(planned=self.search.planned_by_entry))
         budgets = {search.budget for search in self.search.entries.values()}
         count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
         self.cut = f"cut by --minutes {self.deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
@@ -357,19 +407,14 @@ class Sweep:
         def note(run_id: str) -> None:
             self._note(events.Recorded(trial_id=request.trial_id, run_id=run_id))
 
-        try:
-            self.recording.record(request, outcome, note)
-        except StoreError as error:
-            if error.passes:
-                raise
-            self.records.refuse(error)
+        self.recording.record(request, outcome, note)
         group = self.state.finals.get(request.search, [])
         there = sum(final.trial_id in self.state.recorded for final in group)
         last = request.kind == TrialKind.FINAL and there == self.study.seeds
         if last or time.monotonic() >= self.due:
             self.records.put(self._write_table)
 
-    def _table(self, finals: Collection[str], ended: float | None = None) -> TrialTable:
+    def _table(self, ended: float | None = None) -> TrialTable:
         """Return the table as it is now."""
         about = {
             "cut": self.cut,
@@ -379,15 +424,14 @@ class Sweep:
             **({"study_file": self.study_file} if self.study_file else {}),
         }
         with self._looking:
+            finals = self.state.current_finals if ended is None else self.search.current_finals
             there, recorded = dict(self.state.ended), dict(self.state.recorded)
             state = replace(self.state, ended=there, recorded=recorded)
         return table_of(self.paths, state, self.entries, finals, ended, about)
 
     def _write_table(self, table: TrialTable | None = None) -> None:
         """Write the table, as it is now where none is given, and upload it."""
-        with self._looking:
-            finals = self.state.current_finals
-        write(self.paths.table, table or self._table(finals))
+        write(self.paths.table, table or self._table())
         upload(self.store, self.recording.sweep_run, self.paths.table)
         self.due = time.monotonic() + SECONDS
 
@@ -395,27 +439,25 @@ class Sweep:
         """Draw the leaderboard, bring in what is tuned, and close the records."""
         if self.cut:
             self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
-        before, finals = earlier(self.paths), self.search.current_finals
+        before, table = earlier(self.paths), self._table(time.time())
         former = [entry.row for entry in before.facts.entries if entry.row] if before else []
-        table = self._table(finals, time.time())
         self.board, facts = self.recording.bring_in(
-            table, finals, self.paths.folder / "tuned", former, self.records.refuse
+            table,
+            self.search.current_finals,
+            self.paths.folder / "tuned",
+            former,
+            self.records.refuse,
         )
         self._write_table(TrialTable(facts, table.source))
         self.recording.close("FINISHED", [entry.row for entry in facts.entries if entry.row])
-        if self.study.save == "best":
-            there = sorted(finals & self.state.ended.keys())
-            ends = {trial_id: self.state.ended[trial_id] for trial_id in there}
-            self.recording.keep_best(ends, self.paths.models, self._model)
 
     def _summary(self, seconds: float) -> Summary:
         searched, final = Counter[str](), Counter[str]()
-        current = self.search.current_finals
-        for trial_id, end in self.state.ended.items():
-            if self.search.requests[trial_id].counted:
-                searched[end.status] += 1
-            elif trial_id in current:
-                final[end.status] += 1
+        for tally in self.state.tallies.values():
+            for (_, status), count in tally.items():
+                searched[status] += count
+        for trial_id in self.search.current_finals & self.state.ended.keys():
+            final[self.state.ended[trial_id].status] += 1
         searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,

@@ -11,7 +11,6 @@ from typing import Any
 
 from suite.console import say
 from suite.results.table import (
-    FILE,
     SEARCH_CURVES,
     EntryFacts,
     TableFacts,
@@ -106,13 +105,10 @@ def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) ->
     """Return the rows of trials that have ended as a `pyarrow.Table`, in order, with the runs that record them; final runs that are
     not among `finals` are superseded.
     """
-    rows = parts[0] if sum(map(len, parts[1:])) == 0 else pa.concat_tables(parts).combine_chunks()
-    trial_ids = rows["trial_id"].to_pylist()
-    kept = [place for place, trial_id in enumerate(trial_ids) if trial_id in state.ended]
-    if rows is not parts[0] or len(kept) < len(rows):
-        kept.sort(key=lambda place: trial_ids[place])
-        rows, trial_ids = rows.take(pa.array(kept, pa.int64())), [trial_ids[at] for at in kept]
-    kinds = rows["kind"].to_pylist()
+    rows = pa.concat_tables(parts).combine_chunks().sort_by("trial_id")
+    ended = [trial_id in state.ended for trial_id in rows["trial_id"].to_pylist()]
+    rows = rows.filter(pa.array(ended, pa.bool_()))
+    trial_ids, kinds = rows["trial_id"].to_pylist(), rows["kind"].to_pylist()
     for number, kind in enumerate(kinds):
         if kind in ("final", "superseded"):
             kinds[number] = "final" if trial_ids[number] in finals else "superseded"
@@ -140,7 +136,7 @@ def _row(
     last = outcome.history[-1] if outcome.history else {}
     asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
-    told = {name: getattr(outcome, name) for name in ran}
+    how = {name: getattr(outcome, name) for name in ran}
     return {
         "sweep": name,
         "study": begun.study_name,
@@ -162,7 +158,7 @@ def _row(
         "status": str(outcome.status),
         "not_finite": " ".join(outcome.not_finite) or None,
         "error": outcome.error[-ERROR:] or None,
-        **{name: None if value == "" else value for name, value in told.items()},
+        **{name: None if value == "" else value for name, value in how.items()},
         "halved": dumps(outcome.halved) if outcome.halved else None,
         "partition_fingerprint": outcome.fingerprint,
         "val_score": _finite(outcome.value) if outcome.history else None,
@@ -288,5 +284,5 @@ def local_table(storage: Path, name: str) -> TrialTable:
 def earlier(paths: SweepPaths) -> TrialTable | None:
     """Return the table that a sweep wrote last; None where there is none that can be read: the journal has all."""
     with suppress(UserError):
-        return read(paths.folder / FILE)
+        return read(paths.table)
     return None

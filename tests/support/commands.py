@@ -99,11 +99,6 @@ def fault(done: subprocess.CompletedProcess[str] | Here) -> str:
     return message.removesuffix("\n")
 
 
-def noted(done: subprocess.CompletedProcess[str] | Here) -> list[str]:
-    """What a resumed sweep said of options that it does not go by."""
-    return [line for line in done.stderr.splitlines() if "options extend a sweep" in line]
-
-
 def study_file(folder: Path, text: str = STUDY) -> Path:
     """A study on disk."""
     path = folder / "small.yaml"

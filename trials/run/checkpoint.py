@@ -22,8 +22,8 @@ fs: Any = Lazy("pyarrow.fs")
 
 SPARING = 20
 """A checkpoint's cost in time is at most one part in so many."""
-_WRITTEN = re.compile(r"(.+?)(?:\.model)?\.pt(\.damaged|\.[0-9a-f]{8}\.part)?")
-"""The name of a file that a trial wrote: a checkpoint, its final models, one of these set aside, or a write cut off."""
+_WRITTEN = re.compile(r"(.+?)\.pt(\.damaged|\.[0-9a-f]{8}\.part)?")
+"""The name of a file that a trial wrote: a checkpoint, one set aside, or a write cut off."""
 
 
 class StorageError(Exception):
@@ -125,12 +125,6 @@ class CheckpointFolder:
         """Return the names of what is in the folder, in order; none where there is no such folder."""
         files = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
         return sorted(file.base_name for file in files)
-
-    def write(self, name: str, text: str) -> None:
-        """Put a text file in it, which is made where there is none."""
-        self._system.create_dir(str(self._path), recursive=True)
-        with self._system.open_output_stream(str(self._path / name)) as file:
-            file.write(text.encode())
 
     def delete(self, name: str) -> None:
         """Remove one file."""

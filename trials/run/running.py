@@ -13,7 +13,6 @@ from trials.engine.training import Solver
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
 from trials.run.outcome import Status, TrialResult, shortened
-from trials.run.saved_model import SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialConfig, TrialSpec
 from trials.run.trial import result_of, simulate
@@ -146,8 +145,6 @@ class RunningTrial:
         result = result_of(simulation, self._reported)
         result.intermediates, self._earlier = self._earlier, {}
         self._reported = len(simulation.history)
-        if result.status == Status.FINISHED and config.model is not None:
-            Checkpoint(config.model).save(SavedModel.of(config.trial, simulation).content)
         if result.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
             self._checkpoint.save(self.save())
         return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
@@ -91,22 +91,6 @@ class SavedModel:
         server, own = (None if w is None else w.detach().cpu().clone() for w in (server, own))
         kept, like = fed.model.statistics, torch.empty(0, dtype=fed.dtype)
         return cls(card, server, own, None if kept is None else kept.evaluating(like))
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """Return it as tensors and plain values, as a checkpoint takes them."""
-        return {
-            "card": self.card.model_dump_json(),
-            "server": self.server,
-            "clients": self.clients,
-            "statistics": self.statistics,
-        }
-
-    @classmethod
-    def from_content(cls, content: dict[str, Any]) -> SavedModel:
-        """Read `content`."""
-        card = ModelCard.model_validate_json(content["card"])
-        return cls(card, content["server"], content["clients"], content["statistics"])
 
     def files(self, folder: Path) -> None:
         """Write the files into a folder that is there, the card last: without it there is no model."""

@@ -176,8 +176,7 @@ class TrialConfig:
     `stops` are rounds at which a scheduler wants to decide, so that each is the last of a step.
     `memory_budget` (bytes) is what clients that are computed at once may take, `members` how many trials
     its process has at most, `need` what Ray sets aside for it. `checkpoint` names the trial's own checkpoint, written
-    every `checkpoint_seconds`: a trial whose checkpoint is there continues from it. Its final models go into
-    the checkpoint `model`, where they are kept.
+    every `checkpoint_seconds`: a trial whose checkpoint is there continues from it.
     """
 
     trial: TrialSpec
@@ -189,7 +188,6 @@ class TrialConfig:
     need: Mapping[str, float] = field(default_factory=lambda: {"CPU": 1})
     checkpoint: str | None = None
     checkpoint_seconds: float = 60.0
-    model: str | None = None
 
 
 _PACK = TypeAdapter(dict[str, TrialConfig])

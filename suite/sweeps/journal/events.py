@@ -1,27 +1,39 @@
-"""What a journal says, as types: the events of a sweep, one a line, and the state that they add up to."""
+"""A sweep's journal: what was asked, what ended, what is recorded; events, one fsynced line of JSON each.
 
+It is the only thing that a resumed sweep is rebuilt from, as the `SweepState` that its events add up to. One process
+writes it at a time, which a lock on a file beside it enforces; a line torn by a crash is cut off when it is opened.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
 import re
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from suite.execution.stop_signal import HaltedError
 from suite.formats import FORMAT, check_format
 from suite.search.trial import TARGET, InitialConfiguration, TrialRequest, ValidationResult
-from suite.sweeps.journal.file import START, first_line
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialId, TrialKind, TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
 
-CURVE = b'{"event":"curve",'
-"""The first bytes of a line with a trial's curve."""
+START, CURVE = b'{"event":"begin",', b'{"event":"curve",'
+"""The first bytes of a sweep's journal, and of no file of anyone else; and those of a line with a trial's curve."""
 OUTCOME = re.compile(rb'\{"event":"(?:curve|end)","trial_id":"([^"]+)"')
 """The beginning of a line that has a part of how a trial ended, with the trial's id."""
+TRIES, PAUSE = 200, 0.002
+"""How often, and after how many seconds again, a writer tries to lock a journal: watchers lock it for a moment."""
 
 
 def _now() -> float:
@@ -110,17 +122,100 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
     return [Evaluated(trial_id=trial_id, history=outcome.history), end]
 
 
-def check_first(path: Path) -> dict[str, Any]:
-    """Return the first line of a journal as plain data, {} where that is none of a sweep's. Raises `FormatError` where
-    another version of the suite wrote it.
-    """
-    raw = first_line(path)
+class Journal:
+    """An append-only file of JSON lines, which is locked until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        for folder in (path.parent.parent, path.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._writing, self._path, self._fault = threading.Lock(), path, ""
+        self._lock = _open(lock_of(path))
+        for _ in range(TRIES):
+            if _flock(self._lock, fcntl.LOCK_EX):
+                break
+            time.sleep(PAUSE)
+        else:
+            self._lock.close()
+            raise UserError(
+                f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
+            )
+        self._file = _open(path)
+        if size := os.fstat(self._file.fileno()).st_size:
+            with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                size = content.rfind(b"\n") + 1  # what follows the last line's end was torn
+        self._file.truncate(size)
+
+    def write(self, *events: BaseModel) -> None:
+        """Append events; when this returns they have reached the disk.
+
+        Raises `HaltedError` when the disk does not take them, and ever after: what is torn stays last.
+        """
+        text = "".join(f"{event.model_dump_json()}\n" for event in events).encode()
+        with self._writing:
+            if not self._fault:
+                try:
+                    if os.write(self._file.fileno(), text) < len(text):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    os.fsync(self._file.fileno())
+                except OSError as error:
+                    self._fault = f"journal {self._path} cannot be written: {error.strerror}"
+            if self._fault:
+                raise HaltedError(self._fault)
+
+    def close(self) -> None:
+        """Give up the lock."""
+        self._file.close()
+        self._lock.close()
+
+
+def lock_of(journal: Path) -> Path:
+    """Return the path of a journal's lock."""
+    return journal.with_name("journal.lock")
+
+
+def is_locked(journal: Path) -> bool:
+    """Return whether a process is writing a journal, as far as this machine can see."""
+    with suppress(FileNotFoundError), lock_of(journal).open("rb") as lock:
+        return not _flock(lock, fcntl.LOCK_SH)
+    return False
+
+
+def _open(path: Path) -> BinaryIO:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    return os.fdopen(descriptor, "a+b", buffering=0)
+
+
+def _flock(lock: BinaryIO, how: int) -> bool:
     try:
-        line = dict(from_json(raw)) if raw.startswith(START) else {}
-    except ValueError:  # which is said by who reads all of it
-        return {}
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def first_line(journal: Path) -> bytes:
+    """Return the first line; nothing where there is no file."""
+    if not journal.is_file():
+        return b""
+    with journal.open("rb") as file:
+        return file.readline()
+
+
+def begun(journal: Path) -> bool:
+    """Return whether a sweep's first event is in this journal."""
+    first = first_line(journal)
+    return first.startswith(START) and first.endswith(b"\n")
+
+
+def check_first(journal: Path) -> dict[str, Any]:
+    """Return the first line as plain data, {} where that is none of a sweep's. Raises `FormatError` where another version
+    of the suite wrote it.
+    """
+    raw, line = first_line(journal), dict[str, Any]()
+    with suppress(ValueError):  # which is said by who reads all of it
+        line = from_json(raw) if raw.startswith(START) else {}
     if line:
-        check_format(f"sweep {path.parent.name}", line.get("format"), "choose another --name")
+        check_format(f"sweep {journal.parent.name}", line.get("format"), "choose another --name")
     return line
 
 
@@ -142,28 +237,19 @@ def broken(path: Path, number: int, fault: str) -> UserError:
 
 
 @dataclass
-class EntryTally:
-    """How many search trials of an entry `ended`, by kind and status; of those at full rounds their number and best score."""
-
-    ended: Counter[tuple[TrialKind, Status]] = field(default_factory=Counter)
-    scored: int = 0
-    best: float | None = None
-
-
-@dataclass
 class SweepState:
     """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
     pages are drawn from.
 
     Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
     in the order in which trials were first asked for, `finals` the runs that repeat the best configuration, by search. By
-    entry, `planned` is how many trials it will have. `began` is when the first session did, `seconds` the time of all trials.
+    entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by kind and status, and `best` the
+    best score at full rounds. `began` is when the first session did.
     """
 
     id: str | None = None
     begun: Begun | None = None
     began: float = 0.0
-    sessions: int = 0
     planned: Mapping[str, int] = field(default_factory=dict)
     requests: dict[str, TrialRequest] = field(default_factory=dict)
     ended: dict[str, ValidationResult] = field(default_factory=dict)
@@ -171,8 +257,10 @@ class SweepState:
     kills: int = 0
     recorded: dict[str, str] = field(default_factory=dict)
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
-    tallies: dict[str, EntryTally] = field(default_factory=lambda: defaultdict(EntryTally))
-    seconds: float = 0.0
+    tallies: dict[str, Counter[tuple[TrialKind, Status]]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    best: dict[str, float] = field(default_factory=dict)
 
     lines: int = 0
     offset: int = 0
@@ -234,8 +322,7 @@ class SweepState:
     def _begin(self, event: Begun) -> None:
         if self.id not in (None, event.id):
             raise ValueError("it is of another sweep")
-        self.begun, self.sessions = event, self.sessions + 1
-        self.planned, self.id = event.planned, event.id
+        self.begun, self.planned, self.id = event, event.planned, event.id
         self.began = self.began or event.at
         self._constraints = tuple(event.study.get("constraints") or ())
 
@@ -245,12 +332,9 @@ class SweepState:
         """
         assert self.begun is not None
         searched, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
-        source = request if searched else self.requests.get(request.source or "")
-        index, number = (source and source.index), (None if searched else request.index)
-        own = TrialId(request.entry_id, request.kind, index or 0, number, request.replicate)
-        comes = index == self._searched[request.search] if searched else trial_id not in self.ended
-        known = source is not None and request.entry_id in self.begun.entries
-        if not (comes and known and trial_id == str(own)):
+        expected = self._searched[request.search]
+        misplaced = request.index != expected if searched else trial_id in self.ended
+        if misplaced or request.entry_id not in self.begun.entries:
             raise ValueError(f"trial {trial_id} cannot be asked for here")
         self.requests[trial_id] = request
         self._searched[request.search] += searched
@@ -268,22 +352,19 @@ class SweepState:
         whole = replace(outcome, history=self._curve or outcome.history)
         stops = self.begun.study.get("scheduler") != "none"
         end = self.ended[trial_id] = ValidationResult.of(whole, self._constraints, stops)
-        self.seconds += outcome.seconds
         request = self.requests[trial_id]
         if not request.counted:
             return
-        tally = self.tallies[request.entry_id]
-        tally.ended[request.kind, end.status] += 1
+        entry_id = request.entry_id
+        self.tallies[entry_id][request.kind, end.status] += 1
         full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
         if full and end.value is not None and end.value == end.value:
-            sign = TASKS[self.begun.entries[request.entry_id]["metric"]].sign
-            tally.scored += 1
-            if tally.best is None or sign * end.value > sign * tally.best:
-                tally.best = end.value
+            better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min
+            self.best[entry_id] = better(self.best.get(entry_id, end.value), end.value)
 
     @property
     def current_finals(self) -> set[str]:
-        """The final runs of what is best now, as far as they were asked for."""
+        """Return the final runs of what is best now, as far as they were asked for."""
         return {request.trial_id for group in self.finals.values() for request in group}
 
 

@@ -13,8 +13,14 @@ from urllib.parse import quote
 from suite.configurations.configuration import tuned_files
 from suite.configurations.nearest import NEAREST
 from suite.results.table import FILE as TABLE
-from suite.sweeps.journal.events import SweepState, check_first
-from suite.sweeps.journal.file import begun, lock_of, torn
+from suite.sweeps.journal.events import (
+    START,
+    SweepState,
+    begun,
+    check_first,
+    first_line,
+    lock_of,
+)
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.common.files import plain
@@ -22,8 +28,6 @@ from trials.run.checkpoint import CheckpointFolder
 
 JOURNAL, STATUS = "journal.jsonl", "status.json"
 """The file that a resumed sweep is rebuilt from, and what a sweep says of itself, each second and when it has ended."""
-PROBE = ".suite-sweep"
-"""A file that is written to see whether a folder takes any."""
 NAME_BYTES = 255
 """The longest name of a folder that common file systems take."""
 
@@ -40,7 +44,7 @@ def check_name(name: str, given: str) -> None:
 
 class SweepPaths:
     """Where a sweep keeps its files and records, and finds its data: its own `folder` below the storage, there the `journal`
-    that it is rebuilt from, its `table`, and the `models` that `save: best` keeps.
+    that it is rebuilt from, and its `table`.
 
     Raises `UserError` for a name that is not one of a folder.
     """
@@ -58,11 +62,10 @@ class SweepPaths:
         self.data_root, self.checkpoints = data_root, checkpoints
         self.folder = storage / name
         self.journal, self.table = self.folder / JOURNAL, self.folder / TABLE
-        self.models = self.folder / "models"
 
     @property
     def begun(self) -> bool:
-        """Whether there is such a sweep. Raises `FormatError` for one of another version."""
+        """Return whether there is such a sweep. Raises `FormatError` for one of another version."""
         check_first(self.journal)
         return begun(self.journal)
 
@@ -89,30 +92,20 @@ class SweepPaths:
             if os.path.lexists(self.journal):
                 plain(self.journal, "journal")
             names = {p.name for p in self.folder.iterdir()} if self.folder.exists() else set()
-            # A session that was cut off before it began has left these alone.
-            left = {JOURNAL, lock_of(self.journal).name, STATUS}
-            if not self.begun and not (names <= left and torn(self.journal)):
-                raise UserError(
-                    f"{self.folder} holds files that are no sweep's, or whose journal is damaged: "
-                    "choose another --name or --storage"
-                )
+            if not self.begun:
+                # A session that was cut off before it began has left these alone.
+                first = first_line(self.journal)[: len(START)]
+                if (
+                    names - {JOURNAL, lock_of(self.journal).name, STATUS}
+                    or first != START[: len(first)]
+                ):
+                    raise UserError(
+                        f"{self.folder} holds files that are no sweep's, or whose journal is damaged: "
+                        "choose another --name or --storage"
+                    )
         CheckpointFolder(self.checkpoint_folder(""))
         if warm_start not in (None, NEAREST) and JOURNAL not in names:
             tuned_files(Path(str(warm_start)))
-
-    def make(self) -> None:
-        """Make the sweep's own folder, once it was checked."""
-        for folder in (self.storage, self.folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def make_checkpoints(self, sweep_id: str) -> None:
-        """Make the folder of checkpoints. Raises `UserError` when it cannot be written."""
-        place = self.checkpoint_folder(sweep_id)
-        try:
-            CheckpointFolder(place).write(PROBE, "")
-            CheckpointFolder(place).delete(PROBE)
-        except OSError as error:
-            raise UserError(f"checkpoints in {place} cannot be written: {error}") from None
 
     def clear_checkpoints(self, sweep_id: str, asked: Container[str] = ()) -> None:
         """Remove what these trials wrote, as far as it can be removed, and the folder, unless others have put files into it."""

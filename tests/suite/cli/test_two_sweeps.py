@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from suite.sweeps.status import of_study
-from tests.support.commands import SINGLY, document, fault, noted, study_file, suite_here
+from tests.support.commands import SINGLY, document, fault, study_file, suite_here
 
 FEW = "--algorithms fedavg,fedprox --heterogeneity iid --trials 2 --set rounds=2"
 
@@ -55,16 +55,3 @@ def test_a_run_names_the_statistic_of_the_tuned_file_beside_its_own(swept: Path)
     own = scores["test_by_seed"]["1"]
     assert f"test accuracy {own:.4f} (mean of the last 3 evaluations)" in said
     assert said.endswith(f"of 2 seeds: {scores['test_accuracy']:.4f}; with this seed: {own:.4f}")
-
-
-def test_a_resume_says_which_options_it_does_not_go_by(swept: Path) -> None:
-    again = ("sweep", "small.yaml", *FEW.split(), "--name", "one", *SINGLY, "--resume")
-    assert noted(suite_here(*again, cwd=swept)) == []
-    fewer = ("sweep", "small.yaml", "--name", "one", *SINGLY, "--resume")
-    notes = noted(suite_here(*fewer, cwd=swept))
-    assert [note.split()[0] for note in notes] == [
-        "algorithms",
-        "heterogeneity",
-        "trials",
-        "settings.rounds",
-    ]

@@ -16,8 +16,7 @@ from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entries import load_data
-from suite.sweeps.journal.events import Begun, Died, Requested, ended
-from suite.sweeps.journal.file import Journal
+from suite.sweeps.journal.events import Begun, Died, Journal, Requested, ended
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, a_trial, entries_of
 from trials.algorithms import ALGORITHMS

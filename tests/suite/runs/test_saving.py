@@ -1,4 +1,4 @@
-"""`suite run --save`, `save: best` and `suite.load_model`."""
+"""`suite run --save` and `suite.load_model`."""
 
 import ast
 import os
@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 
 import suite as interface
 from suite.tracking.store import Store
-from tests.support.commands import document, fault, runs_of, suite_here
+from tests.support.commands import document, fault, suite_here
 from trials import datasets
 from trials.run.saved_model import read
-from trials.run.spec import TrialSpec
 
 RUN = (
     "run",
@@ -66,42 +64,3 @@ def test_a_folder_with_other_files_is_refused_before_anything_runs(tmp_path):
     done = suite_here(*RUN, "--save", "mine/thesis.tex", cwd=tmp_path, code=2)
     assert "mine/thesis.tex" in fault(done)
     assert os.listdir(tmp_path) == ["mine"]
-
-
-def test_a_sweep_keeps_the_model_of_the_final_run_that_validated_best(tmp_path):
-    study = {
-        "algorithms": ["fedavg", "local_only"],
-        "datasets": ["digits"],
-        "models": ["logreg"],
-        "heterogeneity": ["labels(3)"],
-        "trials": 2,
-        "seeds": 3,
-        "sampler": "random",
-        "save": "best",
-        "settings": {"rounds": 3, "clients": 4, "fine_tune": 1, "execution": "batched"},
-    }
-    (tmp_path / "kept.yaml").write_text(yaml.safe_dump(study))
-    sweep = ("sweep", "kept.yaml", "--set", "max_concurrent=1")
-    suite_here(*sweep, cwd=tmp_path)
-    store = Store(None, tmp_path / "runs")
-    models = Path(tmp_path, "runs/kept/models/digits/labels(3)/logreg")
-    assert sorted(os.listdir(models)) == ["fedavg", "local_only"]
-    assert not (tmp_path / "runs/kept/checkpoints").exists()
-    for name in os.listdir(models):
-        finals = runs_of(store, kind="final", algorithm=name)
-        best = max(finals, key=lambda run: run.metrics["val_score"])
-        saved = read(models / name)
-        assert saved.card.spec == TrialSpec.model_validate_json(best.tags["spec"])
-        assert saved.score() == {key: best.metrics[key] for key in saved.card.scores}
-        kept = [run.run_id for run in finals if store.client.list_artifacts(run.run_id, "model")]
-        assert kept == [best.run_id]
-        assert "test_accuracy_fine_tuned" in best.metrics
-    for run in runs_of(
-        store, kind="search"
-    ):  # fine-tuning chooses nothing and costs the search nothing
-        assert "test_accuracy_fine_tuned" not in run.metrics
-
-    # An extended sweep keeps what is best then; one that is only read again leaves the model as it is.
-    before = (models / "fedavg/model.pt").stat().st_mtime_ns
-    suite_here(*sweep, "--resume", cwd=tmp_path)
-    assert (models / "fedavg/model.pt").stat().st_mtime_ns == before

@@ -5,7 +5,6 @@ with one run.
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,9 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.status import status
 from suite.sweeps.sweep import Sweep
 from suite.tracking.store import Store
-from tests.support import foreign
 from tests.support.commands import fault, runs_of, suite_here
 from tests.support.foreign import little, play, swept
 from trials.common.errors import UserError
-from trials.run.outcome import Status, TrialResult
-from trials.run.spec import TrialSpec
 
 Lines = list[bytes]
 
@@ -56,9 +52,7 @@ def at(number: int, change: Callable[[bytes], bytes]) -> Callable[[Lines], Lines
 FORMS: dict[str, tuple[Callable[[Lines], Lines], int]] = {
     "text": (at(3, lambda _: b"soup"), 3),
     "half a line": (at(4, lambda line: line[:40]), 4),
-    "another event": (at(3, changed(event="teleported")), 3),
     "a field more": (at(2, changed(later=1)), 2),
-    "another kind of trial": (at(2, changed("request", kind="dream")), 2),
     "another status": (at(4, changed("outcome", status="teleported")), 4),
     "begun elsewhere": (lambda x: [x[0], changed(id="elsewhere")(x[0]), *x[1:]], 2),
     "a lost ask": (lambda x: [x[0], *x[2:]], 3),
@@ -66,7 +60,6 @@ FORMS: dict[str, tuple[Callable[[Lines], Lines], int]] = {
     "a lost trial": (lambda x: [line for line in x if b"-s0000" not in line], 2),
     "a request twice": (lambda x: [*x[:2], *x[1:]], 3),
     "an end twice": (lambda x: [*x[:4], *x[3:]], 5),
-    "an end before its ask": (lambda x: [x[0], x[3], *x], 2),
     "another index": (at(2, changed("request", index=1)), 2),
     "another entry's": (at(2, changed("request", entry_id="elsewhere")), 2),
 }
@@ -136,17 +129,3 @@ def test_what_runs_again_takes_the_place_of_the_former_run(place: SweepPaths) ->
     damage(place, lambda lines: lines[: len(lines) // 2])
     play(Sweep("s", little(trials=3), place, resume=True))
     assert numbers(place) == before
-
-
-def test_half_of_a_surrogate_pair_damages_no_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in the name of a file that is not UTF-8; it has no JSON."""
-    place, whole = SweepPaths(tmp_path / "runs", "s"), foreign.outcome
-
-    def fails(spec: TrialSpec) -> TrialResult:
-        return replace(whole(spec), status=Status.FAILED, error="no file \udcff")
-
-    monkeypatch.setattr(foreign, "outcome", fails)
-    play(Sweep("s", little(trials=1, retries=0), place), most=1)
-    assert [end.status for end in place.state().ended.values()] == [Status.FAILED]

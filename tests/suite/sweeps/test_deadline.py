@@ -9,9 +9,9 @@ import pytest
 from suite.execution.resources import Resources
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
-from suite.sweeps import deadline
-from suite.sweeps.deadline import Deadline
+from suite.sweeps import progress
 from suite.sweeps.journal.paths import SweepPaths
+from suite.sweeps.progress import Deadline
 from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
@@ -28,7 +28,7 @@ def took(rounds: int, seconds: float) -> TrialResult:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(deadline.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -40,8 +40,6 @@ def test_no_trial_is_begun_after_which_the_final_runs_would_not_fit(clock: list[
         search.next()
     watch = Deadline(minutes=10, slots=2)
     assert watch.at == 100 + 600 * 0.95 - 5
-    watch.began()
-    watch.began()
     clock[0] = 664.0
     assert not watch.presses(search), "nothing is known of how long a trial takes"
     clock[0] = 200.0
@@ -53,13 +51,13 @@ def test_no_trial_is_begun_after_which_the_final_runs_would_not_fit(clock: list[
     assert not watch.presses(search)
     watch.at -= 0.02
     assert watch.presses(search)
-    for _ in range(3):
-        watch.began()  # now four run, two in each process
     clock[0] = 300.0
     watch.took(a, took(5, 4.0))  # pruned: 0.8 s a round
     watch.took(a, took(45, 16.0))  # together 0.4 s a round, 25 s a trial with the margin
     watch.took(b, took(50, 8.0))  # 10 s
-    # Two for 100 s and four for 100 s are three at once. Of a 1 + 2 + 3 trials, of b 2 + 1 + 3.
+    for _ in range(4):
+        watch.took(b, TrialResult(Status.FAILED, seconds=118.0))
+    # 600 s of trials in 200 s are three at once. Of a 1 + 2 + 3 trials, of b 2 + 1 + 3.
     watch.at = 300 + 2 * 25 + (6 * 25 + 6 * 10) / 3 + 0.01
     assert not watch.presses(search)
     watch.at -= 0.02

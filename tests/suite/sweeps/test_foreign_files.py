@@ -124,21 +124,6 @@ def test_a_sweep_that_is_refused_before_its_first_trial_leaves_no_folder(tmp_pat
     play(Sweep("s", little(), place))
 
 
-def test_files_in_the_way_inside_the_sweeps_own_folder_stay(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = SweepPaths(tmp_path / "runs", "s")
-    play(Sweep("s", little(), place), 1)
-    tuned = put(place.folder / "tuned" / "digits" / "iid" / "logreg" / "fedavg.yaml")
-    play(Sweep("s", little(), place, resume=True))
-    assert tuned.read_bytes() == b"mine"
-    assert f"{tuned} exists and was not written by suite" in capsys.readouterr().err
-    place.journal.write_bytes(b'{"day": 1}\n{"day')
-    with pytest.raises(UserError, match="holds files"):
-        Sweep("s", little(), place, resume=True)
-    assert place.journal.read_bytes() == b'{"day": 1}\n{"day'
-
-
 def test_a_folder_of_checkpoints_is_one_sweeps_alone(tmp_path: Path) -> None:
     """Another one of its name has another, and files of others in it stay."""
     one, two = (SweepPaths(tmp_path / root, "s", checkpoints=str(tmp_path / "ck")) for root in "ab")

@@ -8,25 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from suite.execution.stop_signal import HaltedError
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.sweeps.journal import file as module
+from suite.sweeps.journal import events as module
 from suite.sweeps.journal.events import (
     Begun,
     Cut,
     Event,
+    Journal,
     Recorded,
     Requested,
     SweepState,
     ended,
+    is_locked,
     last_begun,
     outcomes,
     read,
 )
-from suite.sweeps.journal.file import Journal, is_locked
 from suite.yaml_files import write_whole
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
@@ -71,30 +70,6 @@ def test_round_trip_over_several_sessions(path: Path) -> None:
     assert whole == {"a-s0000": FAILED}
     kinds = [type(value) for value in whole["a-s0000"].history[1].values()]
     assert kinds == [int, float, float], "as they were"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(JSON, max_size=4), st.binary(max_size=9).filter(lambda b: b"\n" not in b))
-def test_whatever_is_written_survives_a_torn_line(
-    tmp_path: Path, values: list[Any], torn: bytes
-) -> None:
-    """Line breaks of all kinds, floats to the last bit, and garbage at the end."""
-    path = tmp_path / "journal.jsonl"
-    path.unlink(missing_ok=True)
-    expected: list[Event] = [asked(value=value) for value in values]
-    write(path, expected)
-    with path.open("ab") as file:
-        file.write(torn)
-    write(path, [BEGUN])
-    assert lines(path) == [*expected, BEGUN]
-    assert [repr(event) for event in lines(path)[:-1]] == [repr(event) for event in expected]
 
 
 def test_numbers_that_are_none_survive(path: Path) -> None:
@@ -153,14 +128,6 @@ def test_only_what_is_new_is_read_and_a_torn_line_waits(path: Path) -> None:
         with path.open("ab") as file:
             file.write(part)
         assert len(state.read(path).requests) == count
-
-
-def test_some_trials_are_read_with_all_that_they_reported(path: Path) -> None:
-    bare = TrialResult(Status.FAILED)
-    more = [[asked(i), *ended(f"a-s{i:04d}", FAILED if i % 2 else bare)] for i in range(1, 9)]
-    write(path, [*EVENTS, *(event for some in more for event in some)])
-    names = ["a-s0001", "a-s0002", "a-s0007"]
-    assert dict(outcomes(path, names)) == dict(zip(names, [FAILED, bare, FAILED], strict=True))
 
 
 def test_how_a_sweep_began_last_is_read_without_the_rest(path: Path) -> None:

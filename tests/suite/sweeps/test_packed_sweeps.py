@@ -11,7 +11,6 @@ import pytest
 
 from suite.configurations.configuration import read
 from suite.execution.cluster import Resources
-from suite.execution.dispatch import Dispatch
 from suite.search import schedulers
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import outcomes
@@ -20,8 +19,6 @@ from suite.sweeps.sweep import Sweep
 from tests.support.commands import once
 from tests.support.searches import a_study
 from tests.support.simulations import ROOT, timeless
-from trials.algorithms import ALGORITHMS
-from trials.algorithms.fedprox import FedProx
 from trials.run.outcome import TrialKind, TrialResult
 from trials.run.simulation import Simulation
 
@@ -148,34 +145,3 @@ def test_a_killed_pack_is_resumed(
     asked = killed.paths.state().requests.values()
     assert any(request.kind == TrialKind.FINAL for request in asked) == (share > 0.5)
     assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == whole
-
-
-def test_a_member_that_raises_fails_alone_and_starts_again_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """FedProx fails once in round 4 of a trial; its second attempt is no pack's."""
-    alone = said(swept(tmp_path / "alone", 1))
-    direction, packs, broken = FedProx.direction, [], []
-
-    def breaks(self: FedProx, w: Any, g: Any, start: Any, **rows: Any) -> Any:
-        if not broken and self.lr == ALGORITHMS["fedprox"]().lr:
-            broken.append(True)
-            raise ZeroDivisionError("once")
-        return direction(self, w, g, start, **rows)
-
-    start = Dispatch.next
-
-    def noted(self: Dispatch, process: str) -> Any:
-        found = start(self, process)
-        packs.append(list(found))
-        return found
-
-    monkeypatch.setattr(FedProx, "direction", breaks)
-    monkeypatch.setattr(Dispatch, "next", noted)
-    assert said(swept(tmp_path / "packed", 8)) == alone
-    paths = SweepPaths(tmp_path / "packed", "s")
-    (died,) = paths.state().deaths
-    (death,) = [line for line in paths.journal.read_text().splitlines() if '"died"' in line]
-    assert ("once" in death, died.endswith("s0000")) == (True, True)
-    first, again = [pack for pack in packs if died in pack]
-    assert (len(first) > 1, again) == (True, [died])

@@ -13,7 +13,7 @@ from suite.results.query import Query
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
-from tests.support.commands import curve, histories, records
+from tests.support.commands import curve, records
 from tests.support.foreign import little
 
 STUDY: dict[str, Any] = {
@@ -65,9 +65,3 @@ def test_the_search_sees_the_mean_over_clients_on_validation_data(swept: Path) -
         points = [v for at, v in curve(swept, run, "val_accuracy_personal") if at > 1]
         assert run.metrics["val_score"] == pytest.approx(statistics.fmean(points))
         assert run.tags["metric"] == "accuracy_personal"
-
-
-def test_a_resumed_sweep_equals_an_uninterrupted_one(swept: Path, tmp_path: Path) -> None:
-    sweep(tmp_path, trials=1)
-    sweep(tmp_path, trials=2, resume=True)
-    assert histories(tmp_path) == histories(swept)

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+import suite
 from suite.results.leaderboards import read_leaderboard
 from suite.results.query import Query
 from suite.search.trial import TrialRequest
-from suite.sweeps.deadline import Deadline
-from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState
-from suite.sweeps.journal.file import Journal
+from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.status import Running, keep, standing, status
+from suite.sweeps.progress import Deadline, Progress, Running
+from suite.sweeps.status import keep, standing, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
 from tests.support import foreign
 from tests.support.commands import document, suite_here
-from tests.support.foreign import little, play
+from tests.support.foreign import little, play, swept
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.common.errors import UserError
@@ -61,7 +61,7 @@ def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Mon
         of_files = standing("s", SweepState().read(place.journal), True, *sweep.running.now())
         assert {**told, **MOVING} == {**of_files, **MOVING}
         shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} runs ("
-        assert sweep.progress._line(told).startswith(shown)
+        assert sweep.progress.line(told).startswith(shown)
         sweep.progress.keep(told)
         seen = status(place.storage, "s")
         assert {**{key: seen[key] for key in told}, **MOVING} == {**told, **MOVING}
@@ -187,7 +187,7 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
     """Two trials at once, 10 s for a half: of ten trials nine are left, at 0.1 a second. Once it is killed, nobody knows."""
     folder, ids = night
     clock = [100.0]
-    monkeypatch.setattr("suite.sweeps.status.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("suite.sweeps.progress.time.monotonic", lambda: clock[0])
     requests = [asked(entry, 0).request for entry in ids]
     journal = Journal(folder / "journal.jsonl")
     journal.write(*(asked(entry, 0) for entry in ids))
@@ -229,3 +229,75 @@ def test_what_was_kept_is_gone_by_while_it_is_of_this_journal(
     assert status(folder.parent, "night")["expected"] == 7
     add(folder, asked(first, 0))
     assert status(folder.parent, "night")["expected"] == 10
+
+
+def test_the_line_counts_and_starting_up_is_no_trial(
+    night: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """30 s of start-up, then two trials at once, a second each: 2 trials/s."""
+    folder, (first, _) = night
+    clock = [100.0]
+    monkeypatch.setattr("suite.sweeps.progress.time.monotonic", lambda: clock[0])
+    state, running = SweepState().read(folder / "journal.jsonl"), Running({first: ("accuracy", 50)})
+    display = Progress(lambda: standing("night", state, True, *running.now()))
+    clock[0] += 30
+    assert "left" not in display.line(display.look())
+    for step in range(2):
+        pair = [asked(first, index) for index in (2 * step, 2 * step + 1)]
+        for trial in pair:
+            state.add(trial)
+            running.began(trial.request)
+        clock[0] += 1
+        for trial in pair:
+            running.stopped(trial.request, over=True)
+            for event in ended(trial, 1.0, 0.5):
+                state.add(event)
+    display.unrecorded = 3
+    shown = display.line(display.look())
+    assert shown.startswith(
+        "night: 4/10 runs (4 finished), 0 running, 120 runs/min, about 3 s left"
+    )
+    assert shown.endswith(", 3 still to be recorded")
+
+
+TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
+
+
+def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_path: Path) -> None:
+    place = SweepPaths(tmp_path / "runs", "s")
+    play(Sweep("s", little(**TWO), place), most=7)  # all of the search, and one final run
+    board = read_leaderboard(open_tables(place.storage), Query("s"))
+    assert (board.rows, board.study, board.metric) == ((), "s", "test_accuracy")
+    standing = board.interim
+    assert [one.rank for one in standing] in ([1, 2], [1, 1])
+    assert {one.metric for one in standing} == {"val_accuracy"}
+    assert [(one.trials, one.planned, one.seeds) for one in standing] == [(3, 3, 2)] * 2
+    assert sorted(one.finals for one in standing) == [0, 1]
+    trials = suite.load("s", storage=place.storage)
+    for one in standing:
+        mine = trials[(trials["kind"] == "search") & (trials["entry_id"] == one.entry_id)]
+        best = mine.loc[mine["val_score"].idxmax()]
+        assert (one.best, one.params) == (best["val_score"], json.loads(best["params"]))
+    assert standing[0].best >= standing[1].best
+    play(Sweep("s", little(**TWO), place, resume=True))
+    board = read_leaderboard(open_tables(place.storage), Query("s"))
+    assert board.interim == ()
+    assert {(row.algorithm, row.seeds) for row in board.rows} == {("fedavg", 2), ("fedprox", 2)}
+
+
+def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_extension(
+    tmp_path: Path,
+) -> None:
+    """The second search trial is better than the default configuration, whose final runs are there; one is of the new best."""
+    lr = {"search": {"lr": {"default": 0.001, "low": 0.001, "high": 10}}, "seeds": 3}
+    place = swept(tmp_path, trials=1, **lr)
+    for most, done, recorded in ((4, 5, 8), (99, 7, 10)):
+        play(Sweep("s", little(trials=4, **lr), place, resume=True), most=most)
+        board = read_leaderboard(open_tables(place.storage), Query("s"))
+        if done == 5:
+            assert board.rows == ()
+            assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)]
+        else:
+            assert [row.seeds for row in board.rows] == [3]
+        line = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
+        assert line.startswith(f"s: {done}/7 runs ({done} finished), {recorded} recorded; ")

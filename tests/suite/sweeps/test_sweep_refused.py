@@ -7,7 +7,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from suite.execution import driver
-from suite.sweeps.journal.file import Journal
+from suite.sweeps.journal.events import Journal
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
 from suite.sweeps.request import SweepRequest, resumed_study
@@ -69,12 +69,6 @@ def test_a_place_that_cannot_be_written_halts_and_is_gone_on_with(
         assert "--resume" in halted
 
 
-def test_what_only_a_plan_measures_starts_no_sweep(tmp_path):
-    done = suite_here("sweep", "smoke", "--calibrate", cwd=tmp_path)
-    assert "About" in done.stdout
-    assert not (tmp_path / "runs").exists()
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -109,18 +103,13 @@ def test_what_a_sweep_takes_in_comes_after_what_it_had(tmp_path):
     }
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_two_sweeps_of_one_name_on_one_server(tmp_path, monkeypatch, at_once):
-    """Also where neither sees the other's run when it begins: who comes second says so before its first trial."""
+def test_two_sweeps_of_one_name_on_one_server(tmp_path, monkeypatch):
+    """Who comes second says so before its first trial."""
     monkeypatch.chdir(tmp_path)  # where MLflow keeps the files of such a store
     uri = f"sqlite:///{tmp_path}/shared.db"
     places = [SweepPaths(tmp_path / name, "s", uri) for name in ("one", "two")]
     first, second = (Sweep("s", little(), place) for place in places)
     play(first, most=1)
-    looks, own = [None] * at_once, SweepRecording._own
-    monkeypatch.setattr(
-        SweepRecording, "_own", lambda recording: looks.pop() if looks else own(recording)
-    )
     with pytest.raises(UserError, match="holds another sweep 's'"):
         play(second)
     assert not places[1].folder.exists()
