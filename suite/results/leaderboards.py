@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.audit import (
@@ -20,10 +21,10 @@ from reports.leaderboard.audit import (
     wider,
 )
 from reports.leaderboard.board import Leaderboard
-from reports.leaderboard.interim import Standing, ranked
-from reports.leaderboard.leaderboard import leaderboard
+from reports.leaderboard.interim import Ongoing, Standing
+from reports.leaderboard.leaderboard import COMPARED, leaderboard
 from reports.wording.words import short
-from suite.results.query import NONE_YET, Query, final_run
+from suite.results.query import NONE_YET, Query, compared
 from suite.results.table import CURVES, EntryFacts, TableFacts
 from suite.results.tables import KEYS, Tables, each, number, records, within
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
@@ -62,7 +63,7 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
     if sound.empty:
-        metrics = dict.fromkeys(row.metric.removeprefix("val_") for row in standing if row.metric)
+        metrics = dict.fromkeys(row.metric.removeprefix("val_") for row in standing)
         board = replace(
             board,
             study=", ".join(sorted({row.study for row in standing})),
@@ -109,6 +110,8 @@ def searched(facts: TableFacts) -> str:
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     """Return the rows of final runs with their audits."""
+    import pandas as pd
+
     studies = {name: facts.study for name, facts in tables.facts.items()}
     own: dict[str, Any] = {name: study.get("target") for name, study in studies.items()}
     targets = {own[sweep] for sweep in finals["sweep"]} - {None}
@@ -120,13 +123,17 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
         IN_TURN, key=lambda c: c.map(places[c.name].index) if c.name in places else c
     )
     histories = tables.histories(CURVES[1:]) if query.needs_histories(targets) else {}
-    facts = {(row.sweep, row.entry_id): (row.facts, row.entry) for row in each(tables.entries)}
-    runs = []
-    for row in records(finals):
-        history = histories.get((row["sweep"], row["trial_id"]), [])
-        sweep, entry = facts[row["sweep"], row["entry_id"]]
-        page = run_page(sweep.experiment, entry.row) if entry.row else ""
-        runs.append(final_run(row, history, query, own[row["sweep"]], page))
+    pages = {}
+    for entry in each(tables.entries):
+        row = entry.entry.row
+        page = run_page(entry.facts.experiment, row) if row else ""
+        pages[entry.sweep, entry.entry_id] = {"page": page}
+    rows = []
+    for run in records(finals):
+        history = histories.get((run["sweep"], run["trial_id"]), [])
+        asked = compared(run, history, query, own[run["sweep"]])
+        rows.append({**run, **asked, **pages[run["sweep"], run["entry_id"]]})
+    runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])
     margins = {study.get("margin") for study in studies.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     trials = {
@@ -137,19 +144,24 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return how entries of scenarios that go on stand, in the order of the study."""
-    standings = []
+    """Return how entries of scenarios that go on stand, scenario after scenario in the order of the study, best first; those without
+    a score and references last.
+    """
+    scores: dict[Ongoing, list[float]] = defaultdict(list)
+    standings: list[tuple[Standing, float]] = []
     for row in each(entries):
         trials, study = tables.searches.get((row.sweep, row.entry_id)), row.facts.study
-        params, best = {}, None
+        params, best, score = {}, None, -inf
         if trials is not None:
             done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-            done = done[done["val_score"].notna()].sort_values("trial_id")
-            if len(done):  # of equal ones the first
-                first = done.iloc[int((TASKS[row.metric].sign * done["val_score"]).argmax())]
+            signed = TASKS[row.metric].sign * done["val_score"].dropna()
+            if len(signed):  # of equal ones the first
+                first = done.loc[signed.idxmax()]
                 params, best = json.loads(first["params"]), float(first["val_score"])
+                score = -inf if row.reference else signed.max()
+        shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
         search = {
-            "metric": "" if trials is None else f"val_{row.metric}",
+            "metric": f"val_{row.metric}",
             "rank": None,
             "best": best,
             "trials": 0 if trials is None else len(trials),
@@ -157,9 +169,17 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
             "seeds": finals_of(study),
             "params": params,
         }
-        shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
-        standings.append(Standing(**shared | search))
-    return ranked(standings)
+        standing = Standing(**shared | search)
+        scores[standing.group].append(score)
+        standings.append((standing, score))
+    order = [*scores]
+    standings.sort(key=lambda pair: (order.index(pair[0].group), -pair[1]))
+    return tuple(
+        replace(row, rank=1 + sum(other > score for other in scores[row.group]))
+        if score > -inf
+        else row
+        for row, score in standings
+    )
 
 
 def _audited(board: Leaderboard, tables: Tables, finals: pd.DataFrame) -> Leaderboard:

@@ -6,16 +6,15 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import nan
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from reports.leaderboard.comparable import FinalRun
 from suite.results.table import PLAIN
 from suite.results.tables import History, Row, is_lost, number, run_id
 from suite.tracking.schema.tags import dumps
 from trials.algorithms import is_named
 from trials.common.errors import UserError, unknown
-from trials.run.spec import Scenario
 from trials.scoring import metrics
 from trials.scoring.metrics import COSTS, TASKS
 
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
 """What `--metric` may ask for (docs/leaderboards.md), of which some are of the final model only."""
-AS_IT_IS = (
-    *("sweep", "study", "entry_id", "algorithm", "paper", "seed"),
-    *("reference", "outside", "away", "partition", "tuning"),
-)
-"""What a final run has from its row."""
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 Curve = tuple[tuple[float, float], ...]
 
@@ -82,11 +76,11 @@ def _is_written(cell: Any, text: str) -> bool:
     return text in (str(whole), str(whole).lower())
 
 
-def final_run(
-    row: Row, history: History, query: Query, own_target: float | None, page: str
-) -> FinalRun:
-    """Return a row as `query` asks for it; `own_target` is its study's, and `page` where MLflow shows its leaderboard row."""
-    task, params, settings = row["metric"], json.loads(row["params"]), json.loads(row["settings"])
+def compared(row: Row, history: History, query: Query, own_target: float | None) -> dict[str, Any]:
+    """Return what `query` asks of a final run (`COMPARED` of leaderboards), and those of its columns that are another's then: the
+    costs until its target, what it spent, its run. `own_target` is that of its study.
+    """
+    task, settings = row["metric"], json.loads(row["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
     metric = named.get(query.metric, f"{TASKS[task].pooled}_{end}")
@@ -95,33 +89,25 @@ def final_run(
     if query.metric != "score" or query.at != "rounds":
         own_score, curve = _compared(row, history, query, name, lost)
         score = score if query.metric == "score" else own_score
-    recorded = {key: number(row[key]) for key in metrics.REACHED}
-    reached = {key: value for key, value in recorded.items() if value is not None}
+    reached = {key: row[key] for key in metrics.REACHED}
     if query.target is not None and (row["reached"] is None or own_target != query.target):
         reached = metrics.reach(history, task, query.target)
-    apart = {"partition_seed", "execution", "chunk", *params}
+    if lost or query.target is None:
+        reached = {}
+    apart = {"partition_seed", "execution", "chunk", *json.loads(row["params"])}
     shared = {key: value for key, value in settings.items() if key not in apart}
-    validated = number(row["val_score"])
-    return FinalRun(
-        **{name: row[name] for name in AS_IT_IS},
-        scenario=Scenario(row["dataset"], row["model"], row["heterogeneity"]),
-        metric=metric,
-        diverged=lost,
-        score=score,
-        spent={name: number(row[name]) or 0.0 for name in metrics.COUNTED},
-        params=params,
-        reached={} if lost or query.target is None else reached,
-        curve=() if lost else curve,
-        worst=number(row["worst_clients"]),
-        spread=number(row["client_spread"]),
-        settings=dumps({"metric": settings.get("metric"), **shared}),
-        split=row["partition_fingerprint"],
-        run_id=run_id(row),
-        page=page,
-        warm=row["warm_start"] is not None,
-        split_index=row["split"],
-        validated=None if validated is None else TASKS[task].sign * validated,
-    )
+    return {
+        "compared": metric,
+        "score": score,
+        "lost": lost,
+        "curve": () if lost else curve,
+        "shared": dumps({"metric": settings.get("metric"), **shared}),
+        "warm": row["warm_start"] is not None,
+        "run_id": run_id(row),
+        **{key: number(row[key]) or 0.0 for key in metrics.COUNTED},
+        **dict.fromkeys(metrics.REACHED, nan),
+        **reached,
+    }
 
 
 def _compared(

@@ -92,7 +92,7 @@ def noted() -> Leaderboard:
     for level in LEVELS:
         at = {"heterogeneity": level}
         found += [runs("fedavg", A, **at), runs("fedprox", B, **at)]
-        found.append([replace(run, diverged=run.seed < 3) for run in runs("safl", C, **at)])
+        found.append([run | {"lost": run["seed"] < 3} for run in runs("safl", C, **at)])
         found.append(runs("folb", C, away="its paper's devices take unequal numbers", **at))
         found.append(runs("defed", C, reference=True, outside=TOUGH, **at))
     ways = {"night": "tpe (models from trial 9 on; budget 16)"}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def test_only_common_seeds_are_paired_whatever_their_order():
 
 def test_diverged_runs_count_and_are_counted():
     scores = [*A[:3], 0.1, 0.08]
-    found = [run("a", seed, s, diverged=s < 0.5) for seed, s in enumerate(scores, 1)]
+    found = [run("a", seed, s, lost=s < 0.5) for seed, s in enumerate(scores, 1)]
     first, second = board_of(found, runs("b", B)).rows
     assert (first.algorithm, first.failed_seeds) == ("b", 0)
     assert (second.failed_seeds, second.seeds) == (2, 5)
@@ -143,8 +144,8 @@ def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
         {"dataset": "mnist"},
         {"model": "mlp"},
         {"heterogeneity": "labels(2)"},
-        {"sweep": "day", "split": "other"},
-        {"sweep": "day", "settings": '{"rounds":99}'},
+        {"sweep": "day", "partition_fingerprint": "other"},
+        {"sweep": "day", "shared": '{"rounds":99}'},
     ],
 )
 def test_groups_are_never_mixed(other):
@@ -193,17 +194,17 @@ def test_equal_cost_compares_what_the_cheapest_run_spent():
     found = [
         *(run("cheap", seed, 0.6, curve=cheap) for seed in (1, 2)),
         *(run("dear", seed, 0.9, curve=dear) for seed in (1, 2)),
-        run("dear", 3, 0.1, diverged=True),
+        run("dear", 3, 0.1, lost=True),
         *(run("alone", seed, 0.3, curve=silent, reference=True) for seed in (1, 2)),
     ]
-    board = leaderboard(found, {}, None, "bytes")
+    board = leaderboard(pd.DataFrame(found), {}, None, "bytes")
     means = {row.algorithm: row.mean for row in board.rows}
     assert means == pytest.approx({"cheap": 0.6, "dear": (0.4 + 0.4 + 0.1) / 3, "alone": 0.3})
     assert [row.rank for row in board.rows] == [1, 2, None]
     assert {row.budget for row in board.rows} == {20.0}
     assert board.at == "bytes"
     assert "at equal bytes" in board.protocol
-    whole = leaderboard([replace(r, curve=()) for r in found], {}, None)
+    whole = leaderboard(pd.DataFrame([r | {"curve": ()} for r in found]), {}, None)
     assert [row.algorithm for row in whole.rows] == ["dear", "cheap", "alone"]
     assert {row.budget for row in whole.rows} == {None}
 

@@ -76,7 +76,7 @@ def report(store, ui, tmp_path_factory) -> str:
     }
     board = board_of(
         *(
-            runs(name, scores, heterogeneity=level, page=pages[level], worst=scores[0])
+            runs(name, scores, heterogeneity=level, page=pages[level], worst_clients=scores[0])
             for level in LEVELS
             for name, scores in (("zeta", A), ("folb", B), ("alpha", C))
         )
