@@ -55,25 +55,27 @@ def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str
     notes: list[str] = []
     # Warm-started runs are another question.
     for question, asked in runs.groupby([*Scenario._fields, "warm"], sort=False):
-        scenario = Scenario(*question[:-1])
+        scenario = Scenario(*map(str, question[:-1]))
         alike: dict[ComparisonTerms, Group] = {}
         first: dict[ComparisonTerms, str] = {}
-        for sweep, answers in asked.groupby("sweep", sort=False):
+        for sweep in asked["sweep"].unique():
+            answers = asked[asked["sweep"] == sweep]
             terms = _terms(answers, trials)
             if terms not in first:
                 notes += [
                     f"{scenario}: {sweep} is not comparable with {earlier} and stands apart: {terms.against(other)}."
                     for other, earlier in first.items()
                 ]
-                first[terms] = str(sweep)
+                first[terms] = sweep
             group = alike.setdefault(terms, {})
-            for algorithm, own in answers.groupby("algorithm", sort=False):
+            for algorithm in answers["algorithm"].unique():
+                own = answers[answers["algorithm"] == algorithm]
                 if algorithm in group:
                     before = group[algorithm][0].sweep
                     notes.append(
                         f"{scenario}: {algorithm} was tuned in {before} and {sweep}; {sweep} counts."
                     )
-                group[str(algorithm)] = [*own.itertuples(index=False)]
+                group[algorithm] = [*own.itertuples(index=False)]
         groups += alike.values()
     return groups, notes
 

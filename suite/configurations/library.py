@@ -15,7 +15,7 @@ from suite.configurations import configuration
 from suite.configurations.configuration import Tuned
 from suite.console import say
 from suite.results.table import FILE, TrialTable, read
-from suite.results.tables import Tables, nothing_in, number, records, run_id, spec_of
+from suite.results.tables import Tables, nothing_in, records, run_id, spec_of
 from suite.tracking.tables import recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown
@@ -101,7 +101,7 @@ def tuned_of(tables: Tables, row: Row, rows: Sequence[Row]) -> Tuned:
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first['metric']}": number(source.iloc[0]) if len(source) else None,
+            f"val_{first['metric']}": next(iter(source.dropna()), None),
             f"test_{first['metric']}": mean,
             "test_interval_95": between,
             "test_by_seed": {final["seed"]: final["test_score"] for final in finals},

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from reports.leaderboard.audit import (
-    PER_HYPERPARAMETER,
-    Audit,
-    Mend,
-    Tried,
-    audit,
-    combined,
-    findings,
-    wider,
-)
+from reports.leaderboard.audit import Audit, audit, combined, findings
 from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import COMPARED, leaderboard
 from reports.wording.words import short
 from suite.results.query import NONE_YET, Query, compared
 from suite.results.table import CURVES, EntryFacts, TableFacts
-from suite.results.tables import KEYS, Tables, each, number, records, within
+from suite.results.tables import KEYS, Tables, each, records, within
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
 from suite.tracking.schema.leaderboard_view import run_page
 from trials.common.errors import UserError
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
-from trials.scoring.metrics import TASKS, direction
+from trials.scoring.metrics import COUNTED, TASKS, direction
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,12 +52,12 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
     if sound.empty:
-        metrics = dict.fromkeys(row.metric.removeprefix("val_") for row in standing)
+        names = dict.fromkeys(row.metric.removeprefix("val_") for row in standing)
         board = replace(
             board,
             study=", ".join(sorted({row.study for row in standing})),
-            metric=", ".join(f"test_{name}" for name in metrics),
-            direction=", ".join(map(direction, metrics)),
+            metric=", ".join(f"test_{name}" for name in names),
+            direction=", ".join(map(direction, names)),
         )
     shown = {row.sweep for row in board.rows or standing}
     ways = {name: searched(facts) for name, facts in tables.facts.items() if name in shown}
@@ -134,6 +123,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
         asked = compared(run, history, query, own[run["sweep"]])
         rows.append({**run, **asked, **pages[run["sweep"], run["entry_id"]]})
     runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])
+    runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
     margins = {study.get("margin") for study in studies.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     trials = {
@@ -154,9 +144,10 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
         params, best, score = {}, None, -inf
         if trials is not None:
             done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-            signed = TASKS[row.metric].sign * done["val_score"].dropna()
-            if len(signed):  # of equal ones the first
-                first = done.loc[signed.idxmax()]
+            done = done[done["val_score"].notna()]
+            signed = TASKS[row.metric].sign * done["val_score"]
+            if len(done):  # of equal ones the first
+                first = done.iloc[int(signed.argmax())]
                 params, best = json.loads(first["params"]), float(first["val_score"])
                 score = -inf if row.reference else signed.max()
         shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
@@ -186,17 +177,12 @@ def _audited(board: Leaderboard, tables: Tables, finals: pd.DataFrame) -> Leader
     """Return the leaderboard with an audit of each row whose search is in the tables; `finals` are the final runs of its rows."""
     entries = {(row.sweep, row.entry_id): row.entry for row in each(tables.entries)}
     ran = dict(iter(finals.groupby(KEYS)))
-    audits: dict[str, dict[str, Audit]] = {name: {} for name in tables.facts}
-    for row in board.rows:
-        key = row.sweep, row.entry_id
-        if key in tables.searches:
-            audits[row.sweep][row.entry_id] = _audit(tables.searches[key], ran[key], entries[key])
     rows = []
     for row in board.rows:
-        facts = audits[row.sweep].get(row.entry_id)
-        if facts is not None:
-            mend = remedy(tables.facts[row.sweep], audits[row.sweep], tables.options)
-            facts = replace(facts, findings=findings(facts, mend))
+        key, facts = (row.sweep, row.entry_id), None
+        if key in tables.searches:
+            facts = _audit(tables.searches[key], ran[key], entries[key])
+            facts = replace(facts, findings=findings(facts))
         rows.append(replace(row, audit=facts))
     return replace(board, rows=tuple(rows))
 
@@ -205,36 +191,9 @@ def _audit(trials: pd.DataFrame, finals: pd.DataFrame, entry: EntryFacts) -> Aud
     """Return the facts of an entry's searches, each of whose winners ran again in some of `finals`."""
     sign, audits = TASKS[entry.metric].sign, []
     for replicate, own in trials[trials["kind"] == "search"].groupby("replicate"):
-        tried = [Tried(int(t.number), t.status, number(t.val_score)) for t in each(own)]
         ran = finals[finals["replicate"] == replicate]
         winner = int(ran["number"].iloc[0]) if len(ran) else None
         params = json.loads(ran["params"].iloc[0]) if len(ran) else {}
         scores = [*ran["val_score"].dropna()]
-        audits.append(audit(tried, winner, params, entry.space, scores, sign))
+        audits.append(audit(own, winner, params, entry.space, scores, sign))
     return combined(audits)
-
-
-def remedy(sweep: TableFacts, audits: Mapping[str, Audit], options: Sequence[str]) -> Mend:
-    """Return the commands for a sweep whose entries have these audits: one that doubles the trials or gives the largest space enough,
-    one that moves out every end that a winner is at. The learning rate is one range for all, but for a method that has its own.
-    """
-    begin = ["suite", "sweep", sweep.study_file or sweep.study_name]
-    sizes = [PER_HYPERPARAMETER * (facts.hyperparameters or 0) for facts in audits.values()]
-    name = ["--name", sweep.name] if sweep.name != sweep.study_name else []
-    trials = ["--trials", str(max(2 * sweep.study["trials"], *sizes))]
-    wide = [*begin, "--name", f"{sweep.name}-wider", *options]
-    if sweep.study_name == "own":  # which leaves its data sets to who runs it
-        wide += ["--datasets", ",".join(sweep.study["datasets"])]
-    spans: dict[str, list[float]] = {}
-    entries = {entry.id: entry for entry in sweep.entries}
-    for entry_id, facts in audits.items():
-        entry = entries[entry_id]
-        for edge in facts.edges or ():
-            key = f"{entry.algorithm}.{edge.name}"
-            if edge.name == "lr" and key not in sweep.study.get("search", {}):
-                key = "lr"
-            if not edge.closed:
-                spans.setdefault(key, []).extend(wider(edge, entry.space[edge.name]))
-    for key, ends in spans.items():
-        wide += ["--set", f"search.{key}={min(ends):g}..{max(ends):g}"]
-    return Mend(shlex.join([*begin, *name, "--resume", *trials, *options]), shlex.join(wide))

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from suite.results.table import PLAIN
-from suite.results.tables import History, Row, is_lost, number, run_id
+from suite.results.tables import History, Row, is_lost, run_id
 from suite.tracking.schema.tags import dumps
 from trials.algorithms import is_named
 from trials.common.errors import UserError, unknown
@@ -78,7 +78,7 @@ def _is_written(cell: Any, text: str) -> bool:
 
 def compared(row: Row, history: History, query: Query, own_target: float | None) -> dict[str, Any]:
     """Return what `query` asks of a final run (`COMPARED` of leaderboards), and those of its columns that are another's then: the
-    costs until its target, what it spent, its run. `own_target` is that of its study.
+    costs until its target, its run. `own_target` is that of its study.
     """
     task, settings = row["metric"], json.loads(row["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
@@ -104,7 +104,6 @@ def compared(row: Row, history: History, query: Query, own_target: float | None)
         "shared": dumps({"metric": settings.get("metric"), **shared}),
         "warm": row["warm_start"] is not None,
         "run_id": run_id(row),
-        **{key: number(row[key]) or 0.0 for key in metrics.COUNTED},
         **dict.fromkeys(metrics.REACHED, nan),
         **reached,
     }

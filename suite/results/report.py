@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
+from reports.charts.data import Curve, Failure, ReportData, SweepFacts
 from reports.charts.drawing import SIGN
 from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
@@ -18,7 +18,6 @@ from suite.results.tables import (
     Tables,
     each,
     is_lost,
-    number,
     records,
     run_id,
     within,
@@ -81,7 +80,11 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
-        trials=tuple(_trials(tables, board)),
+        trials={
+            key: trials[trials["kind"] == "search"]
+            for key, trials in tables.searches.items()
+            if key in {(row.sweep, row.entry_id) for row in board.rows}
+        },
         failures=tuple(_failures(tables, query, board)),
         sweeps=tuple(sweeps),
         tuned={(row.sweep, row.entry_id): row.entry.tuned for row in tuned},
@@ -108,15 +111,6 @@ def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
                     tuple(cost_until(entry, "bytes") for entry in evaluations),
                     (final["split"], final["partition"], final["tuning"]),
                 )
-
-
-def _trials(tables: Tables, board: Leaderboard) -> Iterable[TrialPoint]:
-    """Yield the search trials of the rows."""
-    rows = {(row.sweep, row.entry_id): row for row in board.rows}
-    for key, trials in tables.searches.items():
-        for trial in each(trials[trials["kind"] == "search"]) if key in rows else ():
-            facts = trial.number, trial.status, number(trial.val_score), trial.replicate
-            yield TrialPoint(rows[key].group, rows[key].algorithm, *facts)
 
 
 FAILED = ("sweep", "entry_id", "entry", "trial_id", "kind", "seed", "status", "metric")

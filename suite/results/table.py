@@ -99,7 +99,7 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
-    """What is one for a whole sweep. `study` is its study, with `study_file` the path that a person gave; `journal` is how many bytes the
+    """What is one for a whole sweep. `study` is its study, `journal` is how many bytes the
     journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
     name. `experiment` and `run_id` are where MLflow has it.
     """
@@ -109,7 +109,6 @@ class TableFacts(BaseModel, extra="forbid", frozen=True):
     id: str
     study_name: str
     study: dict[str, Any]
-    study_file: str | None = None
     entries: list[EntryFacts]
     began: float
     ended: float | None = None

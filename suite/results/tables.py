@@ -191,11 +191,6 @@ def spec_of(row: Row) -> TrialSpec:
     return TrialSpec(params=own, settings=settings, **names)
 
 
-def number(value: Any) -> float | None:
-    """Return a number of a row; None where there is none."""
-    return None if value is None or value != value else float(value)
-
-
 def nothing_in(storage: object) -> str:
     """Say that a storage has no sweep yet, and what to do."""
     more = "run `suite sweep quickstart`, or name another place with --storage or --tracking-uri"

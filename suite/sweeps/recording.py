@@ -199,7 +199,7 @@ class SweepRecording:
             self.store.delete(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
         source = Source(self.name, self.study_name, lambda: table)
-        tables = Tables([source], "", self.store.options, named=True)
+        tables = Tables([source], "", named=True)
         board, entries = None, {entry.id: entry for entry in table.facts.entries}
         if (tables.finals["status"] != "failed").any():
             board = board_of(tables, Query(self.name, target=self.study.target, interim=False))

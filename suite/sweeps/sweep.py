@@ -66,10 +66,8 @@ class Sweep:
         paths: SweepPaths,
         *,
         resume: bool = False,
-        study_file: str | None = None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
-        self.study_file = study_file
         if paths.begun and not resume:
             raise UserError(
                 f"sweep {paths.name!r} exists in {paths.storage}: continue it with --resume, "
@@ -375,7 +373,6 @@ class Sweep:
             "code": self.recording.code,
             "experiment": self.recording.experiment,
             "run_id": self.recording.sweep_run,
-            **({"study_file": self.study_file} if self.study_file else {}),
         }
         with self._looking:
             there, recorded = dict(self.state.ended), dict(self.state.recorded)

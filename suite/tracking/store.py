@@ -22,7 +22,7 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.environment import default, kept
 from suite.formats import FORMAT, check_format
-from suite.tracking import RUNS, VARIABLE, is_server
+from suite.tracking import VARIABLE, is_server
 from suite.tracking.faults import Guarded, StoreError, without_user
 from suite.tracking.schema.leaderboard_view import ABOUT, share
 from suite.tracking.schema.tags import PREFIX, RunKind
@@ -83,8 +83,6 @@ class Store:
         self.uri = without_user(self.address)
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
-        self.options = ["--storage", str(storage)] if storage != RUNS else []
-        self.options += ["--tracking-uri", self.uri] if tracking_uri else []
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         if "experiments" not in (tables_of(self.address) or ["experiments"]):
             raise UserError(f"store {self.uri} is a database of something else than MLflow")

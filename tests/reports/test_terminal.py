@@ -75,8 +75,8 @@ def test_the_last_columns_go_first_and_names_fold_only_then():
 
 
 FINDINGS = (
-    Finding("edge", "lr=0.1 at the high end of 0.0001..0.1", "suite sweep quick --name wider"),
-    Finding("few", "16 trials for 4 hyperparameters", "suite sweep quick --resume --trials 40"),
+    Finding("edge", "lr=0.1 at the high end of 0.0001..0.1"),
+    Finding("few", "16 trials for 4 hyperparameters"),
 )
 AUDIT = Audit(3, 16, 0.06, (), 0.00231, 0.0047, 0.0118, 5, FINDINGS)
 TOUGH = "participation is 0.33, its paper's 1.0: neighbours exchange models when both take part"

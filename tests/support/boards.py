@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from reports.charts.data import TrialPoint
-from reports.leaderboard.board import Contest, Leaderboard
+from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.leaderboard import leaderboard
 from reports.leaderboard.replication import Draw
 from reports.wording.formats import table
@@ -85,12 +84,12 @@ def board_of(
     return leaderboard(frame, trials or {}, target, margin=margin)
 
 
-def trials(
-    group: Contest,
-    algorithm: str = "fedavg",
-    scores: Sequence[float] = (0.5, 0.7, 0.6, 0.9, 0.8, 0.4, 0.3, 0.2),
-) -> list[TrialPoint]:
-    return [TrialPoint(group, algorithm, i, "finished", score) for i, score in enumerate(scores)]
+def searched(
+    *scores: float | None, status: Sequence[str] | str = "finished", replicate: str = ""
+) -> pd.DataFrame:
+    """Search trials of an entry with these validation scores."""
+    columns = {"status": status, "val_score": scores, "replicate": replicate}
+    return pd.DataFrame({"number": range(len(scores)), **columns})
 
 
 def shown(board: Leaderboard, width: int, **asked: Any) -> list[str]:

@@ -46,7 +46,7 @@ def test_equal_runs_may_be_the_best_and_of_one_seed_nothing_is_said():
 
 
 def test_only_common_seeds_are_paired_whatever_their_order():
-    _, row = board_of(runs("a", A), [r for r in runs("b", B)[::-1] if r.seed != 2]).rows
+    _, row = board_of(runs("a", A), [r for r in runs("b", B)[::-1] if r["seed"] != 2]).rows
     keep = [0, 2, 3, 4]
     expected = stats.ttest_rel([A[i] for i in keep], [B[i] for i in keep]).confidence_interval(0.95)
     assert (row.behind_low, row.behind_high) == pytest.approx((0.0, expected.high))
@@ -133,7 +133,7 @@ def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
         run("a", i, s, spent={"client_steps": 100.0 * i, "uploaded_bytes": 1e6 * i})
         for i, s in enumerate(A)
     ]
-    trials = {("night", found[0].entry_id): 16, ("day", found[0].entry_id): 99}
+    trials = {("night", found[0]["entry_id"]): 16, ("day", found[0]["entry_id"]): 99}
     (row,) = board_of(found, trials=trials).rows
     assert (row.client_steps, row.uploaded_bytes, row.trials) == (200.0, 2e6, 16)
 
