@@ -36,8 +36,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from reports.charts.data import ReportData
 from reports.leaderboard.names import without_paths
 from reports.page.home import home_page
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.report import write
 from suite.results.study import refresh
 from suite.results.table import TableFacts

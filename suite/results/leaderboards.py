@@ -1,11 +1,14 @@
-"""Leaderboards and the audits of their rows: a function of tables and of what is asked of them."""
+"""Leaderboards and the audits of their rows: a function of tables and of what is asked of them (`Query`)."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from dataclasses import replace
-from math import inf
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from math import inf, nan
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.audit import Audit, audit, combined, findings
@@ -13,21 +16,127 @@ from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import COMPARED, leaderboard
 from reports.wording.words import short
-from suite.results.query import NONE_YET, Query, compared
-from suite.results.table import CURVES, EntryFacts, TableFacts
-from suite.results.tables import KEYS, Tables, each, records, within
+from suite.results.table import CURVES, PLAIN, EntryFacts, TableFacts
+from suite.results.tables import KEYS, History, Row, Tables, each, is_lost, records, run_id, within
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
-from suite.tracking.schema.leaderboard_view import run_page
-from trials.common.errors import UserError
+from suite.tracking.schema.tags import dumps
+from trials.algorithms import is_named
+from trials.common.errors import UserError, unknown
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
-from trials.scoring.metrics import COUNTED, TASKS, direction
+from trials.scoring import metrics
+from trials.scoring.metrics import COSTS, COUNTED, REACHED, TASKS, direction
 
 if TYPE_CHECKING:
     import pandas as pd
 
+AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
+METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
+"""What `--metric` may ask for (docs/leaderboards.md), of which some are of the final model only."""
 IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
+NONE_YET = "there are no final runs yet: finish the sweep with --resume"
+Curve = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which final runs, compared by what. `where` has values of columns, as texts; `sweep` (or the name of a study) and `studies` may be
+    given too. Unless `interim`, scenarios whose final runs are not all there are compared by those that are. Raises `UserError`
+    for a metric or a cost that there is none of.
+    """
+
+    sweep: str | None = None
+    studies: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    metric: str = "score"
+    target: float | None = None
+    at: str = "rounds"
+    interim: bool = True
+
+    def __post_init__(self) -> None:
+        for kind, name, choices in (("metric", self.metric, METRICS), ("cost", self.at, COSTS)):
+            if name not in choices:
+                raise unknown(kind, name, choices)
+        if self.at != "rounds" and self.metric in AT_THE_END:
+            raise UserError(
+                f"metric {self.metric} is recorded of the final model only, so it cannot be compared at equal {self.at}"
+            )
+
+    def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows with the values `where`, as far as there are such columns; an algorithm of a third party goes by its short
+        name too. Raises `UserError` for what is no column of a table.
+        """
+        for name, value in self.where.items():
+            if name not in PLAIN:
+                raise unknown("column", name, PLAIN)
+            if name in frame:
+                same = is_named if name == "algorithm" else _is_written
+                frame = frame.loc[[same(cell, value) for cell in frame[name]]]
+        return frame
+
+
+def _is_written(cell: Any, text: str) -> bool:
+    """Return whether a value is written so by a person."""
+    whole = int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+    return text in (str(whole), str(whole).lower())
+
+
+def compared(row: Row, history: History, query: Query, own_target: float | None) -> dict[str, Any]:
+    """Return what `query` asks of a final run (`COMPARED` of leaderboards), and those of its columns that are another's then: the
+    costs until its target, its run. `own_target` is that of its study.
+    """
+    task, settings = row["metric"], json.loads(row["settings"])
+    named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
+    end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
+    metric = named.get(query.metric, f"{TASKS[task].pooled}_{end}")
+    name = f"test_{task if query.metric == 'best' else metric}"
+    lost, score, curve = is_lost(row, name), row["test_score"], Curve()
+    if query.metric != "score" or query.at != "rounds":
+        own_score, curve = _course(row, history, query, name, lost)
+        score = score if query.metric == "score" else own_score
+    reached = {key: row[key] for key in REACHED}
+    if query.target is not None and (row["reached"] is None or own_target != query.target):
+        reached = metrics.reach(history, task, query.target)
+    if lost or query.target is None:
+        reached = {}
+    apart = {"partition_seed", "execution", "chunk", *json.loads(row["params"])}
+    shared = {key: value for key, value in settings.items() if key not in apart}
+    return {
+        "compared": metric,
+        "score": score,
+        "lost": lost,
+        "curve": () if lost else curve,
+        "shared": dumps({"metric": settings.get("metric"), **shared}),
+        "warm": row["warm_start"] is not None,
+        "run_id": run_id(row),
+        **dict.fromkeys(REACHED, nan),
+        **reached,
+    }
+
+
+def _course(row: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
+    """Return the score that is asked for, of a lost run what it counts with instead, and its course by the cost that is equal."""
+    wanted = {name, *COSTS[query.at]}
+    evaluations = [entry for entry in history if wanted & entry.keys()]
+    needed = [] if lost else [name]
+    for metric in [*needed, *([metrics.CLOCK] if query.at == "seconds" else [])]:
+        if not any(metric in entry for entry in evaluations):
+            hint = ": give the level +speed(sigma)" if metric == metrics.CLOCK else ""
+            where = f"{row['dataset']}, {row['heterogeneity']}, suite {row['version']}"
+            raise UserError(f"{metric} is not recorded in sweep {row['sweep']!r} ({where}){hint}")
+    first = metrics.untrained(evaluations, name)
+    values = [entry.get(name, first) for entry in evaluations]
+    if query.metric == "best":
+        values = list(accumulate(values, metrics.best_of(direction(row["metric"]))))
+    costs = [metrics.cost_until(entry, query.at) for entry in evaluations]
+    if lost:
+        score = first
+    elif query.metric in ("best", *AT_THE_END):
+        score = values[-1]
+    else:
+        score = fmean(values[1:][-metrics.LAST :])
+    return score, () if query.at == "rounds" else tuple(zip(costs, values, strict=True))
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
@@ -111,17 +220,14 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     finals = finals.sort_values(
         IN_TURN, key=lambda c: c.map(places[c.name].index) if c.name in places else c
     )
-    histories = tables.histories(CURVES[1:]) if query.needs_histories(targets) else {}
-    pages = {}
-    for entry in each(tables.entries):
-        row = entry.entry.row
-        page = run_page(entry.facts.experiment, row) if row else ""
-        pages[entry.sweep, entry.entry_id] = {"page": page}
+    # Rows have scores at equal rounds, and the costs until the targets of their studies; curves have the rest.
+    other_target = query.target is not None and targets != {query.target}
+    more = other_target or (query.metric, query.at) != ("score", "rounds")
+    histories = tables.histories(CURVES[1:]) if more else {}
     rows = []
-    for run in records(finals):
+    for run in records(finals.merge(tables.entries[[*KEYS, "page"]], on=KEYS)):
         history = histories.get((run["sweep"], run["trial_id"]), [])
-        asked = compared(run, history, query, own[run["sweep"]])
-        rows.append({**run, **asked, **pages[run["sweep"], run["entry_id"]]})
+        rows.append({**run, **compared(run, history, query, own[run["sweep"]])})
     runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])
     runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
     margins = {study.get("margin") for study in studies.values()}
@@ -130,7 +236,15 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
         key: int(tried.groupby("replicate").size().max()) for key, tried in tables.searches.items()
     }
     board = leaderboard(runs, trials, query.target, query.at, margin)
-    return _audited(board, tables, finals)
+    entries = {(row.sweep, row.entry_id): row.entry for row in each(tables.entries)}
+    ran, audited = dict(iter(finals.groupby(KEYS))), []
+    for row in board.rows:
+        key, facts = (row.sweep, row.entry_id), None
+        if key in tables.searches:
+            facts = _audit(tables.searches[key], ran[key], entries[key])
+            facts = replace(facts, findings=findings(facts))
+        audited.append(replace(row, audit=facts))
+    return replace(board, rows=tuple(audited))
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
@@ -144,12 +258,11 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
         params, best, score = {}, None, -inf
         if trials is not None:
             done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-            done = done[done["val_score"].notna()]
-            signed = TASKS[row.metric].sign * done["val_score"]
+            done, sign = done[done["val_score"].notna()], TASKS[row.metric].sign
             if len(done):  # of equal ones the first
-                first = done.iloc[int(signed.argmax())]
+                first = done.iloc[int((sign * done["val_score"]).argmax())]
                 params, best = json.loads(first["params"]), float(first["val_score"])
-                score = -inf if row.reference else signed.max()
+                score = -inf if row.reference else sign * best
         shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
         search = {
             "metric": f"val_{row.metric}",
@@ -171,20 +284,6 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
         else row
         for row, score in standings
     )
-
-
-def _audited(board: Leaderboard, tables: Tables, finals: pd.DataFrame) -> Leaderboard:
-    """Return the leaderboard with an audit of each row whose search is in the tables; `finals` are the final runs of its rows."""
-    entries = {(row.sweep, row.entry_id): row.entry for row in each(tables.entries)}
-    ran = dict(iter(finals.groupby(KEYS)))
-    rows = []
-    for row in board.rows:
-        key, facts = (row.sweep, row.entry_id), None
-        if key in tables.searches:
-            facts = _audit(tables.searches[key], ran[key], entries[key])
-            facts = replace(facts, findings=findings(facts))
-        rows.append(replace(row, audit=facts))
-    return replace(board, rows=tuple(rows))
 
 
 def _audit(trials: pd.DataFrame, finals: pd.DataFrame, entry: EntryFacts) -> Audit:

@@ -9,8 +9,7 @@ from reports.charts.data import Curve, Failure, ReportData, SweepFacts
 from reports.charts.drawing import SIGN
 from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
-from suite.results.leaderboards import board_of, searched, without_row
-from suite.results.query import Query
+from suite.results.leaderboards import Query, board_of, searched, without_row
 from suite.results.table import TableFacts
 from suite.results.tables import (
     KEYS,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from suite.console import say
 from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
 from suite.studies.replicates import finals_of
+from suite.tracking.schema.leaderboard_view import run_page
 from trials.common.errors import UserError, unknown
 from trials.run import outcome
 from trials.run.spec import Scenario, TrialSpec
@@ -94,8 +95,8 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` and the `TableFacts` of their
-        sweeps; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that has not ended.
+        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts`, the `TableFacts` of their
+        sweeps, and the `page` of their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that has not ended.
         """
         import pandas as pd
 
@@ -107,8 +108,9 @@ class Tables:
                 finals = int(counts.get((facts.name, entry.id), 0))
                 going = facts.ended is None and finals < finals_of(facts.study)
                 names = {"sweep": facts.name, "study": facts.study_name, "entry_id": entry.id}
+                page = run_page(facts.experiment, entry.row) if entry.row else ""
                 whole = {"facts": facts, "entry": entry, "finals": finals, "going": going}
-                rows.append({**names, **asked, **whole})
+                rows.append({**names, **asked, **whole, "page": page})
         frame = pd.DataFrame(rows)
         frame["going"] = frame.groupby(["sweep", *Scenario._fields])["going"].transform("any")
         return frame

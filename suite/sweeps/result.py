@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from reports.leaderboard.board import Leaderboard
 from reports.table import frame
 from suite.configurations.library import TunedList, select_tuned, tuned_in
-from suite.results.query import Query
+from suite.results.leaderboards import Query
 from suite.results.tables import Tables
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import suite
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.search.trial import TrialRequest
 from suite.sweeps.deadline import Deadline
 from suite.sweeps.journal.events import Begun, Died, Recorded, SweepState

@@ -10,8 +10,7 @@ import pytest
 
 from suite.configurations.configuration import read
 from suite.configurations.library import known
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.table import FILE
 from suite.sweeps.tables import open_tables
 from suite.tracking.store import Store
