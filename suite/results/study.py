@@ -120,18 +120,14 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
     """Bring the studies in a storage to what tables have: trials that ended since come behind those that a browser has."""
     searches = {search.name: search for table in tables for search in searches_of(table)}
     for study in storage.get_all_studies():
-        number, search = (
-            storage.get_study_id_from_name(study.study_name),
-            searches.get(study.study_name),
-        )
+        search = searches.get(study.study_name)
+        number = storage.get_study_id_from_name(study.study_name)
+        trials = storage.get_all_trials(number, deepcopy=False)
         # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
         if (
             search is None
             or study.user_attrs["sweep_id"] != search.sweep.id
-            or not all(
-                trial.distributions.items() <= search.ranges.items()
-                for trial in storage.get_all_trials(number, deepcopy=False)
-            )
+            or any(not trial.distributions.items() <= search.ranges.items() for trial in trials)
         ):
             storage.delete_study(number)
     for search in searches.values():
