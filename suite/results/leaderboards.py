@@ -17,7 +17,7 @@ from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import COMPARED, leaderboard
 from reports.wording.words import short
 from suite.results.table import CURVES, PLAIN, EntryFacts, TableFacts
-from suite.results.tables import KEYS, History, Row, Tables, each, is_lost, records, run_id, within
+from suite.results.tables import KEYS, History, Row, Tables, each, is_lost, run_id, within
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
 from suite.tracking.schema.tags import dumps
@@ -225,7 +225,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     more = other_target or (query.metric, query.at) != ("score", "rounds")
     histories = tables.histories(CURVES[1:]) if more else {}
     rows = []
-    for run in records(finals.merge(tables.entries[[*KEYS, "page"]], on=KEYS)):
+    for run in finals.merge(tables.entries[[*KEYS, "page"]], on=KEYS).to_dict("records"):
         history = histories.get((run["sweep"], run["trial_id"]), [])
         rows.append({**run, **compared(run, history, query, own[run["sweep"]])})
     runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])

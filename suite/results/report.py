@@ -17,7 +17,6 @@ from suite.results.tables import (
     Tables,
     each,
     is_lost,
-    records,
     run_id,
     within,
 )
@@ -93,7 +92,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
     """Yield the curves of the rows' final runs, but for those that are lost."""
-    finals = {run_id(final): final for final in records(tables.finals)}
+    finals = {run_id(final): final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *(f"{name}_curve" for name in COSTS["bytes"])])
     for row in board.rows:
         for final in map(finals.__getitem__, row.runs):
@@ -124,7 +123,8 @@ def _failures(tables: Tables, query: Query, board: Leaderboard) -> Iterable[Fail
     trials = tables.frame((*FAILED, "not_finite", "error", "run_id"), SEARCHES)
     trials = trials[trials["status"].isin(["failed", "diverged"]) & within(trials, shown)]
     trials = trials.sort_values("status", ascending=False, kind="stable")
-    for trial in [*records(trials), *records(query.rows(tables.finals))]:
+    finals = query.rows(tables.finals)
+    for trial in [*trials.to_dict("records"), *finals.to_dict("records")]:
         final = trial["kind"] == "final"
         if final and trial["status"] != "failed" and not is_lost(trial, f"test_{trial['metric']}"):
             continue

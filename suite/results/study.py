@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from reports.leaderboard.names import without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
-from suite.results.tables import Row, history_of, records
+from suite.results.tables import Row, history_of
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.algorithms import label
@@ -98,7 +98,7 @@ class RecordedSearch:
             study.set_user_attr(name, value)
         there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
         fresh = self.rows[~self.rows["trial_id"].isin(there)]
-        study.add_trials([self.trial(row) for row in records(fresh)])
+        study.add_trials([self.trial(row) for row in fresh.to_dict("records")])
         return study
 
 

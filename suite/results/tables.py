@@ -96,7 +96,8 @@ class Tables:
     @cached_property
     def entries(self) -> pd.DataFrame:
         """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts`, the `TableFacts` of their
-        sweeps, and the `page` of their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that has not ended.
+        sweeps, and the `page` of their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks
+        some, of a sweep that has not ended.
         """
         import pandas as pd
 
@@ -139,7 +140,7 @@ class Tables:
     def histories(self, columns: Collection[str]) -> dict[Key, History]:
         """Return these curves of each final run, by sweep and trial."""
         names = ["sweep", "trial_id", "metric", "round", *columns]
-        rows = records(self.frame(names, FINALS))
+        rows = self.frame(names, FINALS).to_dict("records")
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
@@ -153,11 +154,6 @@ def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
 def each(frame: pd.DataFrame) -> Iterable[Any]:
     """Return the rows of a data frame, with its columns as attributes."""
     return frame.itertuples(index=False)
-
-
-def records(frame: pd.DataFrame) -> Sequence[Row]:
-    """Return the rows of a data frame, a mapping each."""
-    return frame.to_dict("records")
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:

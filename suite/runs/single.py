@@ -13,7 +13,7 @@ from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.results.table import CURVES, PLAIN
-from suite.results.tables import history_of, records, spec_of
+from suite.results.tables import history_of, spec_of
 from suite.tracking import usual
 from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params
@@ -292,7 +292,9 @@ def sample(tables: "Tables", count: int, seed: int | None = None) -> list[Record
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
     drawn = rows.sample(min(count, len(rows)), random_state=seed)
-    return [RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in records(drawn)]
+    return [
+        RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in drawn.to_dict("records")
+    ]
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
