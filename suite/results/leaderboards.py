@@ -25,6 +25,7 @@ from trials.algorithms import is_named
 from trials.common.errors import UserError, unknown
 from trials.federated_data import UNREACHED
 from trials.run.outcome import Status, reason
+from trials.run.spec import Scenario
 from trials.scoring import metrics
 from trials.scoring.metrics import COSTS, COUNTED, REACHED, TASKS, direction
 
@@ -197,7 +198,7 @@ def _note(tables: Tables, finals: pd.DataFrame, entry: Any) -> str:
     ends = Counter(runs["status"]).items()
     counts = ", ".join(f"{count} {end}" for end, count in ends) or "there are none"
     why = next((f" ({reason(error)})" for error in reversed([*runs["error"]]) if error), "")
-    begin = f"{entry.entry.scenario}: {short(entry.algorithm)} has no row, since none of its {kind}"
+    begin = f"{Scenario.of(entry)}: {short(entry.algorithm)} has no row, since none of its {kind}"
     return f"{begin} in {entry.sweep} came to an end: {counts}{why}."
 
 

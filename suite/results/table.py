@@ -20,7 +20,6 @@ from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.run.spec import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,11 +90,6 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
     space: dict[str, Range]
     row: str = ""
     tuned: str = ""
-
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario's address."""
-        return Scenario.of(self)
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
