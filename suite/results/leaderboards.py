@@ -228,7 +228,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     rows = []
     for run in finals.merge(tables.entries[[*KEYS, "page"]], on=KEYS).to_dict("records"):
         history = histories.get((run["sweep"], run["trial_id"]), [])
-        rows.append({**run, **compared(run, history, query, own[run["sweep"]])})
+        rows.append(run | compared(run, history, query, own[run["sweep"]]))
     runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])
     runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
     margins = {study.get("margin") for study in studies.values()}

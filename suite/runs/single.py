@@ -273,7 +273,7 @@ class RecordedRun(NamedTuple):
         return cls(name, spec, ran, store.curve(record, measured))
 
     @classmethod
-    def row(cls, row: Mapping[str, Any], code: Mapping[str, str]) -> "RecordedRun":
+    def row(cls, row: Mapping[Any, Any], code: Mapping[str, str]) -> "RecordedRun":
         """Take a row of a table, with its curves; `code` are the SHA-256 of others' code by name."""
         spec = spec_of(row)
         ran = {name: row[name] for name in ("execution", "device") if row[name]}
