@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from suite.configurations.configuration import Tuned
     from suite.configurations.library import TunedList
     from suite.execution.resources import Resources
-    from suite.results.query import Query
+    from suite.results.leaderboards import Query
     from suite.results.report import WrittenReport
     from suite.results.tables import Tables
     from suite.runs.request import Request
@@ -315,7 +315,7 @@ def asked(
     """Return the tables at a place, and which of their rows `sources` and `where` name. One name is a sweep's, else a
     study's; several are studies'.
     """
-    from suite.results.query import Query
+    from suite.results.leaderboards import Query
 
     values = {key: str(value) for key, value in (where or {}).items()}
     tables, names = tables_at(sources, storage, tracking_uri)

@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 import uvicorn
+from optuna.storages import InMemoryStorage
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -35,10 +36,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from reports.charts.data import ReportData
 from reports.leaderboard.names import without_paths
 from reports.page.home import home_page
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.report import write
-from suite.results.study import Studies
+from suite.results.study import refresh
 from suite.results.table import TableFacts
 from suite.sweeps.status import status, sweeps
 from suite.sweeps.tables import open_tables
@@ -249,15 +249,15 @@ class Dashboard:
     """The pages of optuna-dashboard over the searches of all sweeps of a storage."""
 
     def __init__(self, storage: Path) -> None:
-        self.studies = Studies()
-        self.refresh = Fresh(lambda: self.studies.update(open_tables(storage).tables))
+        self.studies = InMemoryStorage()
+        self.refresh = Fresh(lambda: refresh(self.studies, open_tables(storage).tables))
 
     def load(self) -> ASGIApp:
         """Return the application."""
         from a2wsgi import WSGIMiddleware
         from optuna_dashboard import wsgi
 
-        app: Any = WSGIMiddleware(wsgi(self.studies.storage))  # which has other types for the same
+        app: Any = WSGIMiddleware(wsgi(self.studies))  # which has other types for the same
 
         async def fed(scope: Scope, receive: Receive, send: Send) -> None:
             if re.fullmatch(STUDIES, scope["path"]):
@@ -271,9 +271,9 @@ class Dashboard:
     def page(self, name: str, entry: str) -> str:
         """Return the path of a search's page; of all of them where it has no trials yet."""
         self.refresh()
-        for study in self.studies.storage.get_all_studies():
+        for study in self.studies.get_all_studies():
             if (study.user_attrs["sweep"], study.user_attrs["id"]) == (name, entry):
-                number = self.studies.storage.get_study_id_from_name(study.study_name)
+                number = self.studies.get_study_id_from_name(study.study_name)
                 return f"/dashboard/studies/{number}"
         return "/dashboard"
 

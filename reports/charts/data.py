@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from reports.leaderboard.board import Contest, Leaderboard
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -17,18 +21,6 @@ class Curve:
     scores: tuple[float, ...]
     sent_bytes: tuple[float, ...]
     replicate: tuple[int, int, int] = (0, 0, 0)
-
-
-@dataclass(frozen=True)
-class TrialPoint:
-    """One search trial, its validation score and the name of the search that it is of, "" of an entry's first."""
-
-    group: Contest
-    algorithm: str
-    index: int
-    status: str
-    value: float | None
-    replicate: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,11 +52,13 @@ class SweepFacts:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything that a report shows; `server` is where MLflow's pages are, `tuned` has files by sweep and entry."""
+    """Everything that a report shows; `server` is where MLflow's pages are. `trials` has the search trials (replicate, number, status,
+    val_score) and `tuned` the files by sweep and entry.
+    """
 
     board: Leaderboard
     curves: tuple[Curve, ...] = ()
-    trials: tuple[TrialPoint, ...] = ()
+    trials: Mapping[tuple[str, str], "pd.DataFrame"] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     sweeps: tuple[SweepFacts, ...] = ()
     tuned: Mapping[tuple[str, str], str] = field(default_factory=dict)

@@ -5,11 +5,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reports.charts.charts import unit
-from reports.charts.data import Curve, TrialPoint
+from reports.charts.data import Curve
 from reports.charts.style import (
     HEIGHT,
     LEADERS,
@@ -23,6 +24,9 @@ from reports.charts.style import (
 from reports.leaderboard.replication import Draw, mean_of
 from reports.wording.words import head_of, short
 from trials.scoring.metrics import direction, sign
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Span = tuple[float, float]
 
@@ -183,20 +187,12 @@ def budget(best: Mapping[str, Sequence[float]], look: Look, metric: str) -> Spec
     return lines(traces, look, titles, sign(direction(metric)), "step-after")
 
 
-def best_so_far(trials: Sequence[TrialPoint], up: bool) -> list[float]:
+def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
     """Return the best validation score of the first 1, 2, ... trials; nan until one was scored at full
     rounds. Of an entry that was searched several times the mean of its searches.
     """
-    searches: dict[str, list[TrialPoint]] = {}
-    for trial in sorted(trials, key=lambda trial: trial.index):
-        searches.setdefault(trial.replicate, []).append(trial)
     curves = []
-    for own in searches.values():
-        best, curve = math.nan, []
-        for trial in own:
-            if trial.status == "finished" and trial.value is not None:
-                values = [v for v in (best, trial.value) if not math.isnan(v)]
-                best = max(values) if up else min(values)
-            curve.append(best)
-        curves.append(curve)
+    for _, own in trials.sort_values("number").groupby("replicate"):
+        scores = own["val_score"].astype(float).where(own["status"] == "finished")
+        curves.append((scores.cummax() if up else scores.cummin()).ffill())
     return [fmean(values) for values in zip(*curves, strict=False)]

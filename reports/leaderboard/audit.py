@@ -1,7 +1,6 @@
 """How fair a row's search was: what its winner says of the ranges, of the budget and of the noise.
 
-An audit is facts of one search. Those that may have cost the method something are its *findings*, each
-with the command that mends it. All scores are validation scores: no test metric takes part.
+An audit is facts of one search. Those that may have cost the method something are its *findings*. All scores are validation scores: no test metric takes part.
 """
 
 from collections import defaultdict
@@ -9,11 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, comb
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.statistics import DIGITS
 from trials.algorithm import Range
 from trials.run.outcome import Status
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EDGE = 0.05
 """A winner is at an edge within this share of a range, on the range's scale."""
@@ -28,17 +30,8 @@ PER_HYPERPARAMETER = 10
 
 
 @dataclass(frozen=True)
-class Tried:
-    """One search trial; `value` is its validation score, None when it has none."""
-
-    index: int
-    status: str
-    value: float | None
-
-
-@dataclass(frozen=True)
 class Edge:
-    """A hyperparameter whose winning value is at the `low` or `high` end of its range. Where `closed`,
+    """A hyperparameter whose winning value is at the `low` or `high` end of its range. `wider` is the range to search next, None where
     values beyond that end have no meaning: nothing was missed there.
     """
 
@@ -47,25 +40,15 @@ class Edge:
     low: float
     high: float
     end: str
-    closed: bool
+    wider: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What may have cost a method something: its `kind` (edge, rising, diverged, few), it in words, and
-    the command that mends it.
-    """
+    """What may have cost a method something: its `kind` (edge, rising, diverged, few), and it in words."""
 
     kind: str
     text: str
-    command: str
-
-
-class Mend(NamedTuple):
-    """The commands that mend a sweep's findings: `more` searches longer, `wider` in wider ranges."""
-
-    more: str
-    wider: str
 
 
 @dataclass(frozen=True)
@@ -90,21 +73,18 @@ class Audit:
 
 
 def audit(
-    tried: Sequence[Tried],
+    tried: "pd.DataFrame",
     winner: int | None,
     params: Mapping[str, Any],
     ranges: Mapping[str, Range] | None,
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of a search whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
+    """Return the facts of a search of trials (number, status, val_score), whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
     the winner's scores over final seeds, `sign` is -1 where less is better.
     """
-    scores = {
-        trial.index: sign * trial.value
-        for trial in tried
-        if trial.status == Status.FINISHED and trial.value is not None
-    }
+    done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
+    scores = dict(zip(done["number"], sign * done["val_score"].astype(float), strict=True))
     noise = stdev(seeds) if len(seeds) > 1 else None
     best = None if winner is None else scores.get(winner)
     others = [value for index, value in scores.items() if index != winner]
@@ -115,7 +95,7 @@ def audit(
     return Audit(
         hyperparameters=None if ranges is None else len(ranges),
         trials=len(tried),
-        diverged_share=sum(t.status == Status.DIVERGED for t in tried) / max(1, len(tried)),
+        diverged_share=sum(tried["status"] == Status.DIVERGED) / max(1, len(tried)),
         edges=None if ranges is None else tuple(edges(params, ranges)),
         late_gain=_late_gain(scores, len(tried)),
         margin=min(gaps, default=None),
@@ -155,39 +135,45 @@ def combined(searches: Sequence[Audit]) -> Audit:
     )
 
 
-def findings(facts: Audit, mend: Mend) -> tuple[Finding, ...]:
+def findings(facts: Audit) -> tuple[Finding, ...]:
     """Return what of an audit may have cost the method something. An improvement in the last trials counts where
     it is larger than the seeds' noise.
     """
     costly = []
     for edge in facts.edges or ():
-        if not edge.closed:
-            span = f"{edge.low:g}..{edge.high:g}"
-            text = f"{edge.name}={edge.value:.4g} at the {edge.end} end of {span}"
-            costly.append(Finding("edge", text, mend.wider))
+        if edge.wider is not None:
+            low, high = edge.wider
+            at = (
+                f"{edge.name}={edge.value:.4g} at the {edge.end} end of {edge.low:g}..{edge.high:g}"
+            )
+            costly.append(Finding("edge", f"{at}, wider: {low:g}..{high:g}"))
     if facts.late_gain and facts.late_gain > (facts.noise or 0.0):
         text = f"its last tenth of the trials still improved the best by {facts.late_gain:.4f}"
-        costly.append(Finding("rising", text, mend.more))
+        costly.append(Finding("rising", text))
     if facts.diverged_share >= DIVERGED:
-        text = f"{facts.diverged_share:.0%} of its trials diverged"
-        costly.append(Finding("diverged", text, mend.more))
+        costly.append(Finding("diverged", f"{facts.diverged_share:.0%} of its trials diverged"))
     if facts.hyperparameters and facts.trials < PER_HYPERPARAMETER * facts.hyperparameters:
         text = f"{facts.hyperparameters} hyperparameters in {facts.trials} trials"
-        costly.append(Finding("few", text, mend.more))
+        costly.append(Finding("few", text))
     return tuple(costly)
 
 
-def wider(edge: Edge, spec: Range) -> tuple[float, float]:
+def wider(spec: Range, end: str) -> tuple[float, float] | None:
     """Return a range with one end moved out: by a factor of 10 on a log scale, by its width on a linear one; not
-    beyond half the way to what has a meaning, and a low end above 0 is halved.
+    beyond half the way to what has a meaning, and a low end above 0 is halved. None where nothing beyond has a meaning.
     """
-    low, high = edge.low, edge.high
-    least, most = spec.limits
-    if edge.end == "high":
+    assert spec.low is not None
+    assert spec.high is not None
+    low, high, limit = spec.low, spec.high, spec.limits[end == "high"]
+    if end == "high":
         moved = high * 10 if spec.log else 2 * high - low
-        return low, moved if most is None or moved < most else (high + most) / 2
+        if limit is not None and moved >= limit:
+            moved = (high + limit) / 2
+        return None if limit == high else (low, moved)
     moved = low / 10 if spec.log else low / 2 if low > 0 else 2 * low - high
-    return (moved if least is None or moved > least else (low + least) / 2), high
+    if limit is not None and moved <= limit:
+        moved = (low + limit) / 2
+    return None if limit == low else (moved, high)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -213,7 +199,5 @@ def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
         if EDGE < share < 1 - EDGE:
             continue
         end = "low" if share <= EDGE else "high"
-        bound, limit = (spec.low, spec.limits[0]) if end == "low" else (spec.high, spec.limits[1])
-        closed = limit is not None and bound == limit
-        at.append(Edge(name, value, spec.low, spec.high, end, closed))
+        at.append(Edge(name, value, spec.low, spec.high, end, wider(spec, end)))
     return at

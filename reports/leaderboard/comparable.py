@@ -1,4 +1,4 @@
-"""Final runs as they were recorded, and which of them may be compared with which.
+"""Which final runs may be compared with which.
 
 Scenarios are matched by content, not by the study or sweep that asked: runs are one group when they answer
 the same question (data set, model, heterogeneity level) on the same split (partition fingerprint),
@@ -7,66 +7,17 @@ question on other terms stay apart, and what differs is said.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.leaderboard.replication import Draw
 from trials.run.spec import Scenario
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Trials = Mapping[tuple[str, str], int]
 """Search trials of each (sweep, scenario), in one of its replicates."""
-
-
-@dataclass(frozen=True)
-class FinalRun:
-    """One final run as it was recorded.
-
-    `metric` is its name without `test_`, `score` the mean of the last three evaluations, or the
-    untrained model's when `diverged`, which is also said of a run that has no finite mean of its
-    metric. `reached` has `REACHED` of the first evaluation at or past the target, {} without one.
-    `outside` says how the settings are not those that the algorithm's paper assumes, which makes the run
-    a `reference`; `away` what its scenario lacks of the paper's own experiments. `spent` has its `COUNTED` totals,
-    `worst` and `spread` the scores of the worst 10 % of clients and their standard deviation over clients.
-    `curve` has (cost so far, score) of each evaluation, round 0 first, where runs are compared at
-    equal cost. `split_index`, `partition` and `tuning` count the replicates of its entry; `validated` is its own
-    validation score with the sign that more is better. `settings` (JSON) and `split` are what makes runs comparable,
-    `page` where MLflow's pages show its leaderboard row.
-    """
-
-    sweep: str
-    study: str
-    entry_id: str
-    algorithm: str
-    paper: str
-    scenario: Scenario
-    metric: str
-    seed: int
-    diverged: bool
-    score: float
-    spent: Mapping[str, float]
-    params: Mapping[str, Any]
-    reached: Mapping[str, float] = field(default_factory=dict)
-    reference: bool = False
-    outside: str = ""
-    away: str = ""
-    curve: tuple[tuple[float, float], ...] = ()
-    worst: float | None = None
-    spread: float | None = None
-    settings: str = "{}"
-    split: str = ""
-    run_id: str = ""
-    page: str = ""
-    warm: bool = False
-    split_index: int = 0
-    partition: int = 0
-    tuning: int = 0
-    validated: float | None = None
-
-    @property
-    def draw(self) -> Draw:
-        """What it was drawn by."""
-        return Draw(self.split_index, self.partition, self.tuning, self.seed)
 
 
 class ComparisonTerms(NamedTuple):
@@ -90,26 +41,25 @@ class ComparisonTerms(NamedTuple):
         return ", ".join(differences)
 
 
-Group = dict[str, list[FinalRun]]
-"""The runs of comparable scenarios, by algorithm."""
+Group = dict[str, list[Any]]
+"""The final runs of comparable scenarios by algorithm, each a row with its columns as attributes."""
 
 
-def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list[str]]:
+def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
     """Return comparable runs together, in order of first appearance, and what is to be said about those
     that are not.
 
     An algorithm that several sweeps answered for on equal terms counts once, with the last of them.
     """
-    # Warm-started runs are another question.
-    asked: dict[tuple[Scenario, bool], dict[str, list[FinalRun]]] = {}
-    for run in runs:
-        asked.setdefault((run.scenario, run.warm), {}).setdefault(run.sweep, []).append(run)
     groups: list[Group] = []
     notes: list[str] = []
-    for (scenario, _), sweeps in asked.items():
+    # Warm-started runs are another question.
+    for question, asked in runs.groupby([*Scenario._fields, "warm"], sort=False):
+        scenario = Scenario(*map(str, question[:-1]))
         alike: dict[ComparisonTerms, Group] = {}
         first: dict[ComparisonTerms, str] = {}
-        for sweep, answers in sweeps.items():
+        for sweep in asked["sweep"].unique():
+            answers = asked[asked["sweep"] == sweep]
             terms = _terms(answers, trials)
             if terms not in first:
                 notes += [
@@ -118,21 +68,23 @@ def matched(runs: Sequence[FinalRun], trials: Trials) -> tuple[list[Group], list
                 ]
                 first[terms] = sweep
             group = alike.setdefault(terms, {})
-            for algorithm in dict.fromkeys(run.algorithm for run in answers):
+            for algorithm in answers["algorithm"].unique():
+                own = answers[answers["algorithm"] == algorithm]
                 if algorithm in group:
                     before = group[algorithm][0].sweep
                     notes.append(
                         f"{scenario}: {algorithm} was tuned in {before} and {sweep}; {sweep} counts."
                     )
-                group[algorithm] = [run for run in answers if run.algorithm == algorithm]
+                group[algorithm] = [*own.itertuples(index=False)]
         groups += alike.values()
     return groups, notes
 
 
-def _terms(answers: Sequence[FinalRun], trials: Trials) -> ComparisonTerms:
+def _terms(answers: "pd.DataFrame", trials: Trials) -> ComparisonTerms:
     """Return the terms of a sweep. The split is that of the first draw: where the partition varies, it varies with the
     seed.
     """
-    lowest = min(answers, key=lambda run: run.draw)
-    most = max(trials.get((run.sweep, run.entry_id), 0) for run in answers)
-    return ComparisonTerms(lowest.split, lowest.settings, most)
+    first = answers.sort_values([*Draw._fields]).iloc[0]
+    entries = answers[["sweep", "entry_id"]].itertuples(index=False, name=None)
+    most = max(trials.get(entry, 0) for entry in entries)
+    return ComparisonTerms(first["partition_fingerprint"], first["shared"], most)

@@ -1,12 +1,10 @@
 """How scenarios stand whose final runs are not all there: by validation only, and never mixed with finals."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import inf
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from trials.run.spec import Scenario
-from trials.scoring.metrics import direction, sign
 
 MARK = "interim, validation only"
 """Beside the title of every such table."""
@@ -50,24 +48,3 @@ class Standing:
     def group(self) -> Ongoing:
         """What standings must share to be ranked together."""
         return Ongoing(self.sweep, Scenario.of(self))
-
-
-def ranked(standings: Sequence[Standing]) -> tuple[Standing, ...]:
-    """Return standings scenario after scenario, best first; those without a score and references last."""
-    scenarios: dict[Ongoing, list[Standing]] = {}
-    for standing in standings:
-        scenarios.setdefault(standing.group, []).append(standing)
-    ordered: list[Standing] = []
-    for members in scenarios.values():
-        metric = next((member.metric for member in members if member.metric), "")
-        better = sign(direction(metric))
-        scores = {
-            member.entry_id: better * member.best
-            for member in members
-            if member.best is not None and not member.reference
-        }
-        for member in sorted(members, key=lambda member: -scores.get(member.entry_id, -inf)):
-            own = scores.get(member.entry_id)
-            rank = None if own is None else 1 + sum(score > own for score in scores.values())
-            ordered.append(replace(member, rank=rank))
-    return tuple(ordered)

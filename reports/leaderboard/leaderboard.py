@@ -8,17 +8,18 @@ least that any of its runs spent, and a score is that of the last evaluation wit
 several would reach back to where a costly method had hardly begun.
 """
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import inf, isnan, nan
 from statistics import fmean, median_low
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.best import behind_best
 from reports.leaderboard.board import Leaderboard, Row
-from reports.leaderboard.comparable import FinalRun, Group, Trials, matched
+from reports.leaderboard.comparable import Group, Trials, matched
 from reports.leaderboard.replication import (
     Difference,
+    Draw,
     differences,
     intervals,
     mean_of,
@@ -27,23 +28,36 @@ from reports.leaderboard.replication import (
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
 from trials.datasets import family
-from trials.scoring.metrics import COUNTED, direction, sign
+from trials.run.spec import Scenario
+from trials.scoring.metrics import COUNTED, TASKS, direction, sign
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMPARED = ("compared", "score", "lost", "curve", "shared", "warm", "page")
+"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by it, or the
+untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first, where runs are
+compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started; the path of its
+leaderboard row in MLflow.
+"""
 
 
 def leaderboard(
-    runs: Sequence[FinalRun],
+    runs: "pd.DataFrame",
     trials: Trials,
     target: float | None,
     at: str = "rounds",
     margin: float | None = None,
 ) -> Leaderboard:
-    """Rank final runs at equal rounds, steps or bytes; what is shown to differ by less than `margin` ties."""
+    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes; what is shown to differ by
+    less than `margin` ties.
+    """
     groups, notes = matched(runs, trials)
     ranked = [_rank(group, trials, target, margin) for group in groups]
-    metrics = list(dict.fromkeys(run.metric for run in runs))
+    metrics = runs["compared"].unique().tolist()
     protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
     return Leaderboard(
-        study=", ".join(sorted({run.study for run in runs})),
+        study=", ".join(sorted(runs["study"].unique())),
         metric=", ".join(f"test_{name}" for name in metrics),
         direction=", ".join(map(direction, metrics)),
         protocol=protocol if at == "rounds" else f"{protocol}, at equal {at}",
@@ -83,9 +97,9 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
     if budget is None:
         return group, None
 
-    def cut(run: FinalRun) -> FinalRun:
+    def cut(run: Any) -> Any:
         within = [value for cost, value in run.curve if cost <= budget]
-        return replace(run, score=within[-1]) if run.curve else run
+        return run._replace(score=within[-1]) if run.curve else run
 
     return {name: [*map(cut, runs)] for name, runs in group.items()}, budget
 
@@ -95,8 +109,8 @@ def _rank(
 ) -> tuple[list[Row], tuple[Difference, ...]]:
     """Return a group's rows, best first, and all its pairs."""
     group, budget = _at_budget(group)
-    better = sign(direction(next(iter(group.values()))[0].metric))
-    scores = {name: {run.draw: run.score for run in runs} for name, runs in group.items()}
+    better = sign(direction(next(iter(group.values()))[0].compared))
+    scores = {name: {_draw(run): run.score for run in runs} for name, runs in group.items()}
     estimates = {name: mean_of(own) for name, own in scores.items()}
     means = {name: estimate.mean for name, estimate in estimates.items()}
     reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
@@ -121,7 +135,7 @@ def _rank(
             **_search(runs, trials),
             sweeps=sweeps,
             budget=budget,
-            metric=f"test_{runs[0].metric}",
+            metric=f"test_{runs[0].compared}",
             rank=ranks.get(name),
             tied=list(ranks.values()).count(ranks.get(name, 0)) > 1,
             mean=means[name],
@@ -130,7 +144,7 @@ def _rank(
             over=estimates[name].over,
             units=units(scores[name]),
             seeds=len(runs),
-            failed_seeds=sum(run.diverged for run in runs),
+            failed_seeds=sum(run.lost for run in runs),
             spread=spreads(scores[name]),
             by_replicate=tuple(fmean(run.score for run in own) for own in _replicates(runs)),
             behind=better * (means[names[0]] - means[name]),
@@ -139,38 +153,38 @@ def _rank(
             within_noise=None if behind is None else not behind.beaten_by,
             beaten_by=behind.beaten_by if behind else (),
             equivalent=None if behind is None or margin is None else behind.tie,
-            worst_clients=_mean(run.worst for run in runs),
-            client_spread=_mean(run.spread for run in runs),
+            worst_clients=_mean(run.worst_clients for run in runs),
+            client_spread=_mean(run.client_spread for run in runs),
         )
         rows.append(row)
     return rows, pairs
 
 
-def _method(runs: Sequence[FinalRun], ranked: bool) -> dict[str, Any]:
+def _method(runs: Sequence[Any], ranked: bool) -> dict[str, Any]:
     return {
         "algorithm": runs[0].algorithm,
         "paper": runs[0].paper,
-        **runs[0].scenario.names(),
-        "params": dict(_chosen(runs)[0].params),
+        **Scenario.of(runs[0]).names(),
+        "params": json.loads(_chosen(runs)[0].params),
         "outside": next((run.outside for run in runs if run.outside), ""),
         "away": next((run.away for run in runs if run.away), "") if ranked else "",
     }
 
 
-def _cost(runs: Sequence[FinalRun], target: float | None) -> dict[str, Any]:
-    hit = [run.reached for run in runs if run.reached]
-    median = median_low(run.reached.get("reached_round", inf) for run in runs)
+def _cost(runs: Sequence[Any], target: float | None) -> dict[str, Any]:
+    hit = [run for run in runs if not isnan(run.reached_round)]
+    median = median_low(inf if isnan(run.reached_round) else run.reached_round for run in runs)
     return {
-        **{key: fmean(run.spent[key] for run in runs) for key in COUNTED},
-        "rounds_to_target": _mean(reached["reached_round"] for reached in hit),
+        **{key: fmean(getattr(run, key) for run in runs) for key in COUNTED},
+        "rounds_to_target": _mean(run.reached_round for run in hit),
         "median_rounds_to_target": None if median == inf else median,
-        "client_steps_to_target": _mean(reached["reached_client_steps"] for reached in hit),
-        "bytes_to_target": _mean(reached["reached_bytes"] for reached in hit),
+        "client_steps_to_target": _mean(run.reached_client_steps for run in hit),
+        "bytes_to_target": _mean(run.reached_bytes for run in hit),
         "reached_share": None if target is None else len(hit) / len(runs),
     }
 
 
-def _search(runs: Sequence[FinalRun], trials: Trials) -> dict[str, Any]:
+def _search(runs: Sequence[Any], trials: Trials) -> dict[str, Any]:
     chosen = _chosen(runs)
     return {
         **{key: getattr(chosen[0], key) for key in ("sweep", "study", "entry_id", "page", "warm")},
@@ -182,22 +196,26 @@ def _search(runs: Sequence[FinalRun], trials: Trials) -> dict[str, Any]:
     }
 
 
-def _chosen(runs: Sequence[FinalRun]) -> Sequence[FinalRun]:
+def _chosen(runs: Sequence[Any]) -> Sequence[Any]:
     """Return the runs of the tuning whose winner validates best over its final seeds: test scores choose nothing."""
 
-    def validated(own: Sequence[FinalRun]) -> float:
-        mean = _mean(run.validated for run in own)
-        return -inf if mean is None else mean
+    def validated(own: Sequence[Any]) -> float:
+        mean = _mean(run.val_score for run in own)
+        return -inf if mean is None else TASKS[own[0].metric].sign * mean
 
     return max(_replicates(runs), key=validated)
 
 
-def _replicates(runs: Sequence[FinalRun]) -> list[list[FinalRun]]:
+def _replicates(runs: Sequence[Any]) -> list[list[Any]]:
     """Return the runs by the search whose winner they repeat."""
-    replicates: dict[tuple[int, ...], list[FinalRun]] = {}
+    replicates: dict[tuple[int, ...], list[Any]] = {}
     for run in runs:
-        replicates.setdefault(run.draw[:-1], []).append(run)
+        replicates.setdefault(_draw(run)[:-1], []).append(run)
     return list(replicates.values())
+
+
+def _draw(run: Any) -> Draw:
+    return Draw(run.split, run.partition, run.tuning, run.seed)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

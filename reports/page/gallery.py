@@ -20,7 +20,7 @@ def look_of(data: ReportData) -> Look:
     rows = data.board.rows
     ranked = {row.algorithm for row in rows if row.rank is not None}
     unranked = {row.algorithm for row in rows} - ranked
-    return styles([*(row.algorithm for row in rows), *(t.algorithm for t in data.trials)], unranked)
+    return styles([row.algorithm for row in rows], unranked)
 
 
 def gallery(data: ReportData, look: Look) -> Gallery:
@@ -39,11 +39,10 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             sections[against].append(Chart(f"{against}-{name}", where, alt, spec))
         best = {}
         for row in rows:
-            trials = [t for t in data.trials if (t.group, t.algorithm) == (group, row.algorithm)]
-            if trials:
-                best[row.algorithm] = line_charts.best_so_far(
-                    trials, direction(metric) == "maximize"
-                )
+            trials = data.trials.get((row.sweep, row.entry_id))
+            if trials is not None:
+                up = direction(metric) == "maximize"
+                best[row.algorithm] = line_charts.best_so_far(trials, up)
         if best:
             alt = f"{where}: best validation score so far against search trials"
             spec = line_charts.budget(best, look, metric)

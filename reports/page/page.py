@@ -95,7 +95,7 @@ def _setting(data: ReportData) -> dict[str, str]:
     counts = {
         "scenarios": len({row.group for row in rows}),
         "algorithms": len({row.algorithm for row in rows}),
-        "search trials": len(data.trials),
+        "search trials": sum(map(len, data.trials.values())),
         "final runs": sum(row.seeds for row in rows),
         "diverged finals": sum(row.failed_seeds for row in rows),
         "crashed": sum(failure.status == Status.FAILED for failure in data.failures),

@@ -1,4 +1,4 @@
-"""Audits of leaderboard rows in words: a line of facts for each row, and what was found with its mend."""
+"""Audits of leaderboard rows in words: a line of facts for each row, and what was found."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -15,6 +15,10 @@ KINDS = {
     "few": f"Fewer than {PER_HYPERPARAMETER} trials per hyperparameter",
 }
 """The kinds of findings as the begin of a line."""
+MENDS = (
+    "suite sweep STUDY --name NAME --resume --trials N searches longer, "
+    "suite sweep STUDY --name OTHER --set search.lr=LOW..HIGH in a wider range"
+)
 ABOUT = (
     "Searched 2 in 16: 2 hyperparameters, 16 trials. Lead: how far the best configuration is ahead of the second "
     "on validation data. Noise: how much its score varies with the seed (standard deviation). As good: other "
@@ -56,15 +60,13 @@ def _facts(audit: Audit, metric: str) -> list[str]:
         number(audit.noise, metric),
         "" if audit.as_good is None else str(audit.as_good),
         f"+{number(audit.late_gain, metric)}" if audit.late_gain else "",
-        ", ".join(f"{e.name} {e.end}{' (limit)' * e.closed}" for e in audit.edges or ()),
+        ", ".join(f"{e.name} {e.end}{' (limit)' * (e.wider is None)}" for e in audit.edges or ()),
     ]
 
 
-def findings(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
-    """Return what was found of all rows: (the command that mends it, what that is). Of each kind the first `NAMED` rows
-    are named.
-    """
-    scenarios, commands = _scenarios(rows), dict[str, dict[str, list[str]]]()
+def findings(rows: Sequence[Row]) -> list[str]:
+    """Return what was found of all rows, a line a kind, in which the first `NAMED` rows are named."""
+    scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
     for kind in KINDS:
         for row in rows:
             for finding in row.audit.findings if row.audit else ():
@@ -73,15 +75,8 @@ def findings(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
                     if kind != "few":  # which is the same in all scenarios
                         who = f"{who} {scenarios[row.group]}".strip()
                     who += f" ({finding.text})" if kind == "edge" else ""
-                    commands.setdefault(finding.command, {}).setdefault(kind, []).append(who)
-    lines = []
-    for command, kinds in commands.items():
-        texts = [
-            f"{KINDS[kind]}: {listed([*dict.fromkeys(names)], NAMED)}."
-            for kind, names in kinds.items()
-        ]
-        lines.append((command, texts))
-    return lines
+                    kinds.setdefault(kind, []).append(who)
+    return [f"{KINDS[k]}: {listed([*dict.fromkeys(names)], NAMED)}." for k, names in kinds.items()]
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:

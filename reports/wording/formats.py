@@ -82,7 +82,7 @@ def table(
         parts += [Text(f"Note: {note}") for note in setting_notes(board.rows)]
     elif board.rows:
         notes = len(setting_notes(board.rows))
-        costly = sum(len(texts) for _, texts in audits.findings(board.rows))
+        costly = len(audits.findings(board.rows))
         options = [f"--explain{_count(notes, 'note')}", f"--audit{_count(costly, 'finding')}"]
         more = f"More: {shlex.quote(program)} leaderboard {', '.join(options)}, --columns all"
         parts.append(Text(more, style="dim"))
@@ -93,17 +93,15 @@ def _count(number: int, what: str) -> str:
     return f" ({number} {what}{'s' * (number > 1)})" if number else ""
 
 
-def audit_table(board: Leaderboard, width: int, program: str = "suite") -> Group:
-    """Return how fair the searches were, row by row, what was found amiss, and the commands that mend it."""
+def audit_table(board: Leaderboard, width: int) -> Group:
+    """Return how fair the searches were, row by row, and what was found amiss."""
     audited = audits.audit_table(as_shown(board, board))
     if audited is None:
         return Group(Text("No search trial of these rows is recorded: nothing to audit."))
     shown, dropped = drawn(audited, width)
     parts: list[Any] = [Text(audits.TITLE, style="bold"), shown, *left_out(dropped, "--json")]
-    for command, texts in audits.findings(board.rows):
-        called = f"{shlex.quote(program)}{command.removeprefix('suite')}"
-        parts += map(Text, texts)
-        parts.append(Text(f"  {called}", style="cyan", no_wrap=True, overflow="ignore"))
+    if costly := audits.findings(board.rows):
+        parts += map(Text, (*costly, f"{audits.MENDS}."))
     return Group(*parts, Text(audits.ABOUT, style="dim"), Text())
 
 

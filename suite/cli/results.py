@@ -54,7 +54,7 @@ def leaderboard(
         *(sources or ()), where=values, metric=metric, at=at, target=target, **place
     )
     if not board.rows and form not in INTERIM and not as_json:
-        from suite.results.query import NONE_YET
+        from suite.results.leaderboards import NONE_YET
 
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
     heads = [head.strip() for head in columns.split(",")] if columns else []

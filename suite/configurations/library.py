@@ -15,7 +15,7 @@ from suite.configurations import configuration
 from suite.configurations.configuration import Tuned
 from suite.console import say
 from suite.results.table import FILE, TrialTable, read
-from suite.results.tables import Tables, nothing_in, number, records, run_id, spec_of
+from suite.results.tables import Tables, nothing_in, run_id, spec_of
 from suite.tracking.tables import recorded_tables
 from trials import algorithms
 from trials.common.errors import UserError, unknown
@@ -65,7 +65,7 @@ class TunedList(list[Tuned]):
 def tuned_of(tables: Tables, row: Row) -> Tuned:
     """Return the tuned configuration behind a row of a leaderboard of these tables."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
-    ordered = records(tables.finals.sort_values("seed"))
+    ordered = tables.finals.sort_values("seed").to_dict("records")
     finals = [final for final in ordered if run_id(final) in row.chosen]
     first, spec = finals[0], spec_of(finals[0])
     scores = {final["seed"]: final["test_score"] for final in finals}
@@ -95,7 +95,7 @@ def tuned_of(tables: Tables, row: Row) -> Tuned:
         params=spec.params,
         settings=spec.settings,
         scores={
-            f"val_{first['metric']}": number(validated.iloc[0]) if len(validated) else None,
+            f"val_{first['metric']}": next(iter(validated.dropna()), None),
             f"test_{first['metric']}": mean,
             "test_interval_95": between,
             "test_by_seed": scores,

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.charts.data import Curve, Failure, ReportData, SweepFacts, TrialPoint
+from reports.charts.data import Curve, Failure, ReportData, SweepFacts
 from reports.charts.drawing import SIGN
 from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
-from suite.results.leaderboards import board_of, searched, without_row
-from suite.results.query import Query
+from suite.results.leaderboards import Query, board_of, searched, without_row
 from suite.results.table import TableFacts
 from suite.results.tables import (
     KEYS,
@@ -18,8 +17,6 @@ from suite.results.tables import (
     Tables,
     each,
     is_lost,
-    number,
-    records,
     run_id,
     within,
 )
@@ -81,7 +78,11 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
-        trials=tuple(_trials(tables, board)),
+        trials={
+            key: trials[trials["kind"] == "search"]
+            for key, trials in tables.searches.items()
+            if key in {(row.sweep, row.entry_id) for row in board.rows}
+        },
         failures=tuple(_failures(tables, query, board)),
         sweeps=tuple(sweeps),
         tuned={(row.sweep, row.entry_id): row.entry.tuned for row in tuned},
@@ -91,7 +92,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
     """Yield the curves of the rows' final runs, but for those that are lost."""
-    finals = {run_id(final): final for final in records(tables.finals)}
+    finals = {run_id(final): final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *(f"{name}_curve" for name in COSTS["bytes"])])
     for row in board.rows:
         for final in map(finals.__getitem__, row.runs):
@@ -110,15 +111,6 @@ def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
                 )
 
 
-def _trials(tables: Tables, board: Leaderboard) -> Iterable[TrialPoint]:
-    """Yield the search trials of the rows."""
-    rows = {(row.sweep, row.entry_id): row for row in board.rows}
-    for key, trials in tables.searches.items():
-        for trial in each(trials[trials["kind"] == "search"]) if key in rows else ():
-            facts = trial.number, trial.status, number(trial.val_score), trial.replicate
-            yield TrialPoint(rows[key].group, rows[key].algorithm, *facts)
-
-
 FAILED = ("sweep", "entry_id", "entry", "trial_id", "kind", "seed", "status", "metric")
 
 
@@ -131,7 +123,8 @@ def _failures(tables: Tables, query: Query, board: Leaderboard) -> Iterable[Fail
     trials = tables.frame((*FAILED, "not_finite", "error", "run_id"), SEARCHES)
     trials = trials[trials["status"].isin(["failed", "diverged"]) & within(trials, shown)]
     trials = trials.sort_values("status", ascending=False, kind="stable")
-    for trial in [*records(trials), *records(query.rows(tables.finals))]:
+    finals = query.rows(tables.finals)
+    for trial in [*trials.to_dict("records"), *finals.to_dict("records")]:
         final = trial["kind"] == "final"
         if final and trial["status"] != "failed" and not is_lost(trial, f"test_{trial['metric']}"):
             continue

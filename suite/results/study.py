@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from reports.leaderboard.names import without_paths
 from suite.results.table import EntryFacts, TableFacts, TrialTable
-from suite.results.tables import Row, history_of, records
+from suite.results.tables import Row, history_of
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.algorithms import label
@@ -93,11 +93,12 @@ class RecordedSearch:
             storage=storage, study_name=self.name, direction=direction, load_if_exists=True
         )
         facts = {name: getattr(self.entry, name) for name in ("id", *NAMES[1:])}
-        for name, value in {"sweep": self.sweep.name, **facts, "replicate": self.replicate}.items():
+        names = {"sweep": self.sweep.name, "sweep_id": self.sweep.id, "replicate": self.replicate}
+        for name, value in (facts | names).items():
             study.set_user_attr(name, value)
         there = {trial.user_attrs["trial_id"] for trial in study.get_trials(deepcopy=False)}
         fresh = self.rows[~self.rows["trial_id"].isin(there)]
-        study.add_trials([self.trial(row) for row in records(fresh)])
+        study.add_trials([self.trial(row) for row in fresh.to_dict("records")])
         return study
 
 
@@ -115,33 +116,22 @@ def searches_of(table: TrialTable) -> Iterator[RecordedSearch]:
                 yield RecordedSearch(f"{table.facts.name}: {name}", *facts, own)
 
 
-class Studies:
-    """The searches of several sweeps as studies in memory, which grow with their tables."""
-
-    def __init__(self) -> None:
-        self.storage = InMemoryStorage()
-        self._states: dict[str, tuple[str, object]] = {}
-
-    def update(self, tables: Sequence[TrialTable]) -> None:
-        """Add the trials that ended since behind those that a browser has, and remove what is of no sweep of these."""
-        for table in tables:
-            # Of a sweep that has ended nothing is read again.
-            ended = table.facts.id, table.facts.ended
-            if table.facts.ended is None or self._states.get(table.facts.name) != ended:
-                for search in searches_of(table):
-                    # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
-                    state = search.sweep.id, search.ranges
-                    if self._states.get(search.name, state) != state:
-                        optuna.delete_study(study_name=search.name, storage=self.storage)
-                    search.write(self.storage)
-                    self._states[search.name] = state
-                self._states[table.facts.name] = ended
-        there = {table.facts.name for table in tables}
-        for study in self.storage.get_all_studies():
-            if study.user_attrs["sweep"] not in there:
-                optuna.delete_study(study_name=study.study_name, storage=self.storage)
-                for name in (study.study_name, study.user_attrs["sweep"]):
-                    self._states.pop(name, None)
+def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
+    """Bring the studies in a storage to what tables have: trials that ended since come behind those that a browser has."""
+    searches = {search.name: search for table in tables for search in searches_of(table)}
+    for study in storage.get_all_studies():
+        search = searches.get(study.study_name)
+        number = storage.get_study_id_from_name(study.study_name)
+        trials = storage.get_all_trials(number, deepcopy=False)
+        # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
+        if (
+            search is None
+            or study.user_attrs["sweep_id"] != search.sweep.id
+            or any(not trial.distributions.items() <= search.ranges.items() for trial in trials)
+        ):
+            storage.delete_study(number)
+    for search in searches.values():
+        search.write(storage)
 
 
 def study_of(table: TrialTable, entry: str) -> Study:

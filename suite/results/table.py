@@ -20,7 +20,6 @@ from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.run.spec import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,14 +91,9 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
     row: str = ""
     tuned: str = ""
 
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario's address."""
-        return Scenario.of(self)
-
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
-    """What is one for a whole sweep. `study` is its study, with `study_file` the path that a person gave; `journal` is how many bytes the
+    """What is one for a whole sweep. `study` is its study, `journal` is how many bytes the
     journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
     name. `experiment` and `run_id` are where MLflow has it.
     """
@@ -109,7 +103,6 @@ class TableFacts(BaseModel, extra="forbid", frozen=True):
     id: str
     study_name: str
     study: dict[str, Any]
-    study_file: str | None = None
     entries: list[EntryFacts]
     began: float
     ended: float | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from suite.console import say
 from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
 from suite.studies.replicates import finals_of
+from suite.tracking.schema.leaderboard_view import run_page
 from trials.common.errors import UserError, unknown
 from trials.run import outcome
 from trials.run.spec import Scenario, TrialSpec
@@ -94,8 +95,9 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` and the `TableFacts` of their
-        sweeps; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that has not ended.
+        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts`, the `TableFacts` of their
+        sweeps, and the `page` of their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks
+        some, of a sweep that has not ended.
         """
         import pandas as pd
 
@@ -107,8 +109,9 @@ class Tables:
                 finals = int(counts.get((facts.name, entry.id), 0))
                 going = facts.ended is None and finals < finals_of(facts.study)
                 names = {"sweep": facts.name, "study": facts.study_name, "entry_id": entry.id}
+                page = run_page(facts.experiment, entry.row) if entry.row else ""
                 whole = {"facts": facts, "entry": entry, "finals": finals, "going": going}
-                rows.append({**names, **asked, **whole})
+                rows.append({**names, **asked, **whole, "page": page})
         frame = pd.DataFrame(rows)
         frame["going"] = frame.groupby(["sweep", *Scenario._fields])["going"].transform("any")
         return frame
@@ -137,7 +140,7 @@ class Tables:
     def histories(self, columns: Collection[str]) -> dict[Key, History]:
         """Return these curves of each final run, by sweep and trial."""
         names = ["sweep", "trial_id", "metric", "round", *columns]
-        rows = records(self.frame(names, FINALS))
+        rows = self.frame(names, FINALS).to_dict("records")
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
@@ -151,11 +154,6 @@ def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
 def each(frame: pd.DataFrame) -> Iterable[Any]:
     """Return the rows of a data frame, with its columns as attributes."""
     return frame.itertuples(index=False)
-
-
-def records(frame: pd.DataFrame) -> Sequence[Row]:
-    """Return the rows of a data frame, a mapping each."""
-    return frame.to_dict("records")
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
@@ -189,11 +187,6 @@ def spec_of(row: Row) -> TrialSpec:
     own = {name: value for name, value in params.items() if name not in Settings.model_fields}
     names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}
     return TrialSpec(params=own, settings=settings, **names)
-
-
-def number(value: Any) -> float | None:
-    """Return a number of a row; None where there is none."""
-    return None if value is None or value != value else float(value)
 
 
 def nothing_in(storage: object) -> str:

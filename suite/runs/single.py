@@ -13,7 +13,7 @@ from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
 from suite.results.table import CURVES, PLAIN
-from suite.results.tables import history_of, records, spec_of
+from suite.results.tables import history_of, spec_of
 from suite.tracking import usual
 from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params
@@ -247,7 +247,7 @@ class RecordedRun(NamedTuple):
         return cls(name, spec, ran, store.curve(record, measured))
 
     @classmethod
-    def row(cls, row: Mapping[str, Any], code: Mapping[str, str]) -> "RecordedRun":
+    def row(cls, row: Mapping[Any, Any], code: Mapping[str, str]) -> "RecordedRun":
         """Take a row of a table, with its curves; `code` are the SHA-256 of others' code by name."""
         spec = spec_of(row)
         ran = {name: row[name] for name in ("execution", "device") if row[name]}
@@ -265,7 +265,9 @@ def sample(tables: "Tables", count: int, seed: int | None = None) -> list[Record
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
     drawn = rows.sample(min(count, len(rows)), random_state=seed)
-    return [RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in records(drawn)]
+    return [
+        RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in drawn.to_dict("records")
+    ]
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:

@@ -13,8 +13,7 @@ from suite.configurations.configuration import SIGN, Tuned
 from suite.configurations.library import tuned_of
 from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
-from suite.results.leaderboards import board_of
-from suite.results.query import Query
+from suite.results.leaderboards import Query, board_of
 from suite.results.table import TableFacts, TrialTable
 from suite.results.tables import Source, Tables
 from suite.search.sweep_search import SweepSearch
@@ -23,6 +22,7 @@ from suite.sweeps.progress import Progress
 from suite.tracking import is_local
 from suite.tracking.faults import StoreError, reason
 from suite.tracking.recorder import Recorder
+from suite.tracking.schema.leaderboard_view import share
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.tracking.store import Store
 from suite.yaml_files import refuse_foreign, write_whole
@@ -78,7 +78,7 @@ class SweepRecording:
                 "is gone: choose another --name, or its --storage"
             )
         self.experiment = self.store.experiment(self.study_name)
-        self.store.share(self.experiment, self.name)
+        share(self.store.client, self.experiment, self.name)
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
         if self.code:
             tags["code"] = dumps(self.code)
@@ -183,7 +183,7 @@ class SweepRecording:
             self.store.delete(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
         source = Source(self.name, self.study_name, lambda: table)
-        tables = Tables([source], "", self.store.options, named=True)
+        tables = Tables([source], "", named=True)
         board, entries = None, {entry.id: entry for entry in table.facts.entries}
         if (tables.finals["status"] != "failed").any():
             board = board_of(tables, Query(self.name, target=self.study.target, interim=False))
@@ -243,8 +243,8 @@ class SweepRecording:
         values = (asdict(row) | scores).items()
         numbers = {name: value for name, value in values if isinstance(value, int | float)}
         try:
-            self.store.describe(run_id, f"{about}\n\n```yaml\n{tuned.text()}```\n")
-            self.store.log(run_id, row.params, [numbers])
+            about += f"\n\n```yaml\n{tuned.text()}```\n"
+            self.store.log(run_id, row.params, [numbers], about=about)
         except StoreError as error:
             if not error.passes:
                 self.store.delete(run_id)

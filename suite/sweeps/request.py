@@ -14,7 +14,6 @@ from suite.studies.study import (
     complete,
     read_study,
     small,
-    study_names,
 )
 from suite.studies.validation import Faults
 from suite.sweeps.journal.events import last_begun
@@ -69,9 +68,7 @@ class SweepRequest:
     def open(self) -> Sweep:
         """Return the sweep, ready to run; raises `UserError` when it cannot be."""
         name, content = self.read()
-        file = self.study if isinstance(self.study, str) else None
-        file = None if file in study_names() else file
-        return Sweep(name, content, self.paths, resume=self.resume, study_file=file)
+        return Sweep(name, content, self.paths, resume=self.resume)
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
         """Run it, within so many minutes if they are given, and say what a person should know of it; raises as

@@ -18,7 +18,7 @@ from suite.configurations.nearest import NEAREST, warm_start
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
-from suite.results.query import Query
+from suite.results.leaderboards import Query
 from suite.results.table import TrialTable, rows_table, write
 from suite.results.tables import Tables
 from suite.search.sweep_search import SweepSearch
@@ -131,10 +131,8 @@ class Sweep:
         paths: SweepPaths,
         *,
         resume: bool = False,
-        study_file: str | None = None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
-        self.study_file = study_file
         if paths.begun and not resume:
             raise UserError(
                 f"sweep {paths.name!r} exists in {paths.storage}: continue it with --resume, "
@@ -421,7 +419,6 @@ class Sweep:
             "code": self.recording.code,
             "experiment": self.recording.experiment,
             "run_id": self.recording.sweep_run,
-            **({"study_file": self.study_file} if self.study_file else {}),
         }
         with self._looking:
             finals = self.state.current_finals if ended is None else self.search.current_finals

@@ -40,7 +40,7 @@ from trials.scoring.metrics import COUNTED, TASKS, reach, untrained
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
 """So many rows become a part of the table together: as Python objects they take ten times the memory."""
-ABOUT = {"study_file", "cut", "code", "experiment", "run_id"}
+ABOUT = {"cut", "code", "experiment", "run_id"}
 """Facts of a sweep that its journal does not have."""
 ERROR = 5000
 """Characters of a traceback that are kept, its last ones."""

@@ -21,7 +21,7 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.environment import default, kept
 from suite.formats import FORMAT, check_format
-from suite.tracking import RUNS, VARIABLE, is_server
+from suite.tracking import VARIABLE, is_server
 from suite.tracking.faults import Guarded, StoreError, without_user
 from suite.tracking.schema.leaderboard_view import ABOUT, share
 from suite.tracking.schema.tags import PREFIX, RunKind
@@ -82,8 +82,6 @@ class Store:
         self.uri = without_user(self.address)
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
-        self.options = ["--storage", str(storage)] if storage != RUNS else []
-        self.options += ["--tracking-uri", self.uri] if tracking_uri else []
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         if "experiments" not in (tables_of(self.address) or ["experiments"]):
             raise UserError(f"store {self.uri} is a database of something else than MLflow")
@@ -105,7 +103,7 @@ class Store:
         experiment = self.client.get_experiment_by_name(study)
         if experiment is None:
             number = str(self.client.create_experiment(study, self.artifacts))
-            self.share(number)
+            share(self.client, number)
             self.client.set_experiment_tag(number, NOTE, ABOUT.format(study=study))
             experiment = self.client.get_experiment(number)
         elif experiment.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
@@ -121,10 +119,6 @@ class Store:
                 f"The table of a sweep is in its folder below {self.storage} alone"
             )
         return str(experiment.experiment_id)
-
-    def share(self, experiment: str, sweep: str | None = None) -> None:
-        """Keep the views of a sweep, or of all, in MLflow."""
-        share(self.client, experiment, sweep)
 
     def create(
         self,
@@ -146,8 +140,11 @@ class Store:
         params: Mapping[str, Any] | None = None,
         history: Iterable[Mapping[str, float]] = (),
         tags: Mapping[str, Any] | None = None,
+        about: str = "",
     ) -> None:
-        """Write params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
+        """Write params, tags, metrics with step = round, and what MLflow's pages show on top, `about` in Markdown, in one batch; what is
+        not finite is left out.
+        """
         now = int(time.time() * 1000)
         metrics = [
             Metric(key, float(value), now, int(entry["round"]))
@@ -157,11 +154,8 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
+        own += [RunTag(NOTE, about[:LONGEST])] if about else []
         self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
-
-    def describe(self, run_id: str, text: str) -> None:
-        """Set the description that MLflow's pages show on top of a run, in Markdown."""
-        self.client.set_tag(run_id, NOTE, text[:LONGEST])
 
     def attach(self, run_id: str, path: Path, folder: str | None = None) -> None:
         """Keep a copy of a file, or of all files of a folder, with a run, where the store takes files."""

@@ -1,18 +1,19 @@
 """Final runs and search trials made by hand, and their leaderboards."""
 
 import io
+import json
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 
-from reports.charts.data import TrialPoint
-from reports.leaderboard.board import Contest, Leaderboard
-from reports.leaderboard.comparable import FinalRun
+from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.leaderboard import leaderboard
 from reports.leaderboard.replication import Draw
 from reports.wording.formats import table
-from trials.run.spec import Scenario
+from suite.results.table import PLAIN
 from trials.scoring.metrics import COUNTED, REACHED
 
 A = [0.91, 0.92, 0.90, 0.93, 0.89]
@@ -22,27 +23,40 @@ LEVELS = ("iid", "labels(2)")
 LEVEL = "dirichlet(0.1)+system(steps=1..20)"
 
 
-def run(algorithm: str, seed: int, score: float, **given: Any) -> FinalRun:
-    base = {
+def run(algorithm: str, seed: int, score: float, **given: Any) -> dict[str, Any]:
+    """A final run; `spent` and `reached` have several of its columns, `params` is a mapping."""
+    row = {
+        **dict.fromkeys(PLAIN, ""),
+        **dict.fromkeys(COUNTED, 0.0),
+        **dict.fromkeys(REACHED, nan),
+        "client_steps": 1000.0,
+        "sample_gradients": 9000.0,
+        "uploaded_bytes": 2e6,
+        **dict.fromkeys(("val_score", "worst_clients", "client_spread"), nan),
+        **dict.fromkeys(("split", "partition", "tuning"), 0),
         "sweep": "night",
         "study": "quick",
+        "algorithm": algorithm,
+        "seed": seed,
+        "score": score,
         "paper": f"paper of {algorithm}",
         "dataset": "digits",
         "model": "logreg",
         "heterogeneity": "iid",
         "metric": "accuracy",
-        "diverged": False,
-        "spent": {},
-        "params": {"lr": 0.1},
+        "reference": False,
+        "lost": False,
+        "warm": False,
+        "curve": (),
+        "shared": "{}",
+        "page": "",
+        **given.pop("spent", {}),
+        **given.pop("reached", {}),
+        "params": json.dumps(given.pop("params", {"lr": 0.1})),
+        **given,
     }
-    fields = {**base, **given}
-    totals = {"client_steps": 1000.0, "sample_gradients": 9000.0, "uploaded_bytes": 2e6}
-    fields["spent"] = {**dict.fromkeys(COUNTED, 0.0), **totals, **fields["spent"]}
-    place = Scenario(*(fields.pop(part) for part in Scenario._fields))
-    entry = "|".join([algorithm, *place])
-    return FinalRun(
-        algorithm=algorithm, seed=seed, score=score, entry_id=entry, scenario=place, **fields
-    )
+    entry = "|".join([algorithm, row["dataset"], row["model"], row["heterogeneity"]])
+    return row | {"compared": row["metric"], "entry_id": entry}
 
 
 def by_seed(scores: Mapping[int, float]) -> dict[Draw, float]:
@@ -50,7 +64,7 @@ def by_seed(scores: Mapping[int, float]) -> dict[Draw, float]:
     return {Draw(0, 0, 0, seed): score for seed, score in scores.items()}
 
 
-def runs(algorithm: str, scores: list[float], **given: Any) -> list[FinalRun]:
+def runs(algorithm: str, scores: list[float], **given: Any) -> list[dict[str, Any]]:
     return [run(algorithm, seed, score, **given) for seed, score in enumerate(scores, 1)]
 
 
@@ -60,21 +74,22 @@ def at(rounds: int) -> dict[str, float]:
 
 
 def board_of(
-    *found: list[FinalRun],
+    *found: list[dict[str, Any]],
     target: float | None = None,
     trials: dict[tuple[str, str], int] | None = None,
     margin: float | None = None,
 ) -> Leaderboard:
     rows = [r for part in found for r in part]
-    return leaderboard(rows, trials or {}, target, margin=margin)
+    frame = pd.DataFrame(rows, columns=[*run("a", 1, 0.0)])
+    return leaderboard(frame, trials or {}, target, margin=margin)
 
 
-def trials(
-    group: Contest,
-    algorithm: str = "fedavg",
-    scores: Sequence[float] = (0.5, 0.7, 0.6, 0.9, 0.8, 0.4, 0.3, 0.2),
-) -> list[TrialPoint]:
-    return [TrialPoint(group, algorithm, i, "finished", score) for i, score in enumerate(scores)]
+def searched(
+    *scores: float | None, status: Sequence[str] | str = "finished", replicate: str = ""
+) -> pd.DataFrame:
+    """Search trials of an entry with these validation scores."""
+    columns = {"status": status, "val_score": scores, "replicate": replicate}
+    return pd.DataFrame({"number": range(len(scores)), **columns})
 
 
 def shown(board: Leaderboard, width: int, **asked: Any) -> list[str]:

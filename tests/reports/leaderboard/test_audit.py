@@ -2,20 +2,16 @@
 
 import pytest
 
-from reports.leaderboard.audit import Audit, Edge, Mend, Tried, audit, combined, findings, wider
+from reports.leaderboard.audit import Audit, Edge, audit, combined, findings, wider
+from tests.support.boards import searched
 from trials.algorithm import Range
 
 LR = Range("float", 0.01, 10.0, log=True)
 SHARE = Range("float", 0.0, 1.0, at_least=0, at_most=1)
-MEND = Mend("more", "wider")
-
-
-def searched(*values, status="finished"):
-    return [Tried(i, status, value) for i, value in enumerate(values)]
 
 
 def kinds(facts):
-    return [finding.kind for finding in findings(facts, MEND)]
+    return [finding.kind for finding in findings(facts)]
 
 
 # 0.01..10 has three decades: 5 % of them is a factor of 10^0.15 = 1.4125.
@@ -29,20 +25,20 @@ def kinds(facts):
 def test_a_winner_within_5_percent_of_an_end_is_at_an_edge(lr, end):
     facts = audit(searched(0.9, 0.5), 0, {"lr": lr}, {"lr": LR}, [], 1)
     assert [edge.end for edge in facts.edges] == ([end] if end else [])
-    assert [f.kind for f in findings(facts, MEND)] == ["edge"] * bool(end) + ["few"]
+    assert [f.kind for f in findings(facts)] == ["edge"] * bool(end) + ["few"]
 
 
 def test_edges_are_measured_on_the_range_s_own_scale():
     linear = Range("float", 0.0, 10.0)
     (edge,) = audit(searched(0.9), 0, {"x": 0.5}, {"x": linear}, [], 1).edges
-    assert edge == Edge("x", 0.5, 0.0, 10.0, "low", closed=False)
+    assert edge == Edge("x", 0.5, 0.0, 10.0, "low", wider=(-10.0, 10.0))
     assert audit(searched(0.9), 0, {"x": 0.51}, {"x": linear}, [], 1).edges == ()
 
 
 def test_an_end_beyond_which_nothing_has_a_meaning_is_an_edge_and_no_finding():
     facts = audit(searched(*[0.5] * 20), 0, {"e": 0.99}, {"e": SHARE}, [], 1)
-    assert [(edge.end, edge.closed) for edge in facts.edges] == [("high", True)]
-    assert findings(facts, MEND) == ()
+    assert [(edge.end, edge.wider) for edge in facts.edges] == [("high", None)]
+    assert findings(facts) == ()
 
 
 def test_choices_and_hyperparameters_that_do_not_exist_have_no_edges():
@@ -82,9 +78,8 @@ def test_a_gain_within_the_seeds_noise_is_no_finding():
 
 
 def test_trials_that_diverged_count_for_the_budget_and_not_for_the_scores():
-    tried = [Tried(0, "finished", 0.5), Tried(1, "diverged", 0.9)]
-    tried += [Tried(2, "failed", None), Tried(3, "pruned", 0.8)]
-    facts = audit(tried, 0, {}, {}, [], 1)
+    ends = ["finished", "diverged", "failed", "pruned"]
+    facts = audit(searched(0.5, 0.9, None, 0.8, status=ends), 0, {}, {}, [], 1)
     assert (facts.trials, facts.diverged_share, facts.margin) == (4, 0.25, None)
     assert kinds(facts) == ["diverged"]
 
@@ -98,7 +93,7 @@ def test_what_was_not_recorded_is_not_made_up():
     facts = audit(searched(*[0.5] * 9), 0, {"lr": 10.0}, None, [], 1)
     assert (facts.hyperparameters, facts.edges) == (None, None)
     assert facts.noise is None
-    assert findings(facts, MEND) == ()
+    assert findings(facts) == ()
 
 
 @pytest.mark.parametrize(
@@ -114,16 +109,13 @@ def test_what_was_not_recorded_is_not_made_up():
     ],
 )
 def test_a_wider_range(spec, end, span):
-    edge = Edge("x", 0.0, spec.low, spec.high, end, closed=False)
-    assert wider(edge, spec) == pytest.approx(span)
+    assert wider(spec, end) == pytest.approx(span)
 
 
-def test_findings_carry_the_command_that_mends_them():
-    edges = (Edge("lr", 9.9, 0.01, 10.0, "high", closed=False),)
+def test_all_that_may_have_cost_a_method_something_is_found():
+    edges = (Edge("lr", 9.9, 0.01, 10.0, "high", wider=(0.01, 100.0)),)
     facts = Audit(3, 16, 0.5, edges, 0.02, 0.01, 0.005, 0)
-    assert [(f.kind, f.command) for f in findings(facts, MEND)] == [
-        *(("edge", "wider"), ("rising", "more"), ("diverged", "more"), ("few", "more")),
-    ]
+    assert kinds(facts) == ["edge", "rising", "diverged", "few"]
 
 
 def test_a_row_that_was_tuned_several_times_has_the_means():

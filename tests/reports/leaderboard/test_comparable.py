@@ -33,16 +33,16 @@ def test_cells_of_two_studies_are_matched_by_content():
 @pytest.mark.parametrize(
     ("terms", "budget", "said"),
     [
-        ({"split": "beef"}, 8, "fingerprint beef against cafe"),
-        ({"settings": '{"rounds":9}'}, 8, "rounds 9 against 5"),
-        ({"settings": '{"rounds":5,"momentum":0.9}'}, 8, "momentum 0.9 against None"),
+        ({"partition_fingerprint": "beef"}, 8, "fingerprint beef against cafe"),
+        ({"shared": '{"rounds":9}'}, 8, "rounds 9 against 5"),
+        ({"shared": '{"rounds":5,"momentum":0.9}'}, 8, "momentum 0.9 against None"),
         ({}, 16, "16 against 8 search trials"),
     ],
 )
 def test_what_is_not_comparable_is_said_and_not_merged(terms, budget, said):
-    here = {"split": "cafe", "settings": '{"rounds":5}'}
+    here = {"partition_fingerprint": "cafe", "shared": '{"rounds":5}'}
     found = [runs("a", A, **here), runs("b", B, **{**here, **DAY, **terms})]
-    trials = {("night", found[0][0].entry_id): 8, ("day", found[1][0].entry_id): budget}
+    trials = {("night", found[0][0]["entry_id"]): 8, ("day", found[1][0]["entry_id"]): budget}
     board = board_of(*found, trials=trials)
     assert names(board) == [["a"], ["b"]]
     assert [row.rank for row in board.rows] == [1, 1]
@@ -52,7 +52,7 @@ def test_what_is_not_comparable_is_said_and_not_merged(terms, budget, said):
 
 
 def test_a_third_sweep_joins_the_group_it_is_comparable_with():
-    terms = {"split": "other"}
+    terms = {"partition_fingerprint": "other"}
     third = {"sweep": "third", **terms}
     board = board_of(runs("a", A), runs("b", B, **DAY, **terms), runs("c", C, **third))
     assert names(board) == [["a"], ["b", "c"]]

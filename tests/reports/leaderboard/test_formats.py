@@ -28,7 +28,7 @@ def typical(target: float | None = 0.9) -> Leaderboard:
             0.8 + draw.random() / 10,
             heterogeneity=level,
             params={"lr": 0.123456, "mu": 0.1, "variant": "heterogeneity", "psi": 1.0},
-            diverged=(algorithm, seed) == ("folb", 2),
+            lost=(algorithm, seed) == ("folb", 2),
             reached=at(10 * seed) if seed > 2 else {},
         )
         for level in ("iid", LEVEL)
@@ -66,7 +66,7 @@ def test_csv_parses_back_to_the_last_bit():
 
 
 def test_columns_are_chosen_in_csv_and_markdown_too():
-    board = board_of(runs("a", A), runs("b", B, worst=0.5))
+    board = board_of(runs("a", A), runs("b", B, worst_clients=0.5))
     (first, second) = rows_of(board, "worst 10 %", "trials")
     assert (first["worst_clients"], second["worst_clients"], first["trials"]) == ("", "0.5", "0")
     assert float(first["mean"]) == board.rows[0].mean

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +46,7 @@ def test_equal_runs_may_be_the_best_and_of_one_seed_nothing_is_said():
 
 
 def test_only_common_seeds_are_paired_whatever_their_order():
-    _, row = board_of(runs("a", A), [r for r in runs("b", B)[::-1] if r.seed != 2]).rows
+    _, row = board_of(runs("a", A), [r for r in runs("b", B)[::-1] if r["seed"] != 2]).rows
     keep = [0, 2, 3, 4]
     expected = stats.ttest_rel([A[i] for i in keep], [B[i] for i in keep]).confidence_interval(0.95)
     assert (row.behind_low, row.behind_high) == pytest.approx((0.0, expected.high))
@@ -56,7 +57,7 @@ def test_only_common_seeds_are_paired_whatever_their_order():
 
 def test_diverged_runs_count_and_are_counted():
     scores = [*A[:3], 0.1, 0.08]
-    found = [run("a", seed, s, diverged=s < 0.5) for seed, s in enumerate(scores, 1)]
+    found = [run("a", seed, s, lost=s < 0.5) for seed, s in enumerate(scores, 1)]
     first, second = board_of(found, runs("b", B)).rows
     assert (first.algorithm, first.failed_seeds) == ("b", 0)
     assert (second.failed_seeds, second.seeds) == (2, 5)
@@ -132,7 +133,7 @@ def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
         run("a", i, s, spent={"client_steps": 100.0 * i, "uploaded_bytes": 1e6 * i})
         for i, s in enumerate(A)
     ]
-    trials = {("night", found[0].entry_id): 16, ("day", found[0].entry_id): 99}
+    trials = {("night", found[0]["entry_id"]): 16, ("day", found[0]["entry_id"]): 99}
     (row,) = board_of(found, trials=trials).rows
     assert (row.client_steps, row.uploaded_bytes, row.trials) == (200.0, 2e6, 16)
 
@@ -143,8 +144,8 @@ def test_work_is_the_mean_over_seeds_and_trials_are_counted_per_cell():
         {"dataset": "mnist"},
         {"model": "mlp"},
         {"heterogeneity": "labels(2)"},
-        {"sweep": "day", "split": "other"},
-        {"sweep": "day", "settings": '{"rounds":99}'},
+        {"sweep": "day", "partition_fingerprint": "other"},
+        {"sweep": "day", "shared": '{"rounds":99}'},
     ],
 )
 def test_groups_are_never_mixed(other):
@@ -193,17 +194,17 @@ def test_equal_cost_compares_what_the_cheapest_run_spent():
     found = [
         *(run("cheap", seed, 0.6, curve=cheap) for seed in (1, 2)),
         *(run("dear", seed, 0.9, curve=dear) for seed in (1, 2)),
-        run("dear", 3, 0.1, diverged=True),
+        run("dear", 3, 0.1, lost=True),
         *(run("alone", seed, 0.3, curve=silent, reference=True) for seed in (1, 2)),
     ]
-    board = leaderboard(found, {}, None, "bytes")
+    board = leaderboard(pd.DataFrame(found), {}, None, "bytes")
     means = {row.algorithm: row.mean for row in board.rows}
     assert means == pytest.approx({"cheap": 0.6, "dear": (0.4 + 0.4 + 0.1) / 3, "alone": 0.3})
     assert [row.rank for row in board.rows] == [1, 2, None]
     assert {row.budget for row in board.rows} == {20.0}
     assert board.at == "bytes"
     assert "at equal bytes" in board.protocol
-    whole = leaderboard([replace(r, curve=()) for r in found], {}, None)
+    whole = leaderboard(pd.DataFrame([r | {"curve": ()} for r in found]), {}, None)
     assert [row.algorithm for row in whole.rows] == ["dear", "cheap", "alone"]
     assert {row.budget for row in whole.rows} == {None}
 

@@ -10,7 +10,7 @@ from reports.page.page import build
 from suite.tracking.schema.leaderboard_view import run_page
 from suite.tracking.store import Store
 from tests.support import browser as chromium
-from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
+from tests.support.boards import LEVELS, A, B, C, board_of, runs, searched
 from tests.support.commands import runs_of
 from tests.support.served import Served, served
 
@@ -76,15 +76,14 @@ def report(store, ui, tmp_path_factory) -> str:
     }
     board = board_of(
         *(
-            runs(name, scores, heterogeneity=level, page=pages[level], worst=scores[0])
+            runs(name, scores, heterogeneity=level, page=pages[level], worst_clients=scores[0])
             for level in LEVELS
             for name, scores in (("zeta", A), ("folb", B), ("alpha", C))
         )
     )
-    groups = list(dict.fromkeys(row.group for row in board.rows))
     curve = ((0, 5), (0.1, 0.9), (0.0, 1e6))
     curves = tuple(Curve(r.group, r.algorithm, s, *curve) for r in board.rows for s in (1, 2))
-    found = tuple(t for g in groups for n in ("zeta", "folb") for t in trials(g, n))
+    found = {(row.sweep, row.entry_id): searched(0.5, 0.9, 0.8) for row in board.rows}
     path = tmp_path_factory.mktemp("report") / "report.html"
     long = "params: {" + ", ".join(f"hyperparameter{i}: 0.123456789" for i in range(30)) + "}"
     tuned = {(row.sweep, row.entry_id): long for row in board.rows}

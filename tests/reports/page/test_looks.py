@@ -2,10 +2,11 @@
 
 import math
 
+import pandas as pd
 import pytest
 
 from reports.charts import line_charts, style
-from reports.charts.data import TrialPoint
+from tests.support.boards import searched
 from trials.algorithms import ALGORITHMS
 
 
@@ -45,14 +46,9 @@ def test_a_method_has_one_colour_whatever_stands_beside_it():
     assert {dash for _, dash in first} == {style.DASHES[0]}
 
 
-def trials(*ends: tuple[str, float | None], replicate: str = "") -> list[TrialPoint]:
-    group = ("s", "d", "m", "iid", False)
-    return [TrialPoint(group, "a", i, *end, replicate) for i, end in enumerate(ends)]
-
-
 def test_best_so_far_by_hand():
-    ends = [("failed", None), ("finished", 0.3), ("pruned", 0.9), ("finished", 0.2)]
-    tried = trials(*ends, ("finished", 0.5))[::-1]
+    ends = ["failed", "finished", "pruned", "finished", "finished"]
+    tried = searched(None, 0.3, 0.9, 0.2, 0.5, status=ends)[::-1]
     up, down = (line_charts.best_so_far(tried, up) for up in (True, False))
     assert (math.isnan(up[0]), up[1:]) == (True, [0.3, 0.3, 0.3, 0.5])
     assert down[1:] == [0.3, 0.3, 0.2, 0.2]
@@ -60,6 +56,5 @@ def test_best_so_far_by_hand():
 
 def test_several_searches_of_an_entry_are_averaged_by_their_own_trials():
     """Two tunings of two trials are a budget of two, not of four."""
-    first = trials(("finished", 0.2), ("finished", 0.4))
-    second = trials(("finished", 0.8), ("finished", 0.6), replicate="t1")
-    assert line_charts.best_so_far([*first, *second], up=True) == pytest.approx([0.5, 0.6])
+    tried = pd.concat([searched(0.2, 0.4), searched(0.8, 0.6, replicate="t1")])
+    assert line_charts.best_so_far(tried, up=True) == pytest.approx([0.5, 0.6])

@@ -13,7 +13,7 @@ from reports.page.board_table import leading, strip
 from reports.page.notebook import html
 from reports.page.page import build, leaderboard_page
 from reports.table import Cell, Column, ColumnKind, Line, Table
-from tests.support.boards import LEVELS, A, B, C, board_of, runs, trials
+from tests.support.boards import LEVELS, A, B, C, board_of, runs, searched
 
 
 def board():
@@ -34,7 +34,6 @@ def board():
 @pytest.fixture(scope="module")
 def data() -> ReportData:
     found = board()
-    groups = list(dict.fromkeys(row.group for row in found.rows))
     curves = [
         Curve(
             row.group, row.algorithm, seed, (0, 5, 10), (0.1, 0.5 + seed / 50, 0.9), (0, 1e6, 2e6)
@@ -45,7 +44,7 @@ def data() -> ReportData:
     return ReportData(
         board=found,
         curves=tuple(curves),
-        trials=tuple(t for g in groups for name in ("fedavg", "folb") for t in trials(g, name)),
+        trials={(row.sweep, row.entry_id): searched(0.5, 0.7, 0.9) for row in found.rows},
         failures=(Failure("folb · seed 3", "final", "failed", "<b>ZeroDivisionError</b>", "/#/f"),),
         sweeps=(
             SweepFacts(
@@ -133,7 +132,7 @@ def test_no_name_moves_a_cursor_or_turns_letters_around(data):
     rows = tuple(replace(row, algorithm=hostile, within_noise=None) for row in data.board.rows[:1])
     curves = tuple(replace(c, algorithm=hostile) for c in data.curves if c.group == rows[0].group)
     found = replace(
-        data, board=replace(data.board, rows=rows, overall={}), curves=curves, trials=()
+        data, board=replace(data.board, rows=rows, overall={}), curves=curves, trials={}
     )
     page, _ = build(found, ())
     own = page.replace(drawing.script(), "")

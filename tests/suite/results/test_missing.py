@@ -5,8 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.report import read
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep

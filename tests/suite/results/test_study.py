@@ -9,7 +9,7 @@ import pytest
 from optuna.trial import TrialState
 
 import suite
-from suite.results.study import export, study_of
+from suite.results.study import export, refresh, study_of
 from suite.results.table import TableFacts, TrialTable, rows_table
 from suite.sweeps.journal.events import Requested
 from suite.sweeps.tables import local_table, open_tables
@@ -140,18 +140,18 @@ def test_the_dashboard_gets_what_ended_since_behind_what_it_has(storage: Path) -
     entry = local_table(storage, "night").facts.entries[0].id
     page = dashboard.page("night", entry)
     study = optuna.load_study(
-        study_name="night: fedavg · digits · logreg · iid", storage=dashboard.studies.storage
+        study_name="night: fedavg · digits · logreg · iid", storage=dashboard.studies
     )
     before = [trial.user_attrs["trial_id"] for trial in study.trials]
     late, last = asked(entry, 30, 0), asked(entry, 29, 0)
     add(storage / "night", Requested(request=late), ended(late, 30, 10), ended(last, 29, 10))
-    dashboard.studies.update(open_tables(storage).tables)
+    refresh(dashboard.studies, open_tables(storage).tables)
     after = [trial.user_attrs["trial_id"] for trial in study.trials]
     assert after[:29] == before
     assert sorted(after[29:]) == [last.trial_id, late.trial_id]
     assert dashboard.page("night", entry) == page
     (storage / "night").rename(storage / "renamed")
-    dashboard.studies.update(open_tables(storage).tables)
+    refresh(dashboard.studies, open_tables(storage).tables)
     assert dashboard.page("night", entry) == "/dashboard", "what went is shown no more"
 
 

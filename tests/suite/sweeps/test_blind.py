@@ -13,8 +13,7 @@ import pytest
 from reports.leaderboard.board import Leaderboard
 from suite.configurations.configuration import Tuned, read
 from suite.execution.cluster import Resources
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.studies.entries import load_data
 from suite.sweeps import sweep
 from suite.sweeps.journal.paths import SweepPaths

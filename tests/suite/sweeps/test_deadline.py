@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.execution.resources import Resources
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.sweeps import progress
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.progress import Deadline

@@ -8,8 +8,7 @@ import pytest
 
 from suite.execution import driver
 from suite.execution.cluster import Resources
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import suite
-from suite.results.leaderboards import read_leaderboard
-from suite.results.query import Query
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths

@@ -3,7 +3,7 @@
 import json
 
 from suite.sweeps.recording import title
-from suite.tracking.schema.leaderboard_view import curves_page, leaderboard_page
+from suite.tracking.schema.leaderboard_view import curves_page, leaderboard_page, share
 from suite.tracking.store import Store
 from tests.support.boards import A, B, board_of, runs
 
@@ -19,7 +19,7 @@ def test_each_sweep_of_a_study_has_views_of_its_own(tmp_path):
     experiment = store.experiment("study")
     keys = set()
     for name in ("day", "night", "it's"):
-        store.share(experiment, name)
+        share(store.client, experiment, name)
         views = store.client.get_experiment(experiment).tags
         for page, kind in ((leaderboard_page, "leaderboard"), (curves_page, "final")):
             key = page(experiment, name).partition("viewStateShareKey=")[2]
