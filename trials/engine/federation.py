@@ -67,7 +67,7 @@ class Federation:
         self.device = device
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
-        if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
+        if not isinstance(data.dataset.x, OnDemand):
             model.check(data.dataset.x)
         self.execution = execution(model, settings, device)
         self.chunk, self.tables = budget.divided(

@@ -9,11 +9,11 @@ computable later.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from trials.common.errors import UserError
 from trials.common.names import bounded
@@ -57,67 +57,55 @@ class MLP(Architecture):
         return dense(nn.Sequential(nn.Flatten()), prod(shape), self.width1, self.width2, classes)
 
 
-class Conv(NamedTuple):
-    """A convolution with stride 1: output maps, kernel side, padding."""
-
-    maps: int
-    kernel: int
-    padding: int = 0
+Convolution = tuple[int, int, int]
+"""A convolution with stride 1: output maps, kernel side, padding."""
 
 
-class ConvNet(Architecture):
-    """Convolutions, each followed by ReLU and 2x2 pooling, then fully connected layers."""
-
-    name: ClassVar[str]
-    hidden: ClassVar[tuple[int, ...]]
-    average: ClassVar[bool] = False
-    """Average pooling; else max-pooling."""
-
-    @property
-    @abstractmethod
-    def convolutions(self) -> tuple[Conv, ...]:
-        """The convolutions, first to last."""
-
-    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        least = 1
-        for conv in reversed(self.convolutions):
-            least = max(1, 2 * least + conv.kernel - 1 - 2 * conv.padding)
-        _check_images(self.name, shape, least, "convolutions and poolings leave nothing of less")
-        row, (channels, height, width) = nn.Sequential(), shape
-        for i, conv in enumerate(self.convolutions, 1):
-            row.add_module(f"conv{i}", nn.Conv2d(channels, *conv[:2], padding=conv.padding))
-            if self.average:
-                row.extend([nn.ReLU(), nn.AvgPool2d(2)])
-            else:  # the largest of four is rectified rather than the four: the same number for less
-                row.extend([nn.MaxPool2d(2), nn.ReLU()])
-            lost = conv.kernel - 1 - 2 * conv.padding
-            channels, height, width = conv.maps, (height - lost) // 2, (width - lost) // 2
-        row.append(nn.Flatten())
-        return dense(row, channels * height * width, *self.hidden, classes)
+def convolved(
+    model: str,
+    shape: tuple[int, ...],
+    convolutions: Sequence[Convolution],
+    *widths: int,
+    average: bool = False,
+) -> nn.Sequential:
+    """Return convolutions, each followed by ReLU and 2x2 pooling, max-pooling unless `average`, then fully connected
+    layers of these widths; raise `UserError` where they leave nothing of an image.
+    """
+    row, (channels, height, width) = nn.Sequential(), _image(model, shape)
+    for i, (maps, kernel, padding) in enumerate(convolutions, 1):
+        row.add_module(f"conv{i}", nn.Conv2d(channels, maps, kernel, padding=padding))
+        if average:
+            row.extend([nn.ReLU(), nn.AvgPool2d(2)])
+        else:  # the largest of four is rectified rather than the four: the same number for less
+            row.extend([nn.MaxPool2d(2), nn.ReLU()])
+        lost = kernel - 1 - 2 * padding
+        channels, height, width = maps, (height - lost) // 2, (width - lost) // 2
+    if min(height, width) < 1:
+        raise UserError(f"model {model} leaves nothing of images as small as {shape}")
+    return dense(row.append(nn.Flatten()), channels * height * width, *widths)
 
 
-def _check_images(model: str, shape: tuple[int, ...], side: int, because: str) -> None:
-    if len(shape) != 3 or min(shape[1:]) < side:
-        raise UserError(
-            f"model {model} needs images (channels, height, width) of at least {side}x{side}, "
-            f"because {because}; got {shape}"
-        )
+def _image(model: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(shape) != 3:
+        raise UserError(f"model {model} needs images (channels, height, width); got {shape}")
+    return shape
 
 
 @dataclass(frozen=True)
-class LeNet5(ConvNet):
+class LeNet5(Architecture):
     """LeNet-5 without padding (SAFL Table II), images of 16x16 and more
 
     conv 5x5x6, pool, conv 5x5x16, pool, 120, 84, C: 44,426 weights at 28x28x1 with 10 classes. Average pooling
     as printed; the activation is not stated there, ReLU is taken.
     """
 
-    name, hidden, average = "lenet5", (120, 84), True
-    convolutions = (Conv(6, 5), Conv(16, 5))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        convolutions = (6, 5, 0), (16, 5, 0)
+        return convolved("lenet5", shape, convolutions, 120, 84, classes, average=True)
 
 
 @dataclass(frozen=True)
-class LeNet5FedAgg(ConvNet):
+class LeNet5FedAgg(Architecture):
     """LeNet-5 of FedAgg: padded first convolution, 32 second maps
 
     Its EMNIST rows: conv 5x5, pool, conv 5x5, pool, 800, 120, 84, C. 800 = 5x5x32 at 28x28 follows from 32 second maps and padding 2 on the first convolution only.
@@ -126,27 +114,26 @@ class LeNet5FedAgg(ConvNet):
     28x28x1 with 26 classes.
     """
 
-    name, hidden, average = "lenet5_fedagg", (120, 84), True
     maps: int = bounded(6, 1)
 
-    @property
-    def convolutions(self) -> tuple[Conv, ...]:
-        return Conv(self.maps, 5, 2), Conv(32, 5)
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        convolutions = (self.maps, 5, 2), (32, 5, 0)
+        return convolved("lenet5_fedagg", shape, convolutions, 120, 84, classes, average=True)
 
 
 @dataclass(frozen=True)
-class McMahanCNN(ConvNet):
+class McMahanCNN(Architecture):
     """CNN of McMahan et al. 2017: two padded 5x5 convolutions, 512
 
     FedAgg's MNIST-CNN: 32 and 64 maps, max-pooling; 1,663,370 weights at 28x28x1 with 10 classes.
     """
 
-    name, hidden = "mcmahan_cnn", (512,)
-    convolutions = (Conv(32, 5, 2), Conv(64, 5, 2))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return convolved("mcmahan_cnn", shape, ((32, 5, 2), (64, 5, 2)), 512, classes)
 
 
 @dataclass(frozen=True)
-class Cifar10CNN(ConvNet):
+class Cifar10CNN(Architecture):
     """CIFAR10-CNN of FedAgg: three padded 3x3 convolutions, 512; no dropout
 
     With max-pooling, then 1024 (4x4x64), 512, C. Only the last of the widths is stated (by 4x4x64): 32, 64, 64 is taken. The paper has two dropout
@@ -154,19 +141,19 @@ class Cifar10CNN(ConvNet):
     with 10 classes.
     """
 
-    name, hidden = "cifar10_cnn", (512,)
-    convolutions = (Conv(32, 3, 1), Conv(64, 3, 1), Conv(64, 3, 1))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return convolved("cifar10_cnn", shape, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512, classes)
 
 
 @dataclass(frozen=True)
-class FedDCCNN(ConvNet):
+class FedDCCNN(Architecture):
     """CIFAR network of FedDC and FedDyn: two 5x5 convolutions, 384, 192
 
     FedUmf's Appendix A: 64 maps each, max-pooling, no padding; 797,962 weights at 32x32x3 with 10 classes.
     """
 
-    name, hidden = "feddc_cnn", (384, 192)
-    convolutions = (Conv(64, 5), Conv(64, 5))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return convolved("feddc_cnn", shape, ((64, 5, 0), (64, 5, 0)), 384, 192, classes)
 
 
 @dataclass(frozen=True)
@@ -180,9 +167,8 @@ class VGGLight(Architecture):
     """
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        _check_images("vgg_light", shape, 1, "it convolves")
-        row = nn.Sequential()
-        for i, (inputs, maps) in enumerate(pairwise((shape[0], 64, 128, 128, 128, 128)), 1):
+        row, (channels, *_) = nn.Sequential(), _image("vgg_light", shape)
+        for i, (inputs, maps) in enumerate(pairwise((channels, 64, 128, 128, 128, 128)), 1):
             row.add_module(f"conv{i}", nn.Conv2d(inputs, maps, 3, padding=1))
             row.extend([nn.MaxPool2d(2, ceil_mode=True)] if i > 1 else []).append(nn.ReLU())
         return dense(row.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten()]), 128, classes)
@@ -198,16 +184,13 @@ class TextModel(Architecture):
 
     why_alone: ClassVar[str] = "PyTorch's LSTM is fused for one client"
 
-    def stack(self, name: str, shape: tuple[int, ...], *sizes: int) -> nn.Module:
+    def stack(self, shape: tuple[int, ...], *sizes: int) -> nn.Module:
         """Return the network of a vocabulary, the width of its embedding, units and classes."""
-        from trials.models import torch_modules
+        from trials.models.torch_modules import StackedLSTM
 
         if len(shape) != 1:
-            raise UserError(
-                f"model {name} needs sequences of token ids (length,), because it reads one token "
-                f"after the other; got {shape}"
-            )
-        return torch_modules.StackedLSTM(*sizes)
+            raise UserError(f"LSTMs need sequences of token ids (length,); got {shape}")
+        return StackedLSTM(*sizes)
 
 
 @dataclass(frozen=True)
@@ -218,7 +201,7 @@ class CharLSTM(TextModel):
     """
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return self.stack("char_lstm", shape, classes, 8, 100, classes)
+        return self.stack(shape, classes, 8, 100, classes)
 
 
 @dataclass(frozen=True)
@@ -234,4 +217,4 @@ class SentLSTM(TextModel):
     width: int = bounded(300, 1)
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return self.stack("sent_lstm", shape, self.vocabulary, self.width, 256, classes)
+        return self.stack(shape, self.vocabulary, self.width, 256, classes)

@@ -64,22 +64,13 @@ class StackedLSTM(nn.Module):
 
     def check(self, ids: Tensor) -> None:
         """Raise `UserError` unless all token ids are those of the vocabulary."""
-        size = self.embedding.num_embeddings
-        low, high = int(ids.min()), int(ids.max())
+        size, low, high = self.embedding.num_embeddings, int(ids.min()), int(ids.max())
         if low < 0 or high >= size:
-            raise UserError(
-                f"token ids must be 0..{size - 1} for a model with a vocabulary of {size}, "
-                f"but there are ids from {low} to {high}"
-            )
+            raise UserError(f"token ids must be 0..{size - 1}, but there are {low} to {high}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits. On a CPU ids are checked; a GPU's answer would have to be waited for, and there all
-        samples are checked before the first step.
-        """
-        ids = x.long()
-        if ids.device.type == "cpu":
-            self.check(ids)
-        h = self.embedding(ids)
+        """Return the logits of ids that were checked, once for all samples: a GPU's answer has to be waited for."""
+        h = self.embedding(x.long())
         for layer in (self.lstm1, self.lstm2):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
             nothing = h.new_zeros(1, len(h), w.shape[1] - inputs)
@@ -125,15 +116,16 @@ class TrainedModel(nn.Module):
     BatchNorm normalises by its running statistics, which are buffers.
     """
 
-    def __init__(self, model: Any, w: Tensor) -> None:
+    def __init__(self, model: Any, tensors: dict[str, Tensor]) -> None:
         super().__init__()
-        self.fitted, self.dtype = model, w.dtype
-        for name, value in model.views(w.detach().clone()).items():
+        w = torch.cat([tensors[slot.name].flatten() for slot in model.layout])
+        self.fitted, self.dtype, weights = model, w.dtype, model.views(w)
+        for name, value in tensors.items():
             owner, leaf = self._place(name)
-            owner.register_parameter(leaf, nn.Parameter(value))
-        for name, value in model.statistics.evaluating(w).items() if model.statistics else ():
-            owner, leaf = self._place(name)
-            owner.register_buffer(leaf, value.clone())
+            if name in weights:
+                owner.register_parameter(leaf, nn.Parameter(weights[name]))
+            else:
+                owner.register_buffer(leaf, value.clone())
 
     def _place(self, name: str) -> tuple[nn.Module, str]:
         """Return the submodule that a tensor belongs to, which is made where there is none, and its name there."""

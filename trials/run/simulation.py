@@ -254,11 +254,6 @@ def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str
 # Over the clients
 
 
-def ranked_scores(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> dict[str, float]:
-    """Return what weights alone decide of the last evaluation: those of the ranked model, and clients' `own`."""
-    return {**_on_parts(fed, model), **_over_clients(fed, model, own, ended=True)}
-
-
 def refuse_personal(data: FederatedData, model: Model) -> None:
     """Raise `UserError` where no client can be tested by itself, as metric `personal` asks."""
     if not model.one_by_one:

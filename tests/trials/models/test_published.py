@@ -283,12 +283,9 @@ def test_fedma_takes_chains_and_names_what_is_none(fitted):
 
 @pytest.mark.parametrize("wrong", [-1, 3])
 def test_unknown_tokens_are_found(wrong):
-    """On a GPU before the first step, which cannot say so."""
-    case, message = CASES["char_lstm"], r"token ids must be 0\.\.2 .* ids from"
+    """Before the first step, of which a GPU cannot say so."""
+    case = CASES["char_lstm"]
     data = case.partitioned([3, 2])
     data.dataset.x[1, 2] = wrong
-    with pytest.raises(UserError, match=message):
-        simulation(ALGORITHMS["fedavg"](), data, settings(), case.text, device=torch.device("meta"))
-    model = case.fitted()
-    with pytest.raises(UserError, match=message):
-        model.logits(torch.zeros(model.d), torch.full((1, 7), float(wrong)))
+    with pytest.raises(UserError, match=r"token ids must be 0\.\.2"):
+        simulation(ALGORITHMS["fedavg"](), data, settings(), case.text)
