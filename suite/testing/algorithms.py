@@ -16,7 +16,7 @@ from trials import algorithms
 from trials.common.errors import UserError, unknown
 from trials.common.plugins import failure
 from trials.common.tensors import torch
-from trials.engine.client_rows import ClientRows
+from trials.engine.federation import ClientRows
 from trials.engine.training import EXECUTIONS
 from trials.federated_data import FederatedData
 from trials.run.simulation import Simulation

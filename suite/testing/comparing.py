@@ -2,7 +2,7 @@
 
 from trials.algorithm import Devices
 from trials.common.tensors import Tensor, torch
-from trials.engine.client_rows import ClientRows
+from trials.engine.federation import ClientRows
 from trials.run.simulation import Simulation
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -51,8 +51,11 @@ class ClientLinear(nn.Linear):
 class StackedLSTM(nn.Module):
     """An embedding of token ids (b, t), two LSTM layers, and a layer on the last position's output: logits (b, C).
 
-    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h).
+    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h), as TensorFlow's cells do; their constant 1 on
+    the forget gate is left out, so that one rule starts all weights.
     """
+
+    why_alone = "PyTorch's LSTM is fused for one client"
 
     def __init__(self, vocabulary: int, width: int, units: int, classes: int) -> None:
         super().__init__()
@@ -89,13 +92,9 @@ class ForImages(nn.Module):
         self.network, self.side = network, None
         network.eval()
         for self.side in SIDES:
-            try:
-                with torch.no_grad():
-                    outputs = self(torch.zeros(1, *shape))
-            except (RuntimeError, AssertionError, ValueError):
-                continue
-            if math.isfinite(float(outputs.sum())):
-                return
+            with suppress(RuntimeError, AssertionError, ValueError), torch.no_grad():
+                if self(torch.zeros(1, *shape)).isfinite().all():
+                    return
         raise UserError(f"model torchvision:{name} takes no images of {shape}")
 
     def forward(self, x: Tensor) -> Tensor:
@@ -111,9 +110,8 @@ class ForImages(nn.Module):
 class TrainedModel(nn.Module):
     """A trained model as a module: the outputs (b, C) of samples (b, *shape), logits, or the one output of a regression.
 
-    Its parameters have the names and shapes of its state dict and can be trained further. They share
-    one flat vector, as in the run that they come from, so that outputs are that run's to the last bit.
-    BatchNorm normalises by its running statistics, which are buffers.
+    Its parameters are those of its state dict and can be trained further. They share one flat vector, as in the run that
+    they come from, so that outputs are that run's to the last bit. BatchNorm's running statistics are buffers.
     """
 
     def __init__(self, model: Any, tensors: dict[str, Tensor]) -> None:

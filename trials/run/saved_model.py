@@ -129,7 +129,7 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
         return None
     w = w.detach().cpu()
     statistics = model.statistics.evaluating(w) if model.statistics else {}
-    repeated = {name: v.expand(*w.shape[:-1], *v.shape) for name, v in statistics.items()}
+    repeated = {name: v.expand((*w.shape[:-1], *v.shape)) for name, v in statistics.items()}
     return {name: v.clone() for name, v in {**model.views(w), **repeated}.items()}
 
 

@@ -20,8 +20,7 @@ from trials.common.names import check_recorded
 from trials.common.plugins import contained, hook, written
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import to_device
-from trials.engine.client_rows import ClientRows
-from trials.engine.federation import Federation
+from trials.engine.federation import ClientRows, Federation
 from trials.federated_data import ClientTests, FederatedData
 from trials.models.base import Model
 from trials.scoring.metrics import LABELWISE, PERSONAL, Task
@@ -83,7 +82,7 @@ class Simulation:
             now = replace(self.algorithm, lr=self._rate(fed.round))
             self.state = self._checked(hook(now, "round", dict, self.state, fed))
             fed.end()
-            self.diverged = fed.trained and not math.isfinite(fed.train_loss)
+            self.diverged = (loss := fed.train_loss) is not None and not math.isfinite(loss)
             if fed.round % fed.settings.evaluation_gap == 0:
                 break
         self._clock = (time.perf_counter() - started) / max(1, fed.round - first)
@@ -115,8 +114,8 @@ class Simulation:
         for name, value in entry.items():
             check_recorded(f"{written(self.algorithm)}: its metric", name, value, int | float)
         self.diverged = self.diverged or not self._sound(next(iter(scored.values())), entry)
-        if fed.trained:
-            entry["train_loss"] = fed.train_loss
+        if (loss := fed.train_loss) is not None:
+            entry["train_loss"] = loss
         if fed.round:
             entry["round_seconds"] = self._clock
             entry["evaluation_seconds"] = time.perf_counter() - started
