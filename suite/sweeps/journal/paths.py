@@ -21,8 +21,6 @@ from trials.run.checkpoint import CheckpointFolder
 
 JOURNAL, STATUS = "journal.jsonl", "status.json"
 """The file that a resumed sweep is rebuilt from, and what a sweep says of itself, each second and when it has ended."""
-PROBE = ".suite-sweep"
-"""A file that is written to see whether a folder takes any."""
 NAME_BYTES = 255
 """The longest name of a folder that common file systems take."""
 
@@ -106,17 +104,11 @@ class SweepPaths:
 
     def make_checkpoints(self, sweep_id: str) -> None:
         """Make the folder of checkpoints. Raises `UserError` when it cannot be written."""
-        place = self.checkpoint_folder(sweep_id)
-        try:
-            CheckpointFolder(place).write(PROBE, "")
-            CheckpointFolder(place).delete(PROBE)
-        except OSError as error:
-            raise UserError(f"checkpoints in {place} cannot be written: {error}") from None
+        CheckpointFolder(self.checkpoint_folder(sweep_id)).make()
 
     def clear_checkpoints(self, sweep_id: str, asked: Container[str] = ()) -> None:
         """Remove what these trials wrote, as far as it can be removed, and the folder, unless others have put files into it."""
-        with suppress(OSError):
-            CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(asked)
+        CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(asked)
 
     def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""
