@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +32,7 @@ class Slot(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Architecture(ABC):
+class Architecture:
     """What an entry of `MODELS` is: a builder of networks, whose fields are the arguments of its name."""
 
     summary: ClassVar[str]
@@ -44,11 +43,11 @@ class Architecture(ABC):
     def __init_subclass__(cls) -> None:
         cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
-    @abstractmethod
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         """Return the network for samples of `shape`, its parameters in the order of their first use, `LAYER.weight` before
         `LAYER.bias`; raise `UserError` when they do not fit.
         """
+        raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
         """Return the network, which is computed with weights and holds none; `frozen` says how BatchNorm's statistics are."""
@@ -106,8 +105,8 @@ class Model:
 
     def check(self, x: Array) -> None:
         """Raise `UserError` for samples x (N, *shape) that it cannot read: unknown tokens."""
-        check = getattr(self.network.module, "check", None)
-        if self.network.make is None and check is not None:
+        check = None if self.network.make else getattr(self.network.module, "check", None)
+        if check is not None:
             check(torch.from_numpy(x))
 
     def views(self, w: Tensor) -> dict[str, Tensor]:

@@ -35,9 +35,8 @@ class Network:
         self.module, self.shape, self.make, self.frozen = module, shape, make, frozen
         self.why_alone, self.note = "", ""
         self.draws = self.takes_rows = self.channels_last = False
-        self.one_by_one = True
+        self.one_by_one, self._purpose = True, ""
         self.exact: dict[Any, bool] = {}
-        self._purpose = ""
         self._constants: dict[Any, Values] = {}
         self.trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -102,20 +101,17 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
 
 
 def _channels_last(x: Tensor) -> Tensor:
-    """Return x (b, c, h, w) with the channels innermost on a CPU, which convolves so in half the time. With one channel
-    both layouts are the same memory and only strides tell them apart.
-    """
+    """Return x (b, c, h, w) with the channels innermost on a CPU, which convolves so in half the time."""
     if x.device.type != "cpu":
         return x
-    if x.shape[1] == 1 and x.is_contiguous():
+    if x.shape[1] == 1 and x.is_contiguous():  # one memory for both layouts, told by strides
         height, width = x.shape[2:]
         return x.as_strided(x.shape, (height * width, 1, width, 1))
     return x.contiguous(memory_format=torch.channels_last)
 
 
 class RunningStatistics:
-    """What BatchNorm normalises by in evaluation: the `server`'s statistics, and in a round those of the clients that
-    train.
+    """What BatchNorm normalises by in evaluation, the `server`'s, and in a round those of the clients that train.
 
     A client's begin each round at the server's, and each of its forward passes in training moves them: s <- (1 - a) s
     + a s_batch, with BatchNorm's momentum a. At the end the server's are their mean by FedAvg's weights.

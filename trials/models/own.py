@@ -1,11 +1,8 @@
 """Networks of others: any `torch.nn.Module`, computed from a client's flat weights.
 
-`my.py:make` names a function `make(shape, classes)` that returns the module; `torchvision:NAME` names a
-network of torchvision. What is trained are the module's parameters, by their names. Buffers, and parameters
-that need no gradient, are constants, but for BatchNorm's running statistics (`RunningStatistics`).
-
-How a module is computed is tried when it is fitted to a shape. The module itself is never rewritten: where clients at
-once do not have the numbers of each alone, they are computed one after the other.
+`my.py:make` names a function `make(shape, classes)` that returns the module. Its parameters are trained, by their names;
+all else is constant, but for BatchNorm's running statistics (`RunningStatistics`). How it is computed is tried when it
+is fitted to a shape: where clients at once do not have the numbers of each alone, they are computed one by one.
 """
 
 from __future__ import annotations
@@ -62,9 +59,6 @@ class OwnModel(Architecture):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
         return plugins.function(bare, "model")
 
-    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return _made(self.name, self.function(), shape, classes, 0)
-
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
         return _fitted(self.name, self.function(), shape, classes, frozen)
 
@@ -95,8 +89,7 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given
         raise UserError(f"model torchvision:{name} {rule}: load them in my.py:make")
     if name in ("googlenet", "inception_v3"):
         given = {"aux_logits": False, "init_weights": True, **given}
-    network = torchvision.models.get_model(name, num_classes=classes, **given)
-    return ForImages(name, network, shape)
+    return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **given), shape)
 
 
 def _made(
@@ -135,15 +128,11 @@ def _fitted(
     network.why_alone = _why_alone(network, x)
     alone = f"one client after the other: {network.why_alone}"
     network.note = alone if network.why_alone else "clients at once, by torch.func.vmap"
-    if network.tracked:
-        network.note += "; BatchNorm's running statistics are averaged"
     return network
 
 
 def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> list[Tensor]:
-    """Return outputs and gradients of a network that is called with weights, by default those of its module, under
-    one seed.
-    """
+    """Return outputs and gradients of a network that is called with weights, by default its module's, under one seed."""
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}
@@ -197,5 +186,5 @@ def _why_alone(network: Network, x: Tensor) -> str:
 
 def close(a: Tensor, b: Tensor) -> bool:
     """Return whether two results are equal up to rounding in single precision."""
-    near = {"rtol": 1e-3, "atol": 1e-5, "equal_nan": True}
+    near: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-5, "equal_nan": True}
     return a.shape == b.shape and torch.allclose(a.double(), b.double(), **near)

@@ -96,8 +96,7 @@ class LeNet5(Architecture):
     """
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        convolutions = (6, 5, 0), (16, 5, 0)
-        return convolved("lenet5", shape, convolutions, 120, 84, classes, average=True)
+        return convolved("lenet5", shape, [(6, 5, 0), (16, 5, 0)], 120, 84, classes, average=True)
 
 
 @dataclass(frozen=True)

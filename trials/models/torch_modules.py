@@ -119,21 +119,16 @@ class TrainedModel(nn.Module):
         w = torch.cat([tensors[slot.name].flatten() for slot in model.layout])
         self.fitted, self.dtype, weights = model, w.dtype, model.views(w)
         for name, value in tensors.items():
-            owner, leaf = self._place(name)
+            *path, leaf = name.split(".")
+            owner: nn.Module = self
+            for part in path:
+                if part not in dict(owner.named_children()):
+                    owner.add_module(part, nn.Module())
+                owner = owner.get_submodule(part)
             if name in weights:
                 owner.register_parameter(leaf, nn.Parameter(weights[name]))
             else:
                 owner.register_buffer(leaf, value.clone())
-
-    def _place(self, name: str) -> tuple[nn.Module, str]:
-        """Return the submodule that a tensor belongs to, which is made where there is none, and its name there."""
-        *path, leaf = name.split(".")
-        owner: nn.Module = self
-        for part in path:
-            if part not in dict(owner.named_children()):
-                owner.add_module(part, nn.Module())
-            owner = owner.get_submodule(part)
-        return owner, leaf
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs (b, C) of samples x (b, *shape), which are taken in the weights' dtype."""
