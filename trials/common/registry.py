@@ -47,9 +47,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return len(self._entries)
 
     def known(self) -> dict[str, type[T]]:
-        """Return all by name: the project's own and those of installed packages, as far as they can be imported
-        (`broken` has the others).
-        """
+        """Return all by name: the project's own and those of installed packages that are not `broken`."""
         installed = {p.name: self._installed(p) for p in entry_points(group=self.group)}
         return {n: c for n, c in installed.items() if isinstance(c, type)} | self._entries
 
@@ -59,9 +57,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
     def resolve(self, name: str, text: str = "") -> type[T]:
-        """Return the class of a name without arguments; raise `UserError` where there is none, of the `text` that the
-        name is in.
-        """
+        """Return the class of a name without arguments, in `text`; raise `UserError` where there is none."""
         if name in self._entries:
             return self._entries[name]
         path, _, class_name = name.rpartition(":")
@@ -87,10 +83,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         bare, given = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
         if name.rpartition(":")[0] and (sign := _SEPARATORS.search(name)):
-            raise UserError(
-                f"{self.kind} {text!r}: the path in {name} has {sign[0]!r}, which separates names: move the "
-                "file to another folder"
-            )
+            has = f"the path in {name} has {sign[0]!r}, which separates names"
+            raise UserError(f"{self.kind} {text!r}: {has}: move the file to another folder")
         made: T = names.make(self.kind, text, cls, given)
         return names.spell(name, made), made
 
@@ -108,11 +102,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         """Return the classes of this kind that a file defines, in its order; asked for because of one's `name`."""
         module = self._module(path, name)
         own = {n: v for n, v in vars(module).items() if isinstance(v, type)}
-        return [
-            n
-            for n, v in own.items()
-            if issubclass(v, self.base) and v.__module__ == module.__name__
-        ]
+        own = {n: v for n, v in own.items() if v.__module__ == module.__name__}
+        return [n for n, v in own.items() if issubclass(v, self.base)]
 
     def _module(self, path: str, name: str) -> Any:
         place = resolved(path, f"{self.kind} file")
