@@ -107,7 +107,7 @@ class Model:
         """Raise `UserError` for samples x (N, *shape) that it cannot read: unknown tokens."""
         check = None if self.network.make else getattr(self.network.module, "check", None)
         if check is not None:
-            check(torch.from_numpy(x))
+            check(x)
 
     def views(self, w: Tensor) -> dict[str, Tensor]:
         """Return the named parameters inside flat weights (d,) or (k, d), without a copy."""

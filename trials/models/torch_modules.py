@@ -65,8 +65,8 @@ class StackedLSTM(nn.Module):
         self.lstm1, self.lstm2 = (nn.Linear(i + units, 4 * units) for i in (width, units))
         self.out = nn.Linear(units, classes)
 
-    def check(self, ids: Tensor) -> None:
-        """Raise `UserError` unless all token ids are those of the vocabulary."""
+    def check(self, ids: Any) -> None:
+        """Raise `UserError` unless all token ids, an array, are those of the vocabulary."""
         size, low, high = self.embedding.num_embeddings, int(ids.min()), int(ids.max())
         if low < 0 or high >= size:
             raise UserError(f"token ids must be 0..{size - 1}, but there are {low} to {high}")

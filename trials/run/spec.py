@@ -115,9 +115,8 @@ def canonical(
     settings: Settings,
     seed: int,
 ) -> TrialSpec:
-    """Return a spec whose names have their canonical spelling and whose params are all there.
-
-    Raises `UserError` for the first thing that is wrong.
+    """Return a spec whose names have their canonical spelling and whose params are all there; raise `UserError` for the
+    first thing that is wrong.
     """
     configured = algorithms.resolve(algorithm).configured(params)
     return TrialSpec(
