@@ -207,9 +207,6 @@ def test_every_built_in_direction_is_affine():
     assert None not in seen
 
 
-# Memory
-
-
 # Client state
 
 
