@@ -278,7 +278,7 @@ class SweepRecording:
         """
         from suite.runs.single import save_model  # these load torch
         from trials.run.checkpoint import Checkpoint
-        from trials.run.saved_model import SavedModel, read
+        from trials.run.saved_model import SavedModel, read_card
 
         best: dict[str, tuple[float, str]] = {}
         for trial_id, end in finals.items():
@@ -294,7 +294,7 @@ class SweepRecording:
             content = Checkpoint(written(request) or "").load()
             if content is not None:
                 save_model(SavedModel.from_content(content), place)
-            elif not (place.exists() and read(place).card.spec == spec):
+            elif not (place.exists() and read_card(place).spec == spec):
                 name = self.entries[request.entry_id].name
                 say(f"{name}: the model of its best final run, of an earlier session, is not kept")
                 continue

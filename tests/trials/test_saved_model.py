@@ -37,7 +37,7 @@ def kept(folder, algorithm, model, given):
     simulation, data = run(spec)
     content = io.BytesIO(bytes_of(SavedModel.of(spec, simulation).content))
     SavedModel.from_content(torch.load(content, weights_only=True)).files(folder)
-    return simulation, data, read(folder)
+    return simulation, data, read(folder, model)
 
 
 def bytes_of(content):

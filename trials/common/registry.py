@@ -79,10 +79,6 @@ class Registry(dict[str, type[T]]):
         made: T = names.make(self.kind, text, cls, given)
         return names.spell(name, made), made
 
-    def parse(self, text: str) -> T:
-        """Return the object of a name with its arguments; raise as `read` does."""
-        return self.read(text)[1]
-
     def located(self, name: str) -> str:
         """Return the name, with the absolute path of a file. No code runs."""
         path, _, class_name = name.rpartition(":")

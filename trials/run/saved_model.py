@@ -133,36 +133,27 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
     return {name: v.clone() for name, v in {**model.views(w), **repeated}.items()}
 
 
-def read_named(folder: Path, model: str | None) -> SavedModel:
-    """Read for programs: code of a model of others runs only where the caller names it, `model`, and it is what the
-    folder's model was made by.
+def read(folder: Path, model: str | None = None) -> SavedModel:
+    """Return the models in a folder; raise `UserError` where it holds none that can be read. Code of a model of others runs
+    only where the caller names it, `model`, and it is what the folder's model was made by.
     """
-    card = _card(folder)
+    card, what = read_card(folder), f"saved model {folder}"
     for name in card.spec.scenario.model_code:
         if model is None:
             raise UserError(
-                f"saved model {folder} needs code of others, {name}, which would run with all that "
-                "you may do: read it, and name it, as in load_model(folder, model='my.py:make')"
+                f"{what} needs code of others, {name}, which would run with all that you may do: "
+                "read it, and name it, as in load_model(folder, model='my.py:make')"
             )
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})
-    return read(folder, card)
-
-
-def read(folder: Path, card: ModelCard | None = None) -> SavedModel:
-    """Return the models in a folder, by its card or another one; raise `UserError` where it holds none that can be read,
-    or the code of its model has changed.
-    """
-    card, what = card or _card(folder), f"saved model {folder}"
-    codes = dict.fromkeys(card.spec.scenario.model_code, card.code)
-    plugins.refuse_changed(codes, what, "train it anew")
+        plugins.refuse_changed({spec.model: card.code}, what, "train it anew")
     server, clients = (_loaded(card, folder / name) for name in (SERVER, CLIENTS))
     if server is None and clients is None:
         raise UserError(f"{what}: the models that its run ranked are missing")
     return SavedModel(card, server, clients)
 
 
-def _card(folder: Path) -> ModelCard:
+def read_card(folder: Path) -> ModelCard:
     """Return the card of the models in a folder; raise `UserError` where it holds none that can be read."""
     try:
         text = plain(folder / CARD, "saved model").read_text(encoding="utf-8")
