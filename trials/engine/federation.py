@@ -243,7 +243,8 @@ class Federation:
 
     def _answering(self, ids: Array) -> Tensor:
         there = self._level.answering(ids, self.round, self.seed)
-        self._absent.update(np.setdiff1d(ids, there).tolist())
+        if there is not ids:
+            self._absent.update(np.setdiff1d(ids, there).tolist())
         return torch.from_numpy(there)
 
     def weights(self, ids: Tensor) -> Tensor:
