@@ -213,9 +213,9 @@ def load_model(
     in the folder is run: a model of your own needs `model`, the function that makes it.
     """
     from trials.models.own import located
-    from trials.run.saved_model import read_named
+    from trials.run.saved_model import read
 
-    return read_named(Path(path), located(model) if callable(model) else model).module(client)
+    return read(Path(path), located(model) if callable(model) else model).module(client)
 
 
 def trainable(

@@ -11,8 +11,7 @@ from trials.common.device import CONTEXT, memory_budget
 from trials.common.tensors import Tensor, torch
 from trials.datasets.base import OnDemand
 from trials.engine.budget import resident_bytes, selected, widest
-from trials.engine.client_rows import ClientRows
-from trials.engine.federation import Federation
+from trials.engine.federation import ClientRows, Federation
 from trials.engine.training import BLOCK, execution
 from trials.federated_data import FederatedData
 from trials.models.base import Model

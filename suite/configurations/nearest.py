@@ -50,7 +50,7 @@ def skew(partition: str) -> float | None:
     """
     if plugins.named(partition):
         return None
-    return heterogeneity.PARTITIONS.parse(partition).skew(LABELS)
+    return heterogeneity.PARTITIONS.read(partition)[1].skew(LABELS)
 
 
 def recommend(

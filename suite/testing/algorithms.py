@@ -17,7 +17,7 @@ from trials.algorithm import Devices
 from trials.common.errors import UserError, unknown
 from trials.common.plugins import failure
 from trials.common.tensors import Tensor, torch
-from trials.engine.client_rows import ClientRows
+from trials.engine.federation import ClientRows
 from trials.engine.training import EXECUTIONS
 from trials.federated_data import FederatedData
 from trials.run.simulation import Simulation

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.simulations import ROOT
@@ -36,16 +35,3 @@ def test_what_comes_from_disk_gives_the_bits_of_what_was_just_compiled(tmp_path:
     for index in tmp_path.rglob("*._sgd-*.nbi"):  # as a crash of the machine cuts files off
         index.write_bytes(b"")
     assert in_a_process(tmp_path)[0] == bits
-
-
-def test_a_disk_that_is_full_keeps_nothing_and_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trials.engine import compiled
-
-    def kept(*_: object) -> None:
-        raise OSError("No space left on device")
-
-    compiled._ready.cache_clear()
-    compiled._sgd.enable_caching()
-    monkeypatch.setattr(compiled._sgd._cache, "save_overload", kept)
-    loop = compiled._ready(np.dtype("f4"), np.dtype("u1"))  # labels that no other test has
-    assert len(loop.signatures) > 0

@@ -25,8 +25,8 @@ from tests.support.simulations import (
 from trials import models
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
-from trials.engine.client_rows import ClientRows
 from trials.engine.direction import Affine, affine
+from trials.engine.federation import ClientRows
 from trials.engine.training import execution
 from trials.models.base import Model
 from trials.run.spec import Scenario, canonical
@@ -207,16 +207,14 @@ def test_every_built_in_direction_is_affine():
     assert None not in seen
 
 
-# Memory
-
-
 # Client state
 
 
 @given(st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=6, unique=True), max_size=8))
 @profile(max_examples=50)
 def test_client_rows_are_a_table_that_holds_only_what_was_written(writes):
-    rows, table = ClientRows(20, lambda ids: -torch.ones(len(ids), 2)), -torch.ones(20, 2)
+    cpu, table = torch.device("cpu"), -torch.ones(20, 2)
+    rows = ClientRows(20, lambda ids: -torch.ones(len(ids), 2), cpu)
     for step, ids in enumerate(map(torch.tensor, writes)):
         new = torch.stack([ids.float(), torch.full((len(ids),), float(step))], 1)
         rows.write(ids, new)

@@ -49,15 +49,11 @@ def _refused(name: str, reason: str) -> UserError:
 def no_gpu() -> str:
     """Return why this process's torch has no GPU, with the remedy; "" where it has one."""
     if torch.version.cuda is None and torch.version.hip is None:
-        return (
-            f"torch {torch.__version__} is a CPU build, which no GPU is computed on with; "
-            "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
-        )
+        where = "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
+        return f"torch {torch.__version__} is a CPU build; {where}"
     if not torch.cuda.is_available():
-        return (
-            f"torch {torch.__version__} finds no GPU; see what `nvidia-smi` says, whether the driver is "
-            "new enough for torch's build, and what CUDA_VISIBLE_DEVICES is"
-        )
+        where = "see `nvidia-smi`, how new the driver is, and CUDA_VISIBLE_DEVICES"
+        return f"torch {torch.__version__} finds no GPU; {where}"
     return ""
 
 
@@ -75,11 +71,8 @@ def name_of(device: torch.device) -> str:
 
 
 def computes(device: torch.device, dtype: str) -> None:
-    """Have a GPU give the same bits each time, and products in the precision of a trial's `dtype`.
-
-    All that torch offers for it holds for the whole process: kernels of cuDNN and cuBLAS that repeat,
-    none chosen by a race of a few, and products of float32 that are rounded to TF32 in `tf32` alone.
-    Nothing is done for other devices.
+    """Have a GPU give the same bits each time, and products in the precision of a trial's `dtype`, in the whole process:
+    kernels that repeat, none chosen by a race, and float32 rounded to TF32 in `tf32` alone.
     """
     if device.type != "cuda":
         return
@@ -93,9 +86,8 @@ def computes(device: torch.device, dtype: str) -> None:
 
 @cache
 def keep_freed() -> None:
-    """Let this process keep up to `KEPT` bytes that tensors free. By default glibc gives large blocks back to the
-    system and asks for them again in each step, which costs a recurrent network a quarter of its time. Other C libraries
-    keep their own rules.
+    """Let this process keep up to `KEPT` bytes that tensors free. By default glibc gives large blocks back and asks for
+    them again in each step, which costs a recurrent network a quarter of its time.
     """
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
@@ -119,11 +111,9 @@ def _left(device: torch.device, held: float) -> float:
 
 
 def memory_budget(device: torch.device, held: float = 0.0) -> float:
-    """Return the bytes that clients computed at once may take by default: 2 GiB on a CPU; on a GPU the process's
-    part of it, less what a trial has `held` there throughout, and less the part of clients' tables.
-
-    Never what is free at the moment: how many clients are computed at once must not depend on what
-    else runs.
+    """Return the bytes that clients computed at once may take by default: 2 GiB on a CPU; on a GPU the process's part of
+    it, less what a trial has `held` there throughout, and clients' tables. Never what is free at the moment: how many
+    are computed at once must not depend on what else runs.
     """
     return (1 - TABLES) * _left(device, held) if device.type == "cuda" else 2.0**31
 

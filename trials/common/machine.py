@@ -12,9 +12,8 @@ OWN = Path("/proc/self/cgroup")
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may keep busy, at least 1: those that it may run on (`taskset`,
-    cpusets), and no more than the quotas of its control groups (a container's `--cpus`) and the `-c` of
-    its SLURM job let it.
+    """Return how many processors this process may keep busy, at least 1: those that it may run on (`taskset`, cpusets),
+    within the quotas of its control groups (a container's `--cpus`) and its SLURM job's `-c`.
     """
     limits: list[float] = [_placed()]
     for text in _limits("cpu.max"):
@@ -40,10 +39,8 @@ def _placed() -> int:
 
 
 def _limits(name: str) -> Iterator[str]:
-    """Yield what a file of this name says in the control group of this process and in those around it.
-
-    A container may show its own group as the topmost one, by a path that is the machine's: what is not
-    there of such a path is skipped.
+    """Yield what a file of this name says in the control group of this process and in those around it. A container may
+    show its own group as the topmost one, by the machine's path: what is not there of it is skipped.
     """
     group = GROUPS
     with suppress(OSError):

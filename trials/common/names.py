@@ -1,9 +1,8 @@
 """Short names with arguments: `dirichlet(0.3)`, `mlp(200, 200)`, `labels(2)+system(steps=1..20)`.
 
-A thing that has such a name is a frozen dataclass whose fields are the arguments; its registry maps
-the bare name to the class. A keyword-only field that is None may be left out; one that is a bool is
-a flag, written as its bare name: `shards(2, strict)`. `parse` reads a name, `spell` writes the
-canonical one, and `parse(spell(x)) == x`.
+A thing that has such a name is a frozen dataclass whose fields are the arguments; its registry maps the bare name to the
+class. A keyword-only field that is None may be left out; a bool is a flag, written as its bare name: `shards(2, strict)`.
+`parse` reads a name, `spell` writes the canonical one, and `parse(spell(x)) == x`.
 """
 
 import json
@@ -21,8 +20,6 @@ from trials.common.errors import UserError, unknown
 
 Range = tuple[int, int]
 """An inclusive range of integers, written `1..20`."""
-
-
 N = TypeVar("N", int, float)
 
 
@@ -39,8 +36,6 @@ def number(kind: type[N], text: str) -> N:
 _NAME = re.compile(
     r"\s*(.+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL
 )
-
-
 _RECORDED = re.compile(r"[\w./: -]{1,250}")
 _hints = cache(get_type_hints)
 """The types of a class's fields; working them out takes most of the time that a name is read in."""
@@ -66,10 +61,8 @@ def bounded(
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
     """Return what a number, or both ends of a range that does not go down, must be, where they are not; else ""."""
-    ends, (low, above, high, below) = (
-        value if isinstance(value, tuple) else (value,),
-        bounds.values(),
-    )
+    ends = value if isinstance(value, tuple) else (value,)
+    low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)
     if all(inside) and ends[0] <= ends[-1]:
         return ""
@@ -210,10 +203,10 @@ def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> Non
     a `kind`, or that JSON does not give back.
     """
     if not _RECORDED.fullmatch(name) or normpath(name) != name or name[0] in "/.":
-        raise UserError(
-            f"{where} {name!r} cannot be recorded: a name has letters, digits, spaces and _ - . : / alone, and is no "
-            "path that begins with / or ."
+        rule = (
+            "a name has letters, digits, spaces and _ - . : / alone, and does not begin with / or ."
         )
+        raise UserError(f"{where} {name!r} cannot be recorded: {rule}")
     with suppress(TypeError, ValueError):
         given_back = json.loads(json.dumps(value))
         if isinstance(value, kind) and (given_back == value or value != value):

@@ -95,10 +95,8 @@ def refuse_changed(
     """Raise `UserError` where code is not what its `hashes` were recorded of, or none were."""
     for name, before in recorded.items():
         if (now := _sha256(name)) != before:
-            raise UserError(
-                f"{source}: {name} has changed since: SHA-256 was {before} and is {now}. Put the "
-                f"former file back, or {else_}"
-            )
+            changed = f"{name} has changed since: SHA-256 was {before} and is {now}"
+            raise UserError(f"{source}: {changed}. Put the former file back, or {else_}")
 
 
 # How its file runs
@@ -138,9 +136,7 @@ def _run(path: str, content: bytes) -> None:
         raise
     finally:
         sys.path.remove(folder)
-        if (
-            folder not in sys.path
-        ):  # last, so that nothing that others import later is one of its files
+        if folder not in sys.path:  # last, so that it hides nothing that others import later
             sys.path.append(folder)
     _ran[name] = content
 

@@ -5,9 +5,9 @@ that a name gives the path of, `path/to/file.py:Name` or, with arguments, `path/
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from trials.common import names, plugins
 from trials.common.errors import UserError, unknown
@@ -17,8 +17,8 @@ T = TypeVar("T")
 _SEPARATORS = re.compile(r"[+,(){}]")
 
 
-class Registry(Mapping[str, type[T]], Generic[T]):
-    """The classes of one kind by name. As a mapping it has the project's own entries alone.
+class Registry(dict[str, type[T]]):
+    """The classes of one kind by name. As a dict it has the project's own entries alone.
 
     `kind` names it in messages; `base` is what a class of others derives from, and `needs` are the methods
     that it defines itself; `check(cls, where)` raises `UserError` where it breaks another rule of the kind.
@@ -33,25 +33,14 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         needs: tuple[str, ...] = (),
         check: Callable[[type[T], str], None] = lambda cls, where: None,
     ) -> None:
-        self.kind, self.group, self.base, self.needs = kind, group, base, needs
-        self._entries, self._check = dict(entries), check
+        super().__init__(entries)
+        self.kind, self.group, self.base, self.needs, self._check = kind, group, base, needs, check
         self._rule = f"derives from {base.__module__}.{base.__name__}"
 
-    def __getitem__(self, name: str) -> type[T]:
-        return self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def known(self) -> dict[str, type[T]]:
-        """Return all by name: the project's own and those of installed packages, as far as they can be imported
-        (`broken` has the others).
-        """
+        """Return all by name: the project's own and those of installed packages that are not `broken`."""
         installed = {p.name: self._installed(p) for p in entry_points(group=self.group)}
-        return {n: c for n, c in installed.items() if isinstance(c, type)} | self._entries
+        return {**{n: c for n, c in installed.items() if isinstance(c, type)}, **self}
 
     def broken(self) -> list[str]:
         """Return why those of installed packages that are not known are left out."""
@@ -59,11 +48,9 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
     def resolve(self, name: str, text: str = "") -> type[T]:
-        """Return the class of a name without arguments; raise `UserError` where there is none, of the `text` that the
-        name is in.
-        """
-        if name in self._entries:
-            return self._entries[name]
+        """Return the class of a name without arguments, in `text`; raise `UserError` where there is none."""
+        if name in self:
+            return self[name]
         path, _, class_name = name.rpartition(":")
         if path.endswith(".py"):
             there = self.defined(path, class_name)
@@ -87,16 +74,10 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         bare, given = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
         if name.rpartition(":")[0] and (sign := _SEPARATORS.search(name)):
-            raise UserError(
-                f"{self.kind} {text!r}: the path in {name} has {sign[0]!r}, which separates names: move the "
-                "file to another folder"
-            )
+            has = f"the path in {name} has {sign[0]!r}, which separates names"
+            raise UserError(f"{self.kind} {text!r}: {has}: move the file to another folder")
         made: T = names.make(self.kind, text, cls, given)
         return names.spell(name, made), made
-
-    def parse(self, text: str) -> T:
-        """Return the object of a name with its arguments; raise as `read` does."""
-        return self.read(text)[1]
 
     def located(self, name: str) -> str:
         """Return the name, with the absolute path of a file. No code runs."""
@@ -108,11 +89,8 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         """Return the classes of this kind that a file defines, in its order; asked for because of one's `name`."""
         module = self._module(path, name)
         own = {n: v for n, v in vars(module).items() if isinstance(v, type)}
-        return [
-            n
-            for n, v in own.items()
-            if issubclass(v, self.base) and v.__module__ == module.__name__
-        ]
+        own = {n: v for n, v in own.items() if v.__module__ == module.__name__}
+        return [n for n, v in own.items() if issubclass(v, self.base)]
 
     def _module(self, path: str, name: str) -> Any:
         place = resolved(path, f"{self.kind} file")

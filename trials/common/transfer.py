@@ -17,10 +17,8 @@ AT_ONCE = 2**22
 def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return what the host holds, in `dtype` (its own by default), on a device.
-
-    A copy to a GPU is from page-locked memory and in its dtype already, since the host would wait for
-    any other. What is on the device stays there.
+    """Return what the host holds, in `dtype` (its own by default), on a device; what is there already stays. A copy to a
+    GPU is from page-locked memory and in its dtype, since the host would wait for any other.
     """
     if isinstance(host, np.ndarray):
         host = torch.from_numpy(np.ascontiguousarray(host))

@@ -91,7 +91,7 @@ def parse(text: str) -> DatasetFamily:
             forms = ", ".join([*paths, "FILE.py:function"])
             raise UserError(f"unknown dataset {text!r}. Your own data are {forms} (docs/data.md)")
         raise unknown("dataset", text, [*DATASETS.known(), *paths, "module:function"])
-    return DATASETS.parse(text)
+    return DATASETS.read(text)[1]
 
 
 def canonical(text: str) -> str:

@@ -6,15 +6,14 @@ import numpy as np
 
 from trials.common.device import memory_budget, tables_budget
 from trials.common.tensors import torch
-from trials.engine.training import steps_per_epoch
+from trials.engine.training import asked_steps, steps_per_epoch
 from trials.federated_data import FederatedData, Samples
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
 from trials.settings import Settings
 
 VECTORS = 5
-"""Vectors of weights of each selected client in a round, beside those of local training: its start, its
-end, its message, its direction, its random numbers."""
+"""Vectors of weights of each selected client in a round beside local training's: start, end, message, direction, draws."""
 JOINED = 2
 """Those that are written once more where a pack computes them beside others': its start, its direction."""
 PLANNED = 64
@@ -36,24 +35,20 @@ def widest(data: FederatedData, settings: Settings) -> int:
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
     """Return the bytes at least that planning the minibatches of a round's clients takes."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
-    asked = settings.local_epochs * per_epoch
-    if settings.local_steps is not None:
-        asked = np.full_like(per_epoch, settings.local_steps)
-    steps = level.local_steps(asked, per_epoch, ids, 1, 0)
+    steps = level.local_steps(asked_steps(settings, per_epoch), per_epoch, ids, 1, 0)
     longest = max(steps.max(), (settings.fine_tune or 0) * per_epoch.max())
-    width = widest(data, settings)
-    return float(selected(settings, data.clients)) * float(longest) * width * PLANNED
+    clients = float(selected(settings, data.clients))
+    return clients * float(longest) * widest(data, settings) * PLANNED
 
 
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes that are on the device throughout, with numbers of `size` bytes and d weights: the samples, which
-    trials of a process share, and of each trial's clients in a round the plans of their minibatches and `VECTORS`.
+    """Return the bytes on the device throughout, with numbers of `size` bytes and d weights: the samples, which trials of
+    a process share, and each trial's round: plans of minibatches and `VECTORS`.
     """
-    per_epoch = int(steps_per_epoch(data.sizes, settings.batch_size).max())
-    steps = settings.local_steps or settings.local_epochs * per_epoch
-    plan = steps * widest(data, settings) * (ID + size)
+    per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
+    plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)
     vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
     clients = members * selected(settings, data.clients)
     return data.dataset.bytes(size) + float(clients * (plan + vectors))
@@ -68,11 +63,9 @@ def divided(
     memory: float | None,
     members: int,
 ) -> tuple[int | None, float]:
-    """Return how many clients are computed at once (None: all that are selected), and the bytes that clients'
-    tables may take of the device where the samples are, its trial's part of them.
-
-    Clients at once are as the settings say, else as many as `memory` bytes for them hold, by default `memory_budget`,
-    where up to `members` trials, itself one of them, share the process.
+    """Return how many clients are computed at once (None: all that are selected), as the settings say or `memory` bytes
+    hold, by default `memory_budget`, and the bytes of the device that a trial's tables of clients may take, where up
+    to `members` trials share the process.
     """
     one = torch.empty(0, dtype=on.dtype, device=on.device)
     always = resident_bytes(data, settings, model.d, one.element_size(), members)

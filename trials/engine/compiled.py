@@ -1,8 +1,7 @@
 """Local SGD of linear models as one compiled loop, where numba is installed (`pip install numba`).
 
-Between two operators of a tensor library a model of a few thousand weights leaves the processor's
-cache and a step of ten samples costs more in calls than in arithmetic. Here a client's weights stay
-in cache for all its steps. It is one of three ways to the same numbers, which agree up to rounding.
+Between two operators of a tensor library a model of a few thousand weights leaves the processor's cache, and a step of
+ten samples costs more in calls than in arithmetic. Here a client's weights stay in cache for all its steps.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Return what `trials.engine.training.Solver.follow` does of a `LocalTraining`, from mark to mark of all rows, where
-    outputs are z = W x + b; of a squared error `slope` is the c of its slope c (z - y), else it is 0.
+    """Return what `Solver.follow` does of a `LocalTraining`, from mark to mark of all rows, where outputs are z = W x + b;
+    of a squared error `slope` is the c of its slope c (z - y), else it is 0.
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)
@@ -47,8 +46,7 @@ def follow(training: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tens
     return {"w": w, "v": v, "loss": torch.from_numpy(losses), "path": path}
 
 
-# Sums may be reassociated (that is what makes them vectors), but infinities and NaN keep their
-# meaning, since a run that diverges has to show it.
+# Sums may be reassociated, which makes them vectors; infinities and NaN stay, since a run that diverges has to show it.
 @numba.njit(fastmath={"reassoc", "contract", "nsz", "arcp"}, nogil=True)
 def _sgd(
     weights: Array,
@@ -121,9 +119,8 @@ def _sgd(
             factor = by * scale[i, 0]
             for c in range(outputs):
                 unit = along[c * p : (c + 1) * p]
-                for r in range(
-                    0, n - 1, 2
-                ):  # two at a time, so that what is added to is read half as often
+                # Two at a time, so that what is added to is read half as often.
+                for r in range(0, n - 1, 2):
                     a, b, one, two = slopes[r, c], slopes[r + 1, c], x[rows[r]], x[rows[r + 1]]
                     a, b = factor * a, factor * b
                     along[size + c] += a + b
@@ -147,9 +144,8 @@ def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
     w, none, ids = np.zeros((0, 2), kind), np.zeros(0, np.int64), np.zeros((0, 0, 0), np.int64)
     on = np.zeros((0, 1), kind), np.zeros(0, labels), 0.0, ids, ids.astype(kind), none, none
     try:
-        _sgd(w, w, np.zeros(0), *on, w, w, w, w, 0.0)
-    except OSError:
-        pass  # it is compiled, and there is no room to keep it
+        with suppress(OSError):  # it is compiled, and there is no room to keep it
+            _sgd(w, w, np.zeros(0), *on, w, w, w, w, 0.0)
     except Exception:  # what lies there was cut off, or is of an earlier version
         _sgd.recompile()
     return _sgd

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +14,11 @@ from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
 from trials.engine import budget
-from trials.engine.client_rows import ClientRows
 from trials.engine.direction import Direction
 from trials.engine.training import (
     SGD,
     Solver,
+    asked_steps,
     execution,
     full_pass,
     minibatches,
@@ -38,13 +37,82 @@ SERVER = -1
 """The "client id" whose initial weights are everyone's common ones."""
 
 
+class ClientRows:
+    """A (n, d) table of per-client state that stores only the rows ever written.
+
+    `rows[ids]` (k, d) gives a client that was never written its `default(ids)` row. Rows are given on `device`; the
+    table lies there too, or on the `host`, and rows are moved.
+    """
+
+    def __init__(
+        self,
+        clients: int,
+        default: Callable[[Tensor], Tensor],
+        device: torch.device,
+        host: bool = False,
+    ) -> None:
+        self.default, self.device = default, device
+        self.home = torch.device("cpu") if host else device
+        self._pinned = host and device.type == "cuda"
+        self.slot = torch.full((clients,), -1)
+        self._table: Tensor | None = None
+        self._used = 0
+
+    @property
+    def values(self) -> Tensor | None:
+        """Return the rows ever written, in the order of `slot`."""
+        return None if self._table is None else self._table[: self._used]
+
+    @values.setter
+    def values(self, rows: Tensor | None) -> None:
+        self._table, self._used = None, 0
+        if rows is not None:
+            self._table, self._used = self._room(len(rows), rows), len(rows)
+            self._table.copy_(rows)
+
+    def __getitem__(self, ids: Tensor) -> Tensor:
+        slot = self.slot[ids]
+        new = slot < 0
+        if self._table is None or bool(new.all()):
+            return self.default(ids)
+        rows = self._room(len(ids), self._table)
+        torch.index_select(self._table, 0, to_device(slot.clamp(min=0), self.home), out=rows)
+        rows = rows.to(self.device, non_blocking=self._pinned)
+        if bool(new.any()):
+            rows[to_device(new.nonzero()[:, 0], self.device)] = self.default(ids[new])
+        return rows
+
+    def write(self, ids: Tensor, rows: Tensor) -> None:
+        """Set the rows of clients `ids` (k,) to `rows` (k, d), in place."""
+        new = torch.unique(ids[self.slot[ids] < 0])
+        needed = self._used + len(new)
+        self.slot[new] = torch.arange(self._used, needed)
+        if self._table is None or needed > len(self._table):
+            # Twice what is needed, so that a table that grows is not copied at each write.
+            grown = self._room(min(2 * needed, len(self.slot)), rows)
+            if self._table is not None:
+                grown[: self._used] = self._table[: self._used]
+            self._table = grown
+        self._used = needed
+        self._table[to_device(self.slot[ids], self.home)] = rows.to(self.home)
+
+    def mean(self, weights: Tensor) -> Tensor:
+        """Return sum_k weights_k rows_k (d,) over all clients, `weights` (n,)."""
+        blocks = torch.arange(len(self.slot)).split(64)
+        return sum(weights[ids[0] : ids[-1] + 1] @ self[ids] for ids in blocks)  # type: ignore[return-value]
+
+    def _room(self, rows: int, like: Tensor) -> Tensor:
+        """Return room for rows where the table lies; pinned where they move, so that nobody waits for them."""
+        size = (rows, *like.shape[1:])
+        return torch.empty(size, dtype=like.dtype, device=self.home, pin_memory=self._pinned)
+
+
 class Federation:
     """What an algorithm sees of the world in a round, and all it can do in it.
 
-    Clients are ids (k,), int64 on the CPU, and may repeat where clients are selected with
-    replacement; weights are rows (k, d) on the device. Each service counts what it does: bytes that
-    are sent, steps and passes that are computed. A repeated client works and sends once. All that is drawn
-    is a function of (seed, round).
+    Clients are ids (k,), int64 on the CPU, and may repeat where they are selected with replacement; weights are rows
+    (k, d) on the device. Each service counts what it does: bytes, steps, passes; a repeated client works and sends
+    once. All that is drawn is a function of (seed, round).
     """
 
     def __init__(
@@ -63,11 +131,11 @@ class Federation:
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
-        self.n, self.round, self._level = data.clients, 0, heterogeneity
-        self.device = device
+        self.n, self.round = data.clients, 0
+        self.device, self._level = device, heterogeneity
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
-        if device.type != "cpu" and not isinstance(data.dataset.x, OnDemand):
+        if not isinstance(data.dataset.x, OnDemand):
             model.check(data.dataset.x)
         self.execution = execution(model, settings, device)
         self.chunk, self.tables = budget.divided(
@@ -110,8 +178,7 @@ class Federation:
 
     def begin(self, round_index: int) -> None:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
-        self.round = round_index
-        self._loss = None
+        self.round, self._loss = round_index, None
         self._uploaded, self._absent = set(), set()
         self._steps_done, self.took = np.zeros(self.n), None
         if self.model.statistics is not None:
@@ -129,16 +196,11 @@ class Federation:
             self.counters[CLOCK] += float(slowest) if self.took is None else self.took
 
     @property
-    def trained(self) -> bool:
-        """Return whether anybody took a gradient in this round."""
-        return self._loss is not None
-
-    @property
-    def train_loss(self) -> float:
-        """Return the mean minibatch loss of this round's last training, or of its full gradients where that
-        is NaN; NaN before any. To ask is to wait for the device.
+    def train_loss(self) -> float | None:
+        """Return the mean minibatch loss of this round's last training, or of its full gradients where that is NaN; None
+        where nobody took a gradient. To ask is to wait for the device.
         """
-        return math.nan if self._loss is None else float(self._loss)
+        return None if self._loss is None else float(self._loss)
 
     # Who
 
@@ -147,8 +209,8 @@ class Federation:
 
         Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
         or those below `participation`, at least one (independent). With replacement: K draws, ids
-        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some of them do not
-        answer and are left out, at least one stays: nothing is sent to them and they do nothing.
+        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some do not answer and are left
+        out; at least one stays.
         """
         s = self.settings
         if s.selection == "with_replacement":
@@ -170,9 +232,7 @@ class Federation:
         return self._answering(np.sort(np.minimum(ids, self.n - 1)))
 
     def shuffled(self, stream: str = "select") -> Tensor:
-        """Return the ids (n,) of all clients in this round's random order, for an algorithm that asks one after the
-        other. Under `+dropout(rate)` as in `select`.
-        """
+        """Return the ids (n,) of all clients in this round's random order; under `+dropout(rate)` as in `select`."""
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.n))
         return self._answering(np.argsort(u, kind="stable"))
 
@@ -200,7 +260,7 @@ class Federation:
     def initial(self, ids: Tensor) -> Tensor:
         """Return initial weights (k, d): zeros, the same row for all, or each client's own (`init`)."""
         if self.settings.init == "zeros":
-            return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
+            return self._zeros(ids)
         own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
         rows = self.tensor(self._solver.once(self.model.initial, own, self.seed))
         return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
@@ -210,9 +270,7 @@ class Federation:
         return self.initial(torch.tensor([SERVER]))[0]
 
     def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
-        """Return per-client state (n, d), zero (or `default(ids)`) until written; on the host where all tables
-        together would take more of a GPU than their part.
-        """
+        """Return per-client state (n, d), zero (or `default(ids)`) until written; on the host where a GPU has no room."""
         size = self.n * self.d * self.dtype.itemsize
         host = size > self.tables
         self.tables -= 0 if host else size
@@ -252,10 +310,7 @@ class Federation:
         return message
 
     def exchange(self, w: Tensor, mixing: Tensor) -> Tensor:
-        """Return mixing @ w: client i (row of w (n, d)) sends its weights to every j with mixing_ji != 0.
-
-        `mixing` (n, n) is on the CPU, as ids are.
-        """
+        """Return mixing @ w, `mixing` (n, n) on the CPU: client i (row of w (n, d)) sends to every j with mixing_ji != 0."""
         edges = int((mixing != 0).sum() - (mixing.diagonal() != 0).sum())
         self.counters["peer_bytes"] += edges * w.shape[1] * w.element_size()
         return to_device(mixing, w.device) @ w
@@ -285,9 +340,8 @@ class Federation:
 
         Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d)
         for the clients still at work; `rows` tensors (k, ...) are cut to the same clients. `lr` is a
-        number, or (k,), or (k, epochs). Momentum, weight decay, clipping, batches and the amount of
-        work are the study's settings. `at_round` computes what the clients did in an earlier round,
-        which was counted then (`deferred`).
+        number, or (k,), or (k, epochs); all else is the study's settings. `at_round` computes what the clients did
+        in an earlier round, which was counted then (`deferred`).
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)
@@ -306,28 +360,22 @@ class Federation:
         /,
         **rows: Tensor,
     ) -> Tensor:
-        """Train as `train` does, and return the weights at the start and after each epoch:
-        (k, local_epochs + 1, d).
-        """
+        """Train as `train` does; return the weights at the start and after each epoch, (k, local_epochs + 1, d)."""
         epochs = self.settings.local_epochs
         _, path = self._train(ids, start, lr, direction, rows, self.round, epochs)
         self.deferred(ids)
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return (d,) after SGD on all clients' data together, from `start` (d,).
-
-        As many minibatches of the study's size (with full batches: of the mean client's) as hold the
-        samples that clients `ids` would go through in this round, to the nearest, at least one.
+        """Return (d,) after SGD on all clients' data together, from `start` (d,): as many minibatches of the study's size
+        (with full batches: of the mean client's) as hold the samples that clients `ids` would go through in this round.
         """
         once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
         work = samples_met(self.data.sizes[once], self._steps(once, self.round), size)
-        steps = np.array([max(1, round(work / width))])
-        words = (self.seed, self.round)
-        plan = self._solver.once(minibatches, pool, one, steps, width, words)
-        rule = self._rule(lr)
+        steps, rule = np.array([max(1, round(work / width))]), self._rule(lr)
+        plan = self._solver.once(minibatches, pool, one, steps, width, (self.seed, self.round))
         w, self._loss, _ = self._solver.sgd(start.unsqueeze(0), plan, rule, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
         return w[0]
@@ -361,12 +409,9 @@ class Federation:
         return self._rule(0.0).clipped(g)
 
     def fine_tune(self, ids: Tensor, start: Tensor, lr: float, epochs: int) -> Tensor:
-        """Return (k, d) after so many epochs of plain local SGD of distinct clients `ids` from `start` (k, d), as in the
-        round after this one. Belongs to evaluation, so nothing is counted.
-        """
-        steps = epochs * self._per_epoch(ids.numpy())
+        """Return (k, d) after epochs of plain local SGD of distinct `ids` from `start`, as in the next round; not counted."""
+        steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         words = (self.seed, self.round + 1)
-        size = self.settings.batch_size
         plan = self._solver.once(minibatches, self.data, ids.numpy(), steps, size, words)
         return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
@@ -386,8 +431,8 @@ class Federation:
     ) -> tuple[Tensor, Tensor]:
         """Return the weights after local SGD (k, d), and after each of the first `epochs` (k, epochs, d)."""
         once, first, back = distinct(ids, self.device)
-        steps, words = self._steps(once, round_index), (self.seed, round_index)
-        size = self.settings.batch_size
+        steps, size = self._steps(once, round_index), self.settings.batch_size
+        words = (self.seed, round_index)
         plan = self._solver.once(minibatches, self.data, once, steps, size, words)
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
@@ -412,9 +457,7 @@ class Federation:
 
     def _steps(self, ids: Array, round_index: int) -> Array:
         per_epoch = self._per_epoch(ids)
-        asked = self.settings.local_epochs * per_epoch
-        if self.settings.local_steps is not None:
-            asked = np.full(len(ids), self.settings.local_steps)
+        asked = asked_steps(self.settings, per_epoch)
         return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
 
     def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:

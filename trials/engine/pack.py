@@ -1,16 +1,14 @@
 """Packs: runs in one process whose local training, gradients and evaluations are computed together.
 
-Each run keeps a simulation of its own, in a greenlet. Where it would compute, it asks the pack, and
-the next run goes on until it asks too. When all have asked, what is alike is computed in one call, its
-rows one run's after the other's, and each run gets its rows back. No algorithm knows of it.
-
-A row's bits do not depend on the rows beside it, so a run has the bits that it has alone: it is tried for each model
-(`Model.exact`), and what is not so, or is not computed in rows at all, is computed for each run by itself.
+Each run keeps a simulation of its own, in a greenlet. Where it would compute, it asks the pack, and the next run goes
+on until it asks too. When all have asked, what is alike is computed in one call, its rows one run's after the other's.
+A row's bits do not depend on the rows beside it: that is tried for each model (`Model.exact`), and what is not so, or
+is not computed in rows at all, is computed for each run by itself.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
@@ -46,13 +44,12 @@ class Call:
 
 
 class Pack:
-    """Runs that go on side by side: `run` their works, whose solvers are made by `solver`.
-
-    Plans and initial weights that several runs ask for are made once; they are not to be changed.
+    """Runs that go on side by side: `run` their works, whose solvers are made by `solver`. Plans and initial weights that
+    several ask for are made once, and not to be changed.
     """
 
     def __init__(self) -> None:
-        self._made: OrderedDict[Hashable, Any] = OrderedDict()
+        self._made: dict[Hashable, Any] = {}
 
     def solver(self, *arguments: Any) -> Solver:
         """Return a solver that lets this pack compute; made as `Solver` is."""
@@ -61,10 +58,9 @@ class Pack:
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return what `make` gives for a key, from the last few that were made."""
         if key not in self._made:
+            if len(self._made) == KEPT:
+                self._made.pop(next(iter(self._made)))
             self._made[key] = make()
-            if len(self._made) > KEPT:
-                self._made.popitem(last=False)
-        self._made.move_to_end(key)
         return self._made[key]
 
     def run(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
@@ -105,9 +101,7 @@ class PackedSolver(Solver):
 
 
 def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
-    """Return the members that are answered now, grouped by what can be joined: those with light calls, and only when
-    there are none those that train, so that these find each other.
-    """
+    """Return the members that are answered now, by what can be joined: first light calls, so that trainings meet."""
     light = {member: c for member, c in waiting.items() if c.method is not Solver.follow}
     groups: dict[Hashable, list[greenlet]] = defaultdict(list)
     for member, call in (light or waiting).items():
@@ -117,7 +111,7 @@ def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
     """Return the answers of calls that are alike, computed as one; () to whom computes its own: who is alone, and all
-    where memory, or code of others that makes samples, fails: who fails then fails alone.
+    where memory, or code of others that makes samples, fails, so that who fails fails alone.
     """
     if len(calls) == 1:
         return [()]
@@ -139,9 +133,7 @@ def _content(value: Any) -> Hashable:
 
 
 def _structure(value: Any) -> Hashable:
-    """Return what arguments that can be joined have in common: all but the number of rows and the length of the next
-    axis.
-    """
+    """Return what arguments that can be joined have in common: all but the lengths of their first two axes."""
     if is_dataclass(value):
         return tuple(_structure(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, torch.Tensor | np.ndarray):

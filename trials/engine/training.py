@@ -38,10 +38,9 @@ COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squa
 class BatchPlan:
     """The samples that each of k rows meets at each step.
 
-    `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss
-    and 0 for padding, which comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random
-    numbers of each row's training, such as dropout's; gradients of a plan without them have none. `clients`
-    (k,) are those that the rows are of; a plan of several runs does not say.
+    `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss, 0 for padding, which
+    comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random numbers of each row's training, such as
+    dropout's, if any. `clients` (k,) are those that the rows are of; a plan of several runs does not say.
     """
 
     samples: Array
@@ -56,6 +55,13 @@ def steps_per_epoch(sizes: Array, batch_size: int | str) -> Array:
     return np.ones_like(sizes) if batch_size == "full" else -(-sizes // int(batch_size))
 
 
+def asked_steps(settings: Settings, per_epoch: Array) -> Array:
+    """Return the local steps that settings ask of clients with `per_epoch` (k,) minibatches in a pass."""
+    if settings.local_steps is None:
+        return settings.local_epochs * per_epoch
+    return np.full_like(per_epoch, settings.local_steps)
+
+
 def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
     """Return the samples in `steps` (k,) minibatches of clients of these sizes: whole passes, then full ones."""
     per_epoch = steps_per_epoch(sizes, batch_size)
@@ -66,8 +72,8 @@ def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
 def minibatches(
     data: FederatedData, ids: Array, steps: Array, batch_size: int | str, words: tuple[int, ...]
 ) -> BatchPlan:
-    """Return `steps` (k,) minibatches for clients `ids` (k,): each pass over a client's data in a new
-    order, a function of (`words`, client, pass) alone; a minibatch weighs its samples equally.
+    """Return `steps` (k,) minibatches for clients `ids` (k,), whose samples weigh alike: each pass over a client's data
+    in a new order, a function of (`words`, client, pass) alone.
     """
     sizes = data.sizes[ids]
     width = int(sizes.max()) if batch_size == "full" else min(int(batch_size), int(sizes.max()))
@@ -149,8 +155,8 @@ class LocalTraining:
     """Local SGD of k rows from `start` (k, d) on a plan: v <- momentum v + scale g + pull w + shift, w <- w - lr v.
 
     `lr` is (k, J), or (k, 1) for all steps, None where weights stay and v adds up; `scale` and `pull` are (k, 1),
-    `shift` (k, d). What all rows lack is None, since 0 times an infinite weight is not 0. The weights after
-    `marks` (k, E) steps each, ascending from 1, are wanted; 0 is no mark.
+    `shift` (k, d), None where all rows lack it, since 0 times an infinite weight is not 0. The weights after `marks`
+    (k, E) steps each, ascending from 1, are wanted; 0 is no mark.
     """
 
     start: Tensor
@@ -177,9 +183,10 @@ class LocalTraining:
 
 
 Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
-"""`move(w, parts, rows, step, v)`: a step, counted from 0, of the first rows of a group (a) on weights
-w (a, d) and momentum v (a, d), if any, in place; `parts` are gradients (a, size), one a parameter."""
-_Minibatch = tuple[Tensor, Tensor, Tensor]
+"""`move(w, parts, rows, step, v)`: a step, counted from 0, of a group's first rows on weights w (a, d) and momentum v
+(a, d), if any, in place; `parts` are gradients (a, size), one a parameter."""
+_Step = tuple[slice, int, tuple[Tensor, Tensor, Tensor]]
+"""Rows of a group, the step that they take, and its minibatch: x, y, the samples' shares."""
 Answer = dict[str, Tensor]
 """What a call gives for each of its rows, which are first."""
 
@@ -197,41 +204,22 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """Return how a run is computed: as the settings say, else in the first way there is. Models that cannot
-    be computed for many clients at once are computed one after the other, whatever is asked.
-
-    Raises `UserError` for `compiled` where a model, loss or device does not have it.
+    """Return how a run is computed: as the settings say, else in the first way there is, which for models that cannot be
+    batched is the only one. Raises `UserError` for `compiled` where a model, loss or device does not have it.
     """
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
-        raise UserError(
-            "execution is compiled, which is for linear models, any loss but two_sided, on a CPU with "
-            f"numba; leave it out, or use {' or '.join(ways)}"
-        )
+        rule = "execution is compiled, which is for linear models without two_sided on a CPU with numba"
+        raise UserError(f"{rule}; leave it out, or use {' or '.join(ways)}")
     return settings.execution if settings.execution in ways else ways[0]
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Clients that are computed together, `members` of a plan (a,), and their part of it on the device; `widths`
-    (a, J) are the real ones of each minibatch.
-    """
-
-    members: Array
-    ids: Tensor
-    steps: Array
-    samples: Tensor
-    weight: Tensor
-    widths: Array
 
 
 class Solver:
     """Runs plans on a model and samples x (N, *shape), y (N,), in one of three executions.
 
-    Batched: `chunk` clients at a time as one tensor program (all by default), sorted by step count,
-    so that those that are done stop costing. Sequential: one after the other on its real samples
-    only; the others' oracle. Compiled: as batched, but SGD of a linear model is one compiled loop
-    wherever a step has a form it knows (`trials.engine.direction.Affine`, no clipping).
+    Batched: `chunk` clients at a time as one tensor program (all by default). Sequential: one after the other on its
+    real samples only; the others' oracle. Compiled: as batched, but SGD of a linear model is one compiled loop
+    wherever a step is `Affine` and not clipped.
     """
 
     def __init__(
@@ -248,9 +236,7 @@ class Solver:
     def call(
         self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
     ) -> Answer:
-        """Return a method's answer on arguments with a row a client, of minibatches of `width` samples; runs of a
-        pack with equal `shared` arguments are computed in one call.
-        """
+        """Return a method's answer on arguments with a row a client, of `width` samples; packs join equal `shared` ones."""
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
@@ -267,11 +253,9 @@ class Solver:
         aligned: dict[str, Tensor],
         marks: Array | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Take the plan's steps by `rule` from `start` (k, d).
-
-        `aligned` tensors (k, ...) reach `direction` with the rows they belong to. Returns the end
-        points (k, d), the mean over all steps of the minibatch loss, (), and the weights after
-        `marks` (k, E) steps each, ascending from 1, (k, E, d).
+        """Take the plan's steps by `rule` from `start` (k, d); return the end points (k, d), the mean over all steps of the
+        minibatch loss, (), and the weights after `marks` (k, E) steps each, ascending from 1, (k, E, d). `aligned`
+        tensors (k, ...) reach `direction` with the rows they belong to.
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
@@ -285,19 +269,14 @@ class Solver:
         return answer["w"], loss, answer["path"][:, : marks.shape[1]]
 
     def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
-        """Return the sum over a plan of the gradients at w (k, d): with `full_pass`, those of F_k, (k, d).
-
-        Also returns the mean over rows of F_k, ().
-        """
-        marks = np.zeros((len(w), 0), np.int64)
-        still = LocalTraining(w, plan, marks, None, w.new_ones(len(w), 1), momentum=1.0)
+        """Return the sum over a plan of the gradients at w (k, d), with `full_pass` those of F_k, and their mean F_k, ()."""
+        none = np.zeros((len(w), 0), np.int64)
+        still = LocalTraining(w, plan, none, None, w.new_ones(len(w), 1), momentum=1.0)
         answer = self.call(Solver.follow, still, width=plan.samples.shape[2])
         return answer["v"], answer["loss"].sum().to(w) / len(w)
 
     def follow(self, training: LocalTraining) -> Answer:
-        """Return end points `w` (k, d), momentum `v`, the sum over all steps of each row's `loss` (k,), and the
-        `path` of weights at the marks (k, E, d).
-        """
+        """Return end points `w` (k, d), momentum `v`, each row's sum of `loss` (k,), and `path`, w at the marks (k, E, d)."""
         if self.execution == "compiled":
             from trials.engine import compiled
 
@@ -317,37 +296,31 @@ class Solver:
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
         v = torch.empty_like(start) if momentum else start[:, :0]
-        for group in self._groups(plan):
-            now, loss = start[group.ids], start.new_zeros(len(group.ids))
-            speed, move = torch.zeros_like(now) if momentum else None, moves(group.ids)
+        draws = plan.draws if self.model.network.draws else None
+        for members, ids, steps in self._groups(plan):
+            now, loss = start[ids], start.new_zeros(len(ids))
+            speed, move = torch.zeros_like(now) if momentum else None, moves(ids)
             if self.model.statistics is not None and plan.clients is not None:
-                self.model.statistics.work(int(plan.clients[group.members[0]]), now)
-            for rows, j, x, y, weight in self._batches(group):
-                values, parts = self._slopes(plan, group, now[rows], j, (x, y, weight))
+                self.model.statistics.work(int(plan.clients[members[0]]), now)
+            for rows, j, batch in steps:
+                if self.sequential:
+                    draw = None
+                    if draws is not None:
+                        draw = int(randomness.bits("step", draws[members[0]], j)[0])
+                    values, parts = self.model.gradient_parts(now[0], *batch, draw)
+                    parts = [part.unsqueeze(0) for part in parts]
+                else:
+                    values, parts = self.model.gradient_parts(now[rows], *batch)
                 loss[rows] += values
                 move(now[rows], parts, rows, j, None if speed is None else speed[rows])
                 if marks.shape[1]:
-                    row, mark = np.nonzero(marks[group.members[rows]] == j + 1)
+                    row, mark = np.nonzero(marks[members[rows]] == j + 1)
                     place = to_device(row, start.device)
-                    path[group.ids[place], to_device(mark, start.device)] = now[place]
-            w[group.ids], losses[group.ids] = now, loss
+                    path[ids[place], to_device(mark, start.device)] = now[place]
+            w[ids], losses[ids] = now, loss
             if speed is not None:
-                v[group.ids] = speed
+                v[ids] = speed
         return {"w": w, "v": v, "loss": losses, "path": path}
-
-    def _slopes(
-        self, plan: BatchPlan, group: _Group, w: Tensor, step: int, batch: _Minibatch
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Return losses (a,) and, of each slot of the layout, gradients (a, size), at w (a, d) on a minibatch x, y and
-        the samples' shares.
-        """
-        if not self.sequential:
-            return self.model.gradient_parts(w, *batch)
-        draw = None
-        if plan.draws is not None and self.model.network.draws:
-            draw = int(randomness.bits("step", plan.draws[group.members[0]], step)[0])
-        loss, parts = self.model.gradient_parts(w[0], *batch, draw)
-        return loss, [part.unsqueeze(0) for part in parts]
 
     def _any_move(
         self, rule: SGD, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
@@ -358,11 +331,10 @@ class Solver:
             g, at = torch.cat(parts, -1), ids[rows]
             if rule.weight_decay:
                 g = g.add_(w, alpha=rule.weight_decay)
-            step = direction(w, g, **{name: value[at] for name, value in aligned.items()})
-            step = rule.clipped(step)
-            if v is not None:
-                step = v.mul_(rule.momentum).add_(step)
-            w.sub_(_rates(lr[at], j) * step)
+            here = {name: value[at] for name, value in aligned.items()}
+            step = rule.clipped(direction(w, g, **here))
+            along = step if v is None else v.mul_(rule.momentum).add_(step)
+            w.sub_(_rates(lr[at], j) * along)
 
         return move
 
@@ -395,34 +367,32 @@ class Solver:
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
         """Return the `score` of each row."""
         totals = w.new_zeros(len(w))
-        for group in self._groups(plan):
-            now, sums = w[group.ids], w.new_zeros(len(group.ids))
-            for rows, _, x, y, weight in self._batches(group):
+        for _, ids, steps in self._groups(plan):
+            now, sums = w[ids], w.new_zeros(len(ids))
+            for rows, _, (x, y, weight) in steps:
                 which = rows.start if self.sequential else rows
                 ranked, *_ = scores(self.model.logits(now[which], x), y).values()
                 sums[which] += (ranked * weight).sum(-1)
-            totals[group.ids] = sums
+            totals[ids] = sums
         return {"score": totals}
 
     def evaluate(self, w: Tensor, ids: Array, scores: Scores) -> Answer:
         """Return mean scores and mean loss on samples `ids`: () for w (d,), (k,) for w (k, d)."""
         if w.dim() == 1 and self.joins(BLOCK, slopes=False):
             # As a row of many, whatever others are evaluated with it.
-            answer = self.call(Solver.rated, w[None], width=BLOCK, shared=(ids, scores))
+            answer = self.call(Solver.means, w[None], width=BLOCK, shared=(ids, scores))
             return {name: value[0] for name, value in answer.items()}
         if w.dim() == 2 and self.sequential:
             each = [self.evaluate(row, ids, scores) for row in w]
             return {name: torch.stack([row[name] for row in each]) for name in each[0]}
-        return self._means(w, ids, scores, max(1, 32768 // (w.shape[:-1].numel() + 63)))
+        width = max(1, 32768 // (w.shape[:-1].numel() + 63))
+        return self.means(w, ids, scores, width, apart=False)
 
-    def rated(self, w: Tensor, ids: Array, scores: Scores) -> Answer:
-        """Return `evaluate` of w (k, d), each row computed as if it were alone."""
-        return self._means(w, ids, scores, BLOCK, apart=True)
-
-    def _means(
-        self, w: Tensor, ids: Array, scores: Scores, width: int, apart: bool = False
+    def means(
+        self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return `evaluate` in blocks of `width` samples; if `apart`, each row has its own copy of them.
+        """Return `evaluate` in blocks of `width` samples; if `apart`, each row has its own copy of them and is computed
+        as if it were alone.
 
         Where a sample's outputs depend on its block, blocks are drawn by chance, the same ever: in the
         order of a data set that lies label by label each would have one label.
@@ -439,23 +409,29 @@ class Solver:
                 total[metric] = total.get(metric, 0) + value.sum(-1, dtype=torch.float64)
         return {metric: value / len(ids) for metric, value in total.items()}
 
-    def _groups(self, plan: BatchPlan) -> Iterator[_Group]:
-        """Yield clients that are computed together, most steps first. The plan is copied to the device once."""
+    def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
+        """Yield clients that are computed together, those with most steps first: their rows in the plan (a,), the same
+        on the device, and their steps. The plan is copied to the device once.
+        """
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
-        widths, steps = (plan.weight[order] > 0).sum(-1), plan.steps[order]
         size = self.chunk or len(order)
         for first in range(0, len(order), size):
             cut = slice(first, first + size)
-            yield _Group(order[cut], ids[cut], steps[cut], samples[cut], weight[cut], widths[cut])
+            members = order[cut]
+            widths = (plan.weight[members] > 0).sum(-1)
+            steps = self._steps(plan.steps[members], widths, samples[cut], weight[cut])
+            yield members, ids[cut], steps
 
-    def _batches(self, group: _Group) -> Iterator[tuple[slice, int, Tensor, Tensor, Tensor]]:
-        """Yield (rows, step, x, y, weight) of each step of a group; rows count within the group."""
-        for j in range(int(group.steps[0])):
-            rows = slice(0, int(np.searchsorted(-group.steps, -j)))
-            cut: Any = (0, j, slice(group.widths[0, j])) if self.sequential else (rows, j)
-            yield rows, j, self.x[group.samples[cut]], self.y[group.samples[cut]], group.weight[cut]
+    def _steps(
+        self, steps: Array, widths: Array, samples: Tensor, weight: Tensor
+    ) -> Iterator[_Step]:
+        """Yield each step of a group that has `steps` (a,), of real minibatches of `widths` (a, J)."""
+        for j in range(int(steps[0])):
+            rows = slice(0, int(np.searchsorted(-steps, -j)))
+            cut: Any = (0, j, slice(widths[0, j])) if self.sequential else (rows, j)
+            yield rows, j, (self.x[samples[cut]], self.y[samples[cut]], weight[cut])
 
 
 def _rates(lr: Tensor, step: int) -> Tensor:

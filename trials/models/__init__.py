@@ -8,34 +8,22 @@ computes at once. A new model is one class of a few lines and one entry of `MODE
 from trials.common import names
 from trials.common.errors import UserError
 from trials.common.plugins import named
+from trials.models import published
 from trials.models.base import Architecture
 from trials.models.own import OwnModel
-from trials.models.published import (
-    MLP,
-    CharLSTM,
-    Cifar10CNN,
-    FedDCCNN,
-    LeNet5,
-    LeNet5FedAgg,
-    Linear,
-    LogisticRegression,
-    McMahanCNN,
-    SentLSTM,
-    VGGLight,
-)
 
 MODELS: dict[str, type[Architecture]] = {
-    "logreg": LogisticRegression,
-    "linear": Linear,
-    "mlp": MLP,
-    "lenet5": LeNet5,
-    "lenet5_fedagg": LeNet5FedAgg,
-    "mcmahan_cnn": McMahanCNN,
-    "cifar10_cnn": Cifar10CNN,
-    "feddc_cnn": FedDCCNN,
-    "vgg_light": VGGLight,
-    "char_lstm": CharLSTM,
-    "sent_lstm": SentLSTM,
+    "logreg": published.LogisticRegression,
+    "linear": published.Linear,
+    "mlp": published.MLP,
+    "lenet5": published.LeNet5,
+    "lenet5_fedagg": published.LeNet5FedAgg,
+    "mcmahan_cnn": published.McMahanCNN,
+    "cifar10_cnn": published.Cifar10CNN,
+    "feddc_cnn": published.FedDCCNN,
+    "vgg_light": published.VGGLight,
+    "char_lstm": published.CharLSTM,
+    "sent_lstm": published.SentLSTM,
 }
 
 

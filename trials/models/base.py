@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from math import inf, prod
 from typing import Any, ClassVar, NamedTuple
@@ -31,57 +31,47 @@ class Slot(NamedTuple):
     layer: int
 
 
-class Architecture(ABC):
+@dataclass(frozen=True)
+class Architecture:
     """What an entry of `MODELS` is: a builder of networks, whose fields are the arguments of its name."""
 
     summary: ClassVar[str]
     """The first line of the class's docstring."""
     linear: ClassVar[bool] = False
     """Whether outputs are W x + b with nothing but W (C, p) and b (C,), in this order."""
-    why_alone: ClassVar[str] = ""
-    """Why clients are computed one after the other; "" where k clients can be at once."""
 
     def __init_subclass__(cls) -> None:
         cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
-    @abstractmethod
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Return the network for samples of `shape`; raise `UserError` when they do not fit.
-
-        Its parameters stand in the order of their first use, `LAYER.weight` before `LAYER.bias`.
+        """Return the network for samples of `shape`, its parameters in the order of their first use, `LAYER.weight` before
+        `LAYER.bias`; raise `UserError` when they do not fit.
         """
+        raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-        """Return the network, which is computed with weights and holds none, of BatchNorm maybe with statistics that
-        are `frozen`. Ours are shapes and an order of operations, without numbers.
-        """
+        """Return the network, which is computed with weights and holds none; `frozen` says how BatchNorm's statistics are."""
         return _skeleton(self, shape, classes)
 
 
 @cache
 def _skeleton(architecture: Architecture, shape: tuple[int, ...], classes: int) -> Network:
-    from trials.models.torch_modules import ClientLinear  # a class of torch's
-
     with torch.device("meta"):
         module = architecture.network(shape, classes)
-    network, children = Network(module, shape), list(module.children())
-    network.why_alone = architecture.why_alone
+    network = Network(module, shape)
+    network.why_alone = getattr(module, "why_alone", "")
     network.channels_last = any(p.dim() == 4 for p in network.trained.values())
-    network.takes_rows = all(isinstance(c, nn.Flatten | nn.Linear | nn.ReLU) for c in children)
-    for child in children if network.takes_rows else ():
-        if isinstance(child, nn.Linear):
-            child.__class__ = ClientLinear
-        elif isinstance(child, nn.Flatten):
-            child.start_dim = -len(shape)
+    # What begins by flattening the last dimensions goes on so with those of k clients (`perceptron`).
+    network.takes_rows = getattr(next(module.children()), "start_dim", 0) < 0
     return network
 
 
 class Model:
     """A network fitted to a data set's shape: its layout, initial weights, losses, gradients.
 
-    `d` is the number of weights, `layout` says where each parameter lies in the flat vector. `mixed`
-    computes layers in bfloat16, from weights and to gradients in float32. `statistics` are those of
-    BatchNorm in this run, where it keeps any.
+    `d` is the number of weights, `layout` says where each parameter lies in the flat vector. `mixed` computes layers in
+    bfloat16, from weights and to gradients in float32. `statistics` are BatchNorm's in this run, where it keeps any;
+    `one_by_one` says that a sample's outputs depend on that sample alone, not on its batch.
     """
 
     def __init__(
@@ -95,7 +85,7 @@ class Model:
     ) -> None:
         self.architecture, self.shape, self.loss, self.mixed = architecture, shape, loss, mixed
         self.network = architecture.fitted(tuple(shape), classes, buffers == "frozen")
-        tracked, self.d = self.network.tracked, 0
+        self.one_by_one, tracked, self.d = self.network.one_by_one, self.network.tracked, 0
         self.statistics = RunningStatistics(tracked) if tracked else None
         self.layout: list[Slot] = []
         layers: list[str] = []
@@ -107,24 +97,17 @@ class Model:
             self.d = slot.stop
 
     @property
-    def one_by_one(self) -> bool:
-        """Return whether a sample's outputs depend on that sample alone, not on the batch it is in."""
-        return self.network.one_by_one
-
-    @property
     def batched_up_to(self) -> float:
-        """Return the largest minibatch with which a CPU is faster at k clients at once than at one after the other:
-        convolutions only where they are small.
-        """
+        """Return the largest minibatch at which a CPU is faster at k clients at once: of convolutions, small ones only."""
         if not any(len(slot.shape) > 2 for slot in self.layout):
             return inf
         return 16.0 if self.d < 150_000 else 0.0
 
     def check(self, x: Array) -> None:
         """Raise `UserError` for samples x (N, *shape) that it cannot read: unknown tokens."""
-        check = getattr(self.network.module, "check", None)
-        if self.network.make is None and check is not None:
-            check(torch.from_numpy(x))
+        check = None if self.network.make else getattr(self.network.module, "check", None)
+        if check is not None:
+            check(x)
 
     def views(self, w: Tensor) -> dict[str, Tensor]:
         """Return the named parameters inside flat weights (d,) or (k, d), without a copy."""
@@ -134,11 +117,9 @@ class Model:
         }
 
     def initial(self, ids: Array, seed: int) -> Array:
-        """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for the
-        weights and the bias of a layer, which is PyTorch's default for linear and convolution. A person's
-        network starts as it is made, under a seed.
-
-        The fan in is the length of a weight's row, so that an embedding of width e has r = 1 / sqrt(e).
+        """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for the weights and the
+        bias of a layer, PyTorch's default; the fan in is the length of a weight's row. A person's network starts as it
+        is made, under a seed.
         """
         if self.network.make is not None:
             return np.stack([self._made(int(client), seed) for client in np.ravel(ids)])
@@ -178,18 +159,10 @@ class Model:
     def gradient_parts(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor, draw: int | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the weighted loss F_i = sum_b weight_ib loss(x_ib, y_ib) of each client, (k,) or (), and its
-        gradients, each slot of the layout apart, (k, size) or (size,). Weights (k, b) or (b) are 0 for
-        padding, of which one client has none. `draw` seeds the random numbers of a training step; without
-        it there are none.
+        """Return the weighted loss F_i = sum_b weight_ib loss(x_ib, y_ib) of each client, (k,) or (), and its gradients,
+        each slot of the layout apart, (k, size) or (size,). Weights (k, b) or (b) are 0 for padding, of which one
+        client has none. `draw` seeds the random numbers of a training step, if any.
         """
-        if w.dim() == 2 and self.network.why_alone:
-            rows = [
-                self.gradient_parts(w[i], x[i][real], y[i][real], weight[i][real], draw)
-                for i, real in enumerate(weight > 0)
-            ]
-            slots = zip(*(parts for _, parts in rows), strict=True)
-            return torch.stack([loss for loss, _ in rows]), [torch.stack(slot) for slot in slots]
         if w.dim() == 2 and self.architecture.linear and self.loss is cross_entropy:
             return self._closed_form(w, x, y, weight)
         leaves = {name: view.detach().requires_grad_() for name, view in self.views(w).items()}
@@ -215,8 +188,8 @@ class Model:
             return losses, [torch.bmm(dz.transpose(1, 2), x).flatten(1), dz.sum(1)]
 
     def exact(self, width: int, like: Tensor, slopes: bool = True) -> bool:
-        """Return whether a client's bits are the same whoever is computed with it: its outputs on `width` samples, and
-        its gradient (`slopes`), with weights like `like`, tried on 1, 2 and `ROWS` clients.
+        """Return whether a client's outputs on `width` samples, or its gradient (`slopes`), have the same bits whoever is
+        computed with it: tried on 1, 2 and `ROWS` clients.
         """
         key = width, slopes, like.dtype, like.device, torch.get_num_threads()
         if key not in self.network.exact:
@@ -226,30 +199,27 @@ class Model:
             y = torch.zeros(ROWS, width, dtype=torch.int64, device=like.device)
             weight = torch.full((ROWS, width), 1 / width).to(like)
 
-            def computed(first: int, last: int) -> Tensor:
-                each = slice(first, last)
+            def computed(rows: slice) -> Tensor:
                 if slopes:
-                    return self.gradients(w[each], x[each], y[each], weight[each])[1]
-                return self.logits(w[each], x[each].contiguous())
+                    return self.gradients(w[rows], x[rows], y[rows], weight[rows])[1]
+                return self.logits(w[rows], x[rows].contiguous())
 
-            whole, pair = computed(0, ROWS), computed(1, 3)
-            singly = torch.cat([computed(row, row + 1) for row in range(ROWS)])
+            whole, pair = computed(slice(0, ROWS)), computed(slice(1, 3))
+            singly = torch.cat([computed(slice(row, row + 1)) for row in range(ROWS)])
             self.network.exact[key] = torch.equal(whole, singly) and torch.equal(whole[1:3], pair)
         return self.network.exact[key]
 
     def bytes_a_client(self, width: int, like: Tensor) -> int:
-        """Return the memory that one of k clients takes in a batched step of `width` samples, with weights like
-        these: five vectors of weights (start, gradient and its parts, direction, momentum), the samples
-        and what the backward pass keeps of them.
+        """Return the memory of one of k clients in a batched step of `width` samples, with weights like these: five
+        vectors (start, gradient and its parts, direction, momentum), the samples and what the backward pass keeps.
         """
-        kept = [prod(self.shape)]
+        kept, flat = [prod(self.shape)], like.new_zeros(self.d)
+        weights = flat.untyped_storage().data_ptr()
 
         def note(tensor: Tensor) -> Tensor:
             kept.append(0 if tensor.untyped_storage().data_ptr() == weights else tensor.numel())
             return tensor
 
-        flat = like.new_zeros(self.d)
-        weights = flat.untyped_storage().data_ptr()
         leaves = {name: p.requires_grad_() for name, p in self.views(flat).items()}
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):
             tensors = {**self.network.constants(flat), **leaves}

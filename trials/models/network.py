@@ -20,11 +20,9 @@ class Network:
     """A module for samples of one shape: `network(tensors, x, purpose)` gives outputs (b, C), or of k clients
     (k, b, C), from tensors by the module's names.
 
-    `make` gives the module anew under a seed, where its own initial weights are those of a run. `trained` are
-    its parameters that need a gradient, `tracked` the running statistics of BatchNorm, none where they are `frozen`.
-    How it is computed is set by who fits it: `why_alone` says why clients are computed one after the other,
-    `channels_last` that a CPU may lay out the samples so, `draws` that a step draws random numbers, `one_by_one`
-    that a sample's outputs in evaluation are its own.
+    `make` gives the module anew under a seed, where its own initial weights are those of a run. `trained` are its
+    parameters that need a gradient, `tracked` BatchNorm's running statistics, none where they are `frozen`. Who fits it
+    says `why_alone` clients are computed one after the other, and whether a step `draws` random numbers.
     """
 
     def __init__(
@@ -37,9 +35,8 @@ class Network:
         self.module, self.shape, self.make, self.frozen = module, shape, make, frozen
         self.why_alone, self.note = "", ""
         self.draws = self.takes_rows = self.channels_last = False
-        self.one_by_one = True
+        self.one_by_one, self._purpose = True, ""
         self.exact: dict[Any, bool] = {}
-        self._purpose = ""
         self._constants: dict[Any, Values] = {}
         self.trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -66,9 +63,6 @@ class Network:
         if self.takes_rows:
             return self._one(tensors, x)
         trained = {name: tensors[name] for name in self.trained}
-        if self.why_alone:
-            rows = [{name: p[i] for name, p in trained.items()} for i in range(len(x))]
-            return torch.stack([self._one({**tensors, **p}, x[i]) for i, p in enumerate(rows)])
         at_once = torch.func.vmap(lambda p, x: self._one({**tensors, **p}, x), randomness="error")
         outputs: Tensor = at_once(trained, x)
         return outputs
@@ -81,20 +75,17 @@ class Network:
         """Return what the module has besides, in the dtype and on the device of `like`."""
         key = like.device, like.dtype
         if key not in self._constants:
-            everything = dict([*self.module.named_parameters(), *self.module.named_buffers()])
-            left = everything.keys() - self.trained.keys() - self.tracked.keys()
+            everything = [*self.module.named_parameters(), *self.module.named_buffers()]
             self._constants[key] = {
                 name: value.detach().to(like if value.is_floating_point() else like.device)
-                for name in sorted(left)
-                if (value := everything[name]) is not None
+                for name, value in everything
+                if name not in self.trained and name not in self.tracked
             }
         return self._constants[key]
 
 
 def _by_batch(norm: Any, args: tuple[Tensor, ...]) -> None:
-    """Choose what BatchNorm normalises by: the batch, or its running statistics. A single value a channel, of which
-    PyTorch makes no batch, goes by these too.
-    """
+    """Choose what BatchNorm normalises by: the batch, or, as a single value a channel does, its running statistics."""
     norm.training = norm.by_batch and args[0].numel() > args[0].shape[1]
 
 
@@ -110,24 +101,20 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
 
 
 def _channels_last(x: Tensor) -> Tensor:
-    """Return x (b, c, h, w), laid out with the channels innermost on a CPU, which convolves and pools so in half the
-    time. With one channel both layouts are the same memory and only strides tell them apart.
-    """
+    """Return x (b, c, h, w) with the channels innermost on a CPU, which convolves so in half the time."""
     if x.device.type != "cpu":
         return x
-    if x.shape[1] == 1 and x.is_contiguous():
+    if x.shape[1] == 1 and x.is_contiguous():  # one memory for both layouts, told by strides
         height, width = x.shape[2:]
         return x.as_strided(x.shape, (height * width, 1, width, 1))
     return x.contiguous(memory_format=torch.channels_last)
 
 
 class RunningStatistics:
-    """What BatchNorm normalises by in evaluation: the `server`'s statistics, and in a round those of the clients that
-    train.
+    """What BatchNorm normalises by in evaluation, the `server`'s, and in a round those of the clients that train.
 
-    A client's begin each round at the server's. Each of its forward passes in training, a step's or a full
-    gradient's, moves them: s <- (1 - a) s + a s_batch, with BatchNorm's momentum a. At the end of the round the
-    server's are their mean by the weights that FedAvg gives the clients, whatever the algorithm.
+    A client's begin each round at the server's, and each of its forward passes in training moves them: s <- (1 - a) s
+    + a s_batch, with BatchNorm's momentum a. At the end the server's are their mean by FedAvg's weights.
     """
 
     def __init__(self, initial: Values) -> None:
@@ -156,9 +143,7 @@ class RunningStatistics:
         return {name: value.to(like) for name, value in self.server.items()}
 
     def end(self, weights: Callable[[Tensor], Tensor]) -> None:
-        """End a round: the server's become the mean over clients by `weights(ids)`, which sum to 1; they stay where
-        nobody has trained.
-        """
+        """End a round: the server's become the mean over clients by `weights(ids)`, or stay where nobody has trained."""
         ids = sorted(self._clients)
         if ids:
             share = weights(torch.tensor(ids)).double().cpu()

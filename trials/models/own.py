@@ -1,11 +1,8 @@
 """Networks of others: any `torch.nn.Module`, computed from a client's flat weights.
 
-`my.py:make` names a function `make(shape, classes)` that returns the module; `torchvision:NAME` names a
-network of torchvision. What is trained are the module's parameters, by their names. Buffers, and parameters
-that need no gradient, are constants, but for BatchNorm's running statistics (`RunningStatistics`).
-
-How a module is computed is tried when it is fitted to a shape: whether it draws random numbers, whether a sample is
-its own, whether clients at once have the numbers of each alone. The module itself is never rewritten.
+`my.py:make` names a function `make(shape, classes)` that returns the module. Its parameters are trained, by their names;
+all else is constant, but for BatchNorm's running statistics (`RunningStatistics`). How it is computed is tried when it
+is fitted to a shape: where clients at once do not have the numbers of each alone, they are computed one by one.
 """
 
 from __future__ import annotations
@@ -34,10 +31,8 @@ def located(make: Callable[..., Any]) -> str:
     place, name = inspect.getmodule(make), getattr(make, "__qualname__", "")
     file = getattr(place, "__file__", None)
     if not file or getattr(place, name, None) is not make or isinstance(make, nn.Module):
-        raise UserError(
-            "model: must be what makes a module, its class or a function of (shape, classes), defined at the top of a "
-            f"file, as in mine.py:make, so that other processes can run it too; not {name or make!r}"
-        )
+        rule = "a class of modules or a function of (shape, classes), defined at the top of a file"
+        raise UserError(f"model: must be {rule}, as in mine.py:make; not {name or make!r}")
     return f"{place.__name__ if place and place.__package__ else file}:{name}"
 
 
@@ -63,9 +58,6 @@ class OwnModel(Architecture):
         if self.name.startswith(TORCHVISION):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
         return plugins.function(bare, "model")
-
-    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return _made(self.name, self.function(), shape, classes)
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
         return _fitted(self.name, self.function(), shape, classes, frozen)
@@ -93,28 +85,20 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given
     if name not in known:
         raise unknown("model of torchvision", name, known)
     if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in given):
-        raise UserError(
-            f"model torchvision:{name} is for images (1 or 3, height, width), and here samples are {shape}; weights are "
-            "not downloaded: load them in a function of your own, as in my.py:make"
-        )
+        rule = f"is for images (1 or 3, height, width), not {shape}, and weights are not downloaded"
+        raise UserError(f"model torchvision:{name} {rule}: load them in my.py:make")
     if name in ("googlenet", "inception_v3"):
         given = {"aux_logits": False, "init_weights": True, **given}
-    network = torchvision.models.get_model(name, num_classes=classes, **given)
-    return ForImages(name, network, shape)
+    return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **given), shape)
 
 
-def _made(name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Return the module of a call; raise `UserError` where it is none, or cannot be trained."""
-    arguments = _arguments(name)
-    try:
-        inspect.signature(make).bind(shape, classes, **arguments)
-    except (TypeError, ValueError) as error:
-        raise UserError(
-            f"model {name} must take the shape of a sample and the number of outputs, as make({shape}, {classes}), "
-            f"then the arguments of its name: {error}"
-        ) from None
-    call = partial(make, shape, classes, **arguments)
-    module = plugins.tried(f"model {name}({shape}, {classes})", call)
+def _made(
+    name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int, seed: int
+) -> nn.Module:
+    """Return the module of a call under a seed; raise `UserError` where it is none, or cannot be trained."""
+    call = partial(make, shape, classes, **_arguments(name))
+    with seeded(seed >> 1), torch.device("cpu"):
+        module = plugins.tried(f"model {name}({shape}, {classes})", call)
     if not isinstance(module, nn.Module):
         kind = type(module).__name__
         raise UserError(f"model {name} returned {kind}, but must return a torch.nn.Module")
@@ -124,17 +108,12 @@ def _made(name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: 
     return module
 
 
-def _under_seed(make: Callable[[], nn.Module], seed: int) -> nn.Module:
-    with seeded(seed >> 1), torch.device("cpu"):
-        return make()
-
-
 @lru_cache(maxsize=8)
 def _fitted(
     name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int, frozen: bool
 ) -> Network:
     """Return the module for samples of `shape` with how it is computed; raise `UserError` where it does not do."""
-    build = partial(_under_seed, partial(_made, name, make, shape, classes))
+    build = partial(_made, name, make, shape, classes)
     network, draw = Network(build(0), shape, build, frozen), torch.Generator().manual_seed(0)
     x = torch.randint(0, 2, (TRIED, *shape), generator=draw).float()
     call = partial(numbers, network, x, EVALUATION)
@@ -146,23 +125,14 @@ def _fitted(
         )
     network.draws = _draws(network, x)
     network.one_by_one = _by_sample(network, x, EVALUATION)
-    if network.draws:
-        network.why_alone = "it draws random numbers in training, such as dropout's"
-    elif not _by_sample(network, x, GRADIENT):
-        network.why_alone = "a sample's outputs depend on its batch, as with BatchNorm"
-    else:
-        network.why_alone = _why_not_at_once(network, x)
+    network.why_alone = _why_alone(network, x)
     alone = f"one client after the other: {network.why_alone}"
     network.note = alone if network.why_alone else "clients at once, by torch.func.vmap"
-    if network.tracked:
-        network.note += "; BatchNorm's running statistics are averaged"
     return network
 
 
 def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> list[Tensor]:
-    """Return outputs and gradients of a network that is called with weights, by default those of its module, under
-    one seed.
-    """
+    """Return outputs and gradients of a network that is called with weights, by default its module's, under one seed."""
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}
@@ -196,8 +166,12 @@ def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
     return close(part, whole[:2])
 
 
-def _why_not_at_once(network: Network, x: Tensor) -> str:
-    """Return why several clients cannot be computed at once; "" where they can."""
+def _why_alone(network: Network, x: Tensor) -> str:
+    """Return why clients are computed one after the other; "" where two at once have the numbers of each alone."""
+    if network.draws:
+        return "it draws random numbers in training, such as dropout's"
+    if not _by_sample(network, x, GRADIENT):
+        return "a sample's outputs depend on its batch, as with BatchNorm"
     other = {name: 1.01 * p.detach() for name, p in network.trained.items()}
     alone = [numbers(network, x, GRADIENT), numbers(network, x.flip(0), GRADIENT, **other)]
     both = {name: torch.stack([p.detach(), other[name]]) for name, p in network.trained.items()}
@@ -212,6 +186,5 @@ def _why_not_at_once(network: Network, x: Tensor) -> str:
 
 def close(a: Tensor, b: Tensor) -> bool:
     """Return whether two results are equal up to rounding in single precision."""
-    return a.shape == b.shape and torch.allclose(
-        a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True
-    )
+    near: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-5, "equal_nan": True}
+    return a.shape == b.shape and torch.allclose(a.double(), b.double(), **near)

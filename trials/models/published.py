@@ -1,19 +1,16 @@
 """The models of the papers: builders of networks. ReLU everywhere but at the outputs, which are linear.
 
-The first line of a class is what `suite list models` says of it.
-
-Dropout is left out: a gradient here is a function of weights and samples alone, which is what makes
-equal trials equal to the bit, k clients at once equal to one after the other, and FedUmf's clients
-computable later.
+The first line of a class is what `suite list models` says of it. Dropout is left out: a gradient here is a function of
+weights and samples alone, so that k clients at once equal one after the other.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from trials.common.errors import UserError
 from trials.common.names import bounded
@@ -23,25 +20,30 @@ from trials.models.base import Architecture
 
 def dense(row: nn.Sequential, *widths: int) -> nn.Sequential:
     """Add fully connected layers of these widths to a row, with ReLU between: `hidden1`, ..., `out`."""
+    from trials.models.torch_modules import ClientLinear  # a class of torch's
+
     *hidden, last = pairwise(widths)
     for i, (inputs, outputs) in enumerate(hidden, 1):
-        row.add_module(f"hidden{i}", nn.Linear(inputs, outputs))
+        row.add_module(f"hidden{i}", ClientLinear(inputs, outputs))
         row.add_module(f"relu{i}", nn.ReLU())
-    row.add_module("out", nn.Linear(*last))
+    row.add_module("out", ClientLinear(*last))
     return row
 
 
-@dataclass(frozen=True)
+def perceptron(shape: tuple[int, ...], *widths: int) -> nn.Sequential:
+    """Return fully connected layers on flat samples, which take k clients' at once."""
+    return dense(nn.Sequential(nn.Flatten(-len(shape))), prod(shape), *widths)
+
+
 class Linear(Architecture):
     """linear regression, W x + b: one output for a task of one number (DeFed's sine)"""
 
     linear: ClassVar[bool] = True
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return dense(nn.Sequential(nn.Flatten()), prod(shape), classes)
+        return perceptron(shape, classes)
 
 
-@dataclass(frozen=True)
 class LogisticRegression(Linear):
     """multinomial logistic regression, softmax(W x + b), by a gradient in closed form"""
 
@@ -54,184 +56,141 @@ class MLP(Architecture):
     width2: int = bounded(200, 1)
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return dense(nn.Sequential(nn.Flatten()), prod(shape), self.width1, self.width2, classes)
+        return perceptron(shape, self.width1, self.width2, classes)
 
 
-class Conv(NamedTuple):
-    """A convolution with stride 1: output maps, kernel side, padding."""
-
-    maps: int
-    kernel: int
-    padding: int = 0
-
-
-class ConvNet(Architecture):
-    """Convolutions, each followed by ReLU and 2x2 pooling, then fully connected layers."""
-
-    name: ClassVar[str]
-    hidden: ClassVar[tuple[int, ...]]
-    average: ClassVar[bool] = False
-    """Average pooling; else max-pooling."""
-
-    @property
-    @abstractmethod
-    def convolutions(self) -> tuple[Conv, ...]:
-        """The convolutions, first to last."""
-
-    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        least = 1
-        for conv in reversed(self.convolutions):
-            least = max(1, 2 * least + conv.kernel - 1 - 2 * conv.padding)
-        _check_images(self.name, shape, least, "convolutions and poolings leave nothing of less")
-        row, (channels, height, width) = nn.Sequential(), shape
-        for i, conv in enumerate(self.convolutions, 1):
-            row.add_module(f"conv{i}", nn.Conv2d(channels, *conv[:2], padding=conv.padding))
-            if self.average:
-                row.extend([nn.ReLU(), nn.AvgPool2d(2)])
-            else:  # the largest of four is rectified rather than the four: the same number for less
-                row.extend([nn.MaxPool2d(2), nn.ReLU()])
-            lost = conv.kernel - 1 - 2 * conv.padding
-            channels, height, width = conv.maps, (height - lost) // 2, (width - lost) // 2
-        row.append(nn.Flatten())
-        return dense(row, channels * height * width, *self.hidden, classes)
+def convolved(
+    model: str,
+    shape: tuple[int, ...],
+    convolutions: Sequence[tuple[int, int, int]],
+    *widths: int,
+    average: bool = False,
+) -> nn.Sequential:
+    """Return convolutions (maps, kernel side, padding), each followed by ReLU and 2x2 pooling, max-pooling unless
+    `average`, then fully connected layers of these widths; raise `UserError` where they leave nothing of an image.
+    """
+    row, (channels, height, width) = nn.Sequential(), _image(model, shape)
+    for i, (maps, kernel, padding) in enumerate(convolutions, 1):
+        row.add_module(f"conv{i}", nn.Conv2d(channels, maps, kernel, padding=padding))
+        if average:
+            row.extend([nn.ReLU(), nn.AvgPool2d(2)])
+        else:  # the largest of four is rectified rather than the four: the same number for less
+            row.extend([nn.MaxPool2d(2), nn.ReLU()])
+        lost = kernel - 1 - 2 * padding
+        channels, height, width = maps, (height - lost) // 2, (width - lost) // 2
+    if min(height, width) < 1:
+        raise UserError(f"model {model} leaves nothing of images as small as {shape}")
+    return dense(row.append(nn.Flatten()), channels * height * width, *widths)
 
 
-def _check_images(model: str, shape: tuple[int, ...], side: int, because: str) -> None:
-    if len(shape) != 3 or min(shape[1:]) < side:
-        raise UserError(
-            f"model {model} needs images (channels, height, width) of at least {side}x{side}, "
-            f"because {because}; got {shape}"
-        )
+def _image(model: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(shape) != 3:
+        raise UserError(f"model {model} needs images (channels, height, width); got {shape}")
+    return shape
 
 
-@dataclass(frozen=True)
-class LeNet5(ConvNet):
+class LeNet5(Architecture):
     """LeNet-5 without padding (SAFL Table II), images of 16x16 and more
 
-    conv 5x5x6, pool, conv 5x5x16, pool, 120, 84, C: 44,426 weights at 28x28x1 with 10 classes. Average pooling
-    as printed; the activation is not stated there, ReLU is taken.
+    44,426 weights at 28x28x1 with 10 classes. Average pooling as printed; the activation is not stated, ReLU is taken.
     """
 
-    name, hidden, average = "lenet5", (120, 84), True
-    convolutions = (Conv(6, 5), Conv(16, 5))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return convolved("lenet5", shape, [(6, 5, 0), (16, 5, 0)], 120, 84, classes, average=True)
 
 
 @dataclass(frozen=True)
-class LeNet5FedAgg(ConvNet):
+class LeNet5FedAgg(Architecture):
     """LeNet-5 of FedAgg: padded first convolution, 32 second maps
 
-    Its EMNIST rows: conv 5x5, pool, conv 5x5, pool, 800, 120, 84, C. 800 = 5x5x32 at 28x28 follows from 32 second maps and padding 2 on the first convolution only.
-    The number of first maps is not stated: 6 (LeNet's own) is taken, 16 is the other reading.
-    Average pooling, as in LeNet-5 itself; the pooling is not stated either. 113,482 weights at
-    28x28x1 with 26 classes.
+    Its EMNIST rows: conv 5x5, pool, conv 5x5, pool, 800, 120, 84, C, where 800 = 5x5x32 at 28x28. Not stated are the first
+    maps (6 as LeNet's own; 16 is the other reading) and the pooling (average). 113,482 weights at 28x28x1, 26 classes.
     """
 
-    name, hidden, average = "lenet5_fedagg", (120, 84), True
     maps: int = bounded(6, 1)
 
-    @property
-    def convolutions(self) -> tuple[Conv, ...]:
-        return Conv(self.maps, 5, 2), Conv(32, 5)
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        convolutions = (self.maps, 5, 2), (32, 5, 0)
+        return convolved("lenet5_fedagg", shape, convolutions, 120, 84, classes, average=True)
 
 
-@dataclass(frozen=True)
-class McMahanCNN(ConvNet):
+class McMahanCNN(Architecture):
     """CNN of McMahan et al. 2017: two padded 5x5 convolutions, 512
 
     FedAgg's MNIST-CNN: 32 and 64 maps, max-pooling; 1,663,370 weights at 28x28x1 with 10 classes.
     """
 
-    name, hidden = "mcmahan_cnn", (512,)
-    convolutions = (Conv(32, 5, 2), Conv(64, 5, 2))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return convolved("mcmahan_cnn", shape, ((32, 5, 2), (64, 5, 2)), 512, classes)
 
 
-@dataclass(frozen=True)
-class Cifar10CNN(ConvNet):
+class Cifar10CNN(Architecture):
     """CIFAR10-CNN of FedAgg: three padded 3x3 convolutions, 512; no dropout
 
-    With max-pooling, then 1024 (4x4x64), 512, C. Only the last of the widths is stated (by 4x4x64): 32, 64, 64 is taken. The paper has two dropout
-    layers of unstated place and rate; they are left out, see the module. 586,250 weights at 32x32x3
-    with 10 classes.
+    With max-pooling, then 1024 (4x4x64), 512, C. Only the last of the widths is stated (by 4x4x64): 32, 64, 64 is taken.
+    Two dropout layers of unstated place and rate are left out. 586,250 weights at 32x32x3 with 10 classes.
     """
 
-    name, hidden = "cifar10_cnn", (512,)
-    convolutions = (Conv(32, 3, 1), Conv(64, 3, 1), Conv(64, 3, 1))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return convolved("cifar10_cnn", shape, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512, classes)
 
 
-@dataclass(frozen=True)
-class FedDCCNN(ConvNet):
+class FedDCCNN(Architecture):
     """CIFAR network of FedDC and FedDyn: two 5x5 convolutions, 384, 192
 
     FedUmf's Appendix A: 64 maps each, max-pooling, no padding; 797,962 weights at 32x32x3 with 10 classes.
     """
 
-    name, hidden = "feddc_cnn", (384, 192)
-    convolutions = (Conv(64, 5), Conv(64, 5))
+    def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return convolved("feddc_cnn", shape, ((64, 5, 0), (64, 5, 0)), 384, 192, classes)
 
 
-@dataclass(frozen=True)
 class VGGLight(Architecture):
     """light VGGNet of SAFL: five 3x3 convolutions; images, (1, 13, frames)
 
-    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C. 518,538 weights for one input channel and 10 classes, 519,690 for three (1.76 M are printed).
-    Readings: padding 1, "same" pooling (an odd side keeps its last row, so that the 13 coefficients
-    of speech features survive four poolings: 13, 7, 4, 2, 1), ReLU, no normalisation. The 1x1
-    convolution of one averaged pixel is a fully connected layer and written as one.
+    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C, which is a fully
+    connected layer. 518,538 weights for one input channel and 10 classes, 519,690 for three (1.76 M are printed).
+    Readings: padding 1, "same" pooling (an odd side keeps its last row, so that 13 speech coefficients survive four
+    poolings), ReLU, no normalisation.
     """
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        _check_images("vgg_light", shape, 1, "it convolves")
-        row = nn.Sequential()
-        for i, (inputs, maps) in enumerate(pairwise((shape[0], 64, 128, 128, 128, 128)), 1):
+        row, (channels, *_) = nn.Sequential(), _image("vgg_light", shape)
+        for i, (inputs, maps) in enumerate(pairwise((channels, 64, 128, 128, 128, 128)), 1):
             row.add_module(f"conv{i}", nn.Conv2d(inputs, maps, 3, padding=1))
             row.extend([nn.MaxPool2d(2, ceil_mode=True)] if i > 1 else []).append(nn.ReLU())
         return dense(row.extend([nn.AdaptiveAvgPool2d(1), nn.Flatten()]), 128, classes)
 
 
-class TextModel(Architecture):
-    """Stacked LSTMs for text. Samples are token ids (length,), as floats like all samples.
+def stacked_lstm(shape: tuple[int, ...], *sizes: int) -> nn.Module:
+    """Return the LSTMs of FedProx's code (Li et al. 2020) for a vocabulary, the width of its embedding, units, classes."""
+    from trials.models.torch_modules import StackedLSTM
 
-    FedProx's code (Li et al. 2020) is the source. Two LSTM layers, of which the output at the last
-    position goes through one fully connected layer. A layer has one bias, as its TensorFlow cells do;
-    their constant 1 on the forget gate is left out, so that one rule starts all weights.
-    """
-
-    why_alone: ClassVar[str] = "PyTorch's LSTM is fused for one client"
-
-    def stack(self, name: str, shape: tuple[int, ...], *sizes: int) -> nn.Module:
-        """Return the network of a vocabulary, the width of its embedding, units and classes."""
-        from trials.models import torch_modules
-
-        if len(shape) != 1:
-            raise UserError(
-                f"model {name} needs sequences of token ids (length,), because it reads one token "
-                f"after the other; got {shape}"
-            )
-        return torch_modules.StackedLSTM(*sizes)
+    if len(shape) != 1:
+        raise UserError(f"LSTMs need sequences of token ids (length,); got {shape}")
+    return StackedLSTM(*sizes)
 
 
-@dataclass(frozen=True)
-class CharLSTM(TextModel):
+class CharLSTM(Architecture):
     """next character (Shakespeare): embedding 8, LSTM 2 x 100
 
     Inputs and outputs share an alphabet: the ids are 0..C-1. 132,720 weights with 80 characters.
     """
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return self.stack("char_lstm", shape, classes, 8, 100, classes)
+        return stacked_lstm(shape, classes, 8, 100, classes)
 
 
 @dataclass(frozen=True)
-class SentLSTM(TextModel):
+class SentLSTM(Architecture):
     """sentiment of words (Sent140): embedding, LSTM 2 x 256
 
-    There the embedding is 300 wide and GloVe's, frozen; here it starts at random and is trained. Ids
-    are 0..vocabulary-1, as many as the data set `sent140(vocabulary)` has. The code's linear layer of 30 units
-    between LSTM and output is left out.
+    There the embedding is GloVe's, frozen; here it starts at random and is trained. Ids are 0..vocabulary-1, as in the data
+    set `sent140(vocabulary)`. The code's linear layer of 30 units between LSTM and output is left out.
     """
 
     vocabulary: int = bounded(10000, 1)
     width: int = bounded(300, 1)
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return self.stack("sent_lstm", shape, self.vocabulary, self.width, 256, classes)
+        return stacked_lstm(shape, self.vocabulary, self.width, 256, classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -51,8 +51,11 @@ class ClientLinear(nn.Linear):
 class StackedLSTM(nn.Module):
     """An embedding of token ids (b, t), two LSTM layers, and a layer on the last position's output: logits (b, C).
 
-    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h).
+    A layer has one weight (4h, i + h) on [x_t; h_(t-1)] and one bias (4h), as TensorFlow's cells do; their constant 1 on
+    the forget gate is left out, so that one rule starts all weights.
     """
+
+    why_alone = "PyTorch's LSTM is fused for one client"
 
     def __init__(self, vocabulary: int, width: int, units: int, classes: int) -> None:
         super().__init__()
@@ -62,24 +65,15 @@ class StackedLSTM(nn.Module):
         self.lstm1, self.lstm2 = (nn.Linear(i + units, 4 * units) for i in (width, units))
         self.out = nn.Linear(units, classes)
 
-    def check(self, ids: Tensor) -> None:
-        """Raise `UserError` unless all token ids are those of the vocabulary."""
-        size = self.embedding.num_embeddings
-        low, high = int(ids.min()), int(ids.max())
+    def check(self, ids: Any) -> None:
+        """Raise `UserError` unless all token ids, an array, are those of the vocabulary."""
+        size, low, high = self.embedding.num_embeddings, int(ids.min()), int(ids.max())
         if low < 0 or high >= size:
-            raise UserError(
-                f"token ids must be 0..{size - 1} for a model with a vocabulary of {size}, "
-                f"but there are ids from {low} to {high}"
-            )
+            raise UserError(f"token ids must be 0..{size - 1}, but there are {low} to {high}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits. On a CPU ids are checked; a GPU's answer would have to be waited for, and there all
-        samples are checked before the first step.
-        """
-        ids = x.long()
-        if ids.device.type == "cpu":
-            self.check(ids)
-        h = self.embedding(ids)
+        """Return the logits of ids that were checked, once for all samples: a GPU's answer has to be waited for."""
+        h = self.embedding(x.long())
         for layer in (self.lstm1, self.lstm2):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
             nothing = h.new_zeros(1, len(h), w.shape[1] - inputs)
@@ -98,13 +92,9 @@ class ForImages(nn.Module):
         self.network, self.side = network, None
         network.eval()
         for self.side in SIDES:
-            try:
-                with torch.no_grad():
-                    outputs = self(torch.zeros(1, *shape))
-            except (RuntimeError, AssertionError, ValueError):
-                continue
-            if math.isfinite(float(outputs.sum())):
-                return
+            with suppress(RuntimeError, AssertionError, ValueError), torch.no_grad():
+                if self(torch.zeros(1, *shape)).isfinite().all():
+                    return
         raise UserError(f"model torchvision:{name} takes no images of {shape}")
 
     def forward(self, x: Tensor) -> Tensor:
@@ -120,30 +110,25 @@ class ForImages(nn.Module):
 class TrainedModel(nn.Module):
     """A trained model as a module: the outputs (b, C) of samples (b, *shape), logits, or the one output of a regression.
 
-    Its parameters have the names and shapes of its state dict and can be trained further. They share
-    one flat vector, as in the run that they come from, so that outputs are that run's to the last bit.
-    BatchNorm normalises by its running statistics, which are buffers.
+    Its parameters are those of its state dict and can be trained further. They share one flat vector, as in the run that
+    they come from, so that outputs are that run's to the last bit. BatchNorm's running statistics are buffers.
     """
 
-    def __init__(self, model: Any, w: Tensor) -> None:
+    def __init__(self, model: Any, tensors: dict[str, Tensor]) -> None:
         super().__init__()
-        self.fitted, self.dtype = model, w.dtype
-        for name, value in model.views(w.detach().clone()).items():
-            owner, leaf = self._place(name)
-            owner.register_parameter(leaf, nn.Parameter(value))
-        for name, value in model.statistics.evaluating(w).items() if model.statistics else ():
-            owner, leaf = self._place(name)
-            owner.register_buffer(leaf, value.clone())
-
-    def _place(self, name: str) -> tuple[nn.Module, str]:
-        """Return the submodule that a tensor belongs to, which is made where there is none, and its name there."""
-        *path, leaf = name.split(".")
-        owner: nn.Module = self
-        for part in path:
-            if part not in dict(owner.named_children()):
-                owner.add_module(part, nn.Module())
-            owner = owner.get_submodule(part)
-        return owner, leaf
+        w = torch.cat([tensors[slot.name].flatten() for slot in model.layout])
+        self.fitted, self.dtype, weights = model, w.dtype, model.views(w)
+        for name, value in tensors.items():
+            *path, leaf = name.split(".")
+            owner: nn.Module = self
+            for part in path:
+                if part not in dict(owner.named_children()):
+                    owner.add_module(part, nn.Module())
+                owner = owner.get_submodule(part)
+            if name in weights:
+                owner.register_parameter(leaf, nn.Parameter(weights[name]))
+            else:
+                owner.register_buffer(leaf, value.clone())
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs (b, C) of samples x (b, *shape), which are taken in the weights' dtype."""

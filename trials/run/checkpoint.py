@@ -33,9 +33,8 @@ class StorageError(Exception):
 class Checkpoint:
     """The state of one trial; at most one file, and for the moment of a write a second one.
 
-    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state. It is read
-    with `weights_only`: tensors and plain values, nothing that runs code. `due` is the rule for
-    writing: `seconds` after the start or the last write, and never more than a twentieth of the time.
+    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state, read with `weights_only`: tensors
+    and plain values. It is `due` `seconds` after the start or the last write, for at most a twentieth of the time.
     """
 
     def __init__(self, place: str, seconds: float = 60.0) -> None:
@@ -68,16 +67,15 @@ class Checkpoint:
                     os.fsync(written.fileno())
             self._system.move(str(fresh), str(self._path))
         except OSError as error:
-            self._remove(fresh)
+            with suppress(OSError):
+                self._system.delete_file(str(fresh))
             raise StorageError(f"checkpoint {self.place} cannot be written: {error}") from None
         self._last = time.monotonic()
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state, or None when there is none.
-
-        Raises `StorageError` when it cannot be read, or is damaged; a damaged one is renamed, so
-        that the next attempt starts from round 0.
+        """Return the state, or None when there is none; raise `StorageError` when it cannot be read, or is damaged: it is
+        then renamed, so that the next attempt starts from round 0.
         """
         import torch  # here, since a folder is checked and removed without it
 
@@ -100,18 +98,14 @@ class Checkpoint:
 
     def delete(self) -> None:
         """Remove the file, if it is there and can be removed."""
-        self._remove(self._path)
-
-    def _remove(self, path: PurePosixPath) -> None:
         with suppress(OSError):
-            self._system.delete_file(str(path))
+            self._system.delete_file(str(self._path))
 
 
 class CheckpointFolder:
-    """A folder of checkpoints, by path or URI. Others may have files in it too, so that it is only ever
-    emptied by name.
+    """A folder of checkpoints, by path or URI. Others may have files in it too, so that it is only ever emptied by name.
 
-    Raises `UserError` where pyarrow knows no file system for it. All methods may raise an `OSError`.
+    Raises `UserError` where pyarrow knows no file system for it.
     """
 
     def __init__(self, place: str) -> None:
@@ -119,30 +113,18 @@ class CheckpointFolder:
             self._system, path = fs.FileSystem.from_uri(place)
         except (OSError, ValueError, TypeError) as error:
             raise UserError(f"checkpoints in {place}: {error}") from None
-        self._path = PurePosixPath(path)
-
-    def names(self) -> list[str]:
-        """Return the names of what is in the folder, in order; none where there is no such folder."""
-        files = self._system.get_file_info(fs.FileSelector(str(self._path), allow_not_found=True))
-        return sorted(file.base_name for file in files)
-
-    def delete(self, name: str) -> None:
-        """Remove one file."""
-        self._system.delete_file(str(self._path / name))
+        self.place, self._path = place, PurePosixPath(path)
 
     def clear(self, trial_ids: Container[str]) -> None:
-        """Remove what these trials wrote, and then the folder, if it is empty."""
-        for name in self.names():
-            written = _WRITTEN.fullmatch(name)
-            if written and written[1] in trial_ids:
-                with suppress(OSError):
-                    self.delete(name)
-        self.drop()
-
-    def drop(self) -> None:
-        """Remove the folder, if it is empty. On an object store, which has no folders, an empty one may
-        be listed on: pyarrow can remove it only with whatever is in it by then.
+        """Remove what these trials wrote, and then the folder, if it is empty, as far as they can be removed. On an object
+        store, which has no folders, an empty one may be listed on: pyarrow can remove it only with what is in it by then.
         """
-        if isinstance(self._system, fs.LocalFileSystem):
-            with suppress(OSError):
+        with suppress(OSError):
+            chosen = fs.FileSelector(str(self._path), allow_not_found=True)
+            for file in self._system.get_file_info(chosen):
+                written = _WRITTEN.fullmatch(file.base_name)
+                if written and written[1] in trial_ids:
+                    with suppress(OSError):
+                        self._system.delete_file(file.path)
+            if isinstance(self._system, fs.LocalFileSystem):
                 os.rmdir(self._path)

@@ -95,8 +95,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def reason(error: str) -> str:
-    """Return the line of a traceback that names the exception: the first one below the last frame, since its
-    message may go on for many. Of a text without frames it is the last line. Colours are left out.
+    """Return the line of a traceback that names the exception, the first below the last frame; of another text the last
+    line. Colours are left out.
     """
     lines = _COLOUR.sub("", error).strip().splitlines() or [""]
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
@@ -119,15 +119,7 @@ def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
     return status == Status.DIVERGED or metric in not_finite
 
 
-FACTS = (
-    "fingerprint",
-    "execution",
-    "chunk",
-    "halved",
-    "device",
-    "model_note",
-    "data_note",
-)
+FACTS = ("fingerprint", "execution", "chunk", "halved", "device", "model_note", "data_note")
 """What a step says of a whole run."""
 
 
@@ -135,11 +127,10 @@ FACTS = (
 class TrialResult:
     """How a trial stands or ended, and its whole history; also the part of it that a step reports.
 
-    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it
-    reported. `execution` is how it was computed, `chunk` how many clients at once (None: all), `halved` from
-    which `round` on another `chunk`, since memory did not hold it, `device` on what; `model_note` is how a
-    module of others was computed, and why, `data_note` how samples were made of a table, and what of them reaches
-    nobody.
+    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it reported.
+    `execution` and `device` say how and on what it was computed, `chunk` how many clients at once (None: all), `halved`
+    from which `round` on another `chunk`, `model_note` how a module of others was computed, and why, `data_note` how
+    samples were made of a table, and what of them reaches nobody.
     """
 
     status: Status = Status.FAILED

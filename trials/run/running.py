@@ -108,9 +108,8 @@ class RunningTrial:
             return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
 
     def advance(self, due: Callable[[], bool]) -> TrialResult:
-        """Run the rounds up to the next of the config's stops, or to the first evaluation at which a report
-        is `due`; where memory does not hold that many clients at once, from the last checkpoint on with half
-        of them. Return the part of the result that was not reported yet.
+        """Run up to the next of the config's stops, or to the first evaluation at which a report is `due`; where memory does
+        not hold that many clients, from the last checkpoint on with half of them. Return what was not reported yet.
         """
         try:
             return self._rounds(due)

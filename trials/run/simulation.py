@@ -20,8 +20,7 @@ from trials.common.names import check_recorded
 from trials.common.plugins import contained, hook, written
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import to_device
-from trials.engine.client_rows import ClientRows
-from trials.engine.federation import Federation
+from trials.engine.federation import ClientRows, Federation
 from trials.federated_data import ClientTests, FederatedData
 from trials.models.base import Model
 from trials.scoring.metrics import LABELWISE, PERSONAL, Task
@@ -37,9 +36,8 @@ OUTPUTS = 512
 class Simulation:
     """One federated run: an algorithm, a federation, and the loop that evaluates on the way.
 
-    `history` holds one flat dict an evaluation, round 0 (the untrained model) first; counters in it
-    are cumulative. The run is over when `finished`: all rounds done, or `diverged`, which no test
-    sample decides.
+    `history` holds one flat dict an evaluation, round 0 (the untrained model) first; counters are cumulative. The run is
+    over when `finished`: all rounds done, or `diverged`, which no test sample decides.
     """
 
     @contained()
@@ -71,10 +69,9 @@ class Simulation:
 
     @contained()
     def advance(self) -> dict[str, float]:
-        """Run the rounds up to the next evaluation; return that evaluation, which is also appended to `history`.
-
-        A round whose training loss is not finite is the last: the run has diverged. A round in which nobody trains
-        has none. Raises `UserError` where the algorithm's state or models have other shapes than they must.
+        """Run the rounds up to the next evaluation; return it, which is also appended to `history`. A round whose training
+        loss is not finite is the last: the run has diverged. Raises `UserError` where the algorithm's state or models
+        have other shapes than they must.
         """
         fed = self.fed
         started, first = time.perf_counter(), fed.round
@@ -83,7 +80,7 @@ class Simulation:
             now = replace(self.algorithm, lr=self._rate(fed.round))
             self.state = self._checked(hook(now, "round", dict, self.state, fed))
             fed.end()
-            self.diverged = fed.trained and not math.isfinite(fed.train_loss)
+            self.diverged = (loss := fed.train_loss) is not None and not math.isfinite(loss)
             if fed.round % fed.settings.evaluation_gap == 0:
                 break
         self._clock = (time.perf_counter() - started) / max(1, fed.round - first)
@@ -115,8 +112,8 @@ class Simulation:
         for name, value in entry.items():
             check_recorded(f"{written(self.algorithm)}: its metric", name, value, int | float)
         self.diverged = self.diverged or not self._sound(next(iter(scored.values())), entry)
-        if fed.trained:
-            entry["train_loss"] = fed.train_loss
+        if (loss := fed.train_loss) is not None:
+            entry["train_loss"] = loss
         if fed.round:
             entry["round_seconds"] = self._clock
             entry["evaluation_seconds"] = time.perf_counter() - started
@@ -199,9 +196,7 @@ class Simulation:
 
 
 def _alone(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor as it is written: on the host, and without the rest of what it is a part of, which
-    `torch.save` would write too.
-    """
+    """Return a tensor as it is written: on the host, without the rest of its storage, which would be written too."""
     if tensor is None:
         return None
     host = tensor.cpu()
@@ -234,9 +229,7 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
 
 
 def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return what the setting `metric` asks for besides means over samples: of several devices' models the weighted
-    mean.
-    """
+    """Return what `metric` asks for besides means over samples; of several devices' models the weighted mean."""
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
@@ -254,29 +247,20 @@ def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str
 # Over the clients
 
 
-def ranked_scores(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> dict[str, float]:
-    """Return what weights alone decide of the last evaluation: those of the ranked model, and clients' `own`."""
-    return {**_on_parts(fed, model), **_over_clients(fed, model, own, ended=True)}
-
-
 def refuse_personal(data: FederatedData, model: Model) -> None:
     """Raise `UserError` where no client can be tested by itself, as metric `personal` asks."""
+    lacks = ""
     if not model.one_by_one:
-        raise UserError(
-            "metric personal needs a model that scores each sample by itself, and this one normalises "
-            "a batch by its own statistics: use another one, or metric pooled"
-        )
-    if data.client_tests is None:
-        raise UserError(
-            "metric personal needs test data of each client, and these have neither labels nor owners "
-            "that say whose a test sample is: use metric pooled"
-        )
+        lacks = "a model that scores each sample by itself, not by its batch's statistics"
+    elif data.client_tests is None:
+        lacks = "labels or owners that say which client a test sample is of"
+    if lacks:
+        raise UserError(f"metric personal needs {lacks}: use metric pooled")
 
 
 def _served(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> Tensor | None:
-    """Return the models that clients are tested with: what is ranked, one (d,) or each client's own (n, d). Under
-    `metric: personal` their `own`, where the method keeps such. None where models of some devices are ranked, and
-    nobody says whose.
+    """Return the models that clients are tested with: the ranked one (d,), or their `own` (n, d) under `metric: personal`
+    and where models of some devices are ranked; None where the method then keeps none.
     """
     if isinstance(model, torch.Tensor) and (own is None or fed.settings.metric != "personal"):
         return model
@@ -286,19 +270,13 @@ def _served(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> Ten
 def _over_clients(
     fed: Federation, ranked: Tensor | Devices, own: Tensor | None, ended: bool
 ) -> dict[str, float]:
-    """Return how the `_served` models serve the clients, each tested on what it would meet: the plain mean over
-    clients, under `metric: personal` also on validation data. Of the untrained and the final models (`ended`) also how
-    unevenly, and the mean over clients that took no part in training.
-
-    Nothing where what a sample's score is depends on the samples it is scored with: here they have one
-    label.
+    """Return how the `_served` models serve the clients, each tested on what it would meet: the plain mean over clients,
+    under `metric: personal` also on validation data. Of the untrained and the final models (`ended`) also how unevenly,
+    and the mean over clients that took no part in training. Nothing where a sample's score depends on its batch.
     """
     data, judged, models = fed.data, fed.settings.metric == "personal", _served(fed, ranked, own)
     if models is None and judged:
-        raise UserError(
-            "metric personal needs a model of every client, but scored() gives those of some devices "
-            "only, and personal() none"
-        )
+        raise UserError("metric personal needs a model of every client, by scored() or personal()")
     if not fed.model.one_by_one:
         return {}
     name, entry = f"test_{data.dataset.task.metric}", dict[str, float]()
@@ -324,10 +302,9 @@ def _each_scored(fed: Federation, models: Tensor, tests: ClientTests) -> Array:
 
 
 def _fine_tuned(fed: Federation, models: Tensor, lr: float) -> dict[str, float]:
-    """Return what `models`, one (d,) or each client's own (n, d), are worth to clients that go on by themselves:
-    each trains its own for `fine_tune` epochs of plain local SGD at rate `lr` on its own training samples,
-    then is tested on what it would meet. Mean over clients, the worst 10 % and the standard deviation; nothing where
-    clients cannot be tested.
+    """Return what `models`, one (d,) or each client's own (n, d), are worth to clients that go on by themselves: each
+    trains for `fine_tune` epochs of plain local SGD at rate `lr`, then is tested on what it would meet. Mean over
+    clients, the worst 10 % and the standard deviation; nothing where clients cannot be tested.
     """
     epochs, tests = fed.settings.fine_tune, fed.data.client_tests
     if epochs is None or tests is None or not fed.model.one_by_one:

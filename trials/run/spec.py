@@ -115,9 +115,8 @@ def canonical(
     settings: Settings,
     seed: int,
 ) -> TrialSpec:
-    """Return a spec whose names have their canonical spelling and whose params are all there.
-
-    Raises `UserError` for the first thing that is wrong.
+    """Return a spec whose names have their canonical spelling and whose params are all there; raise `UserError` for the
+    first thing that is wrong.
     """
     configured = algorithms.resolve(algorithm).configured(params)
     return TrialSpec(
@@ -173,10 +172,9 @@ PACK = "pack"
 class TrialConfig:
     """One trial to run, and how: what Ray Tune hands to the process of a trial.
 
-    `stops` are rounds at which a scheduler wants to decide, so that each is the last of a step.
-    `memory_budget` (bytes) is what clients that are computed at once may take, `members` how many trials
-    its process has at most, `need` what Ray sets aside for it. `checkpoint` names the trial's own checkpoint, written
-    every `checkpoint_seconds`: a trial whose checkpoint is there continues from it.
+    `stops` are rounds at which a scheduler decides, so that each is the last of a step. `memory_budget` (bytes) is what
+    clients computed at once may take, `members` how many trials its process has at most, `need` what Ray sets aside for
+    it. A trial whose `checkpoint` is there continues from it.
     """
 
     trial: TrialSpec
@@ -194,9 +192,7 @@ _PACK = TypeAdapter(dict[str, TrialConfig])
 
 
 def packed(configs: Mapping[str, TrialConfig]) -> dict[str, str]:
-    """Return Tune's `config` of trials by id: one string, since Tune copies, flattens and prints what is in it, and keeps
-    several copies for good.
-    """
+    """Return Tune's `config` of trials by id: one string, since Tune copies, flattens and prints what is in it."""
     return {PACK: _PACK.dump_json(dict(configs), exclude_defaults=True).decode()}
 
 

@@ -33,10 +33,9 @@ class FederatedTrial(tune.Trainable):
     In a sweep Tune's `config` is `trials.run.spec.packed`, and a step's result has what is new of each
     trial under `REPORTS`. An exception does not raise: it would cost the actor.
 
-    In a script's search `asked` makes the `TrialConfig` of Tune's `config`. A step runs to the next evaluation
-    and returns it as one flat dict: `round`, the metrics, the counters, `status`, and `val_score`, the mean of
-    the last three evaluations on validation data. A run that diverged is done, with the worst finite score that
-    its task has. Exceptions raise, and Tune's checkpoints hold what those of sweeps do.
+    In a script's search `asked` makes the `TrialConfig` of Tune's `config`. A step runs to the next evaluation and
+    returns it flat: `round`, metrics, counters, `status`, and `val_score`, the mean of the last three evaluations on
+    validation data; of a run that diverged the worst finite score of its task. Exceptions raise.
     """
 
     @classmethod

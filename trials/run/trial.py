@@ -39,8 +39,7 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
     """Return the data set partitioned to clients as the spec says: as it is kept with the data set, or else computed,
-    and from then on kept where `keep` says so. Raises `UserError` where it cannot be partitioned, where no sample is
-    left to validate on, or where a round is more than memory holds.
+    and from then on kept if `keep`. Raises `UserError` where it cannot be, or no sample is left to validate on.
     """
     level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if kept is None:
@@ -48,13 +47,10 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
     else:  # what comes from Ray's object store cannot be written, and torch wants it so
         data = FederatedData(dataset, *(ids.copy() for ids in kept))
     if (share := spec.settings.val_fraction) and not len(data.val):
-        least = math.ceil(1 / share)
-        short = f"there are not {least} training samples"
-        if dataset.client is not None:
-            short = f"none of {data.clients} clients has {least} samples"
+        who = "there are not" if dataset.client is None else f"none of {data.clients} clients has"
         raise UserError(
-            f"val_fraction={share:g}: nothing is left to validate on, since {short}: raise it (0.5 at most), or let a "
-            "run go without by val_fraction=0"
+            f"val_fraction={share:g}: nothing is left to validate on, since {who} {math.ceil(1 / share)} training "
+            "samples: raise it (0.5 at most), or let a run go without by val_fraction=0"
         )
     if keep:
         dataset.partitions[spec.data_key] = data.ids
@@ -93,9 +89,8 @@ def simulate(
     solver: Callable[..., Solver] = Solver,
     members: int = 1,
 ) -> Simulation:
-    """Return a simulation at round 0. One thread by default, so that the bits do not depend on the load;
-    `memory` (bytes) is `trials.common.device.memory_budget` by default; `solver` makes the federation's, whose
-    trial is one of up to `members` in its process.
+    """Return a simulation at round 0. One thread by default, so that the bits do not depend on the load; `memory` (bytes),
+    `solver` and `members` as `Federation` takes them.
     """
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
@@ -114,9 +109,8 @@ def run(
     tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
     """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated, and
-    `tell` is told what of the data has to be known.
-
-    Raises `UserError` before that for a device that cannot be used, and when its memory does not do.
+    `tell` is told what of the data has to be known. Raises `UserError` for a device that cannot be used, or whose
+    memory does not do.
     """
     usable(device)
     data = partition_data(spec, load_dataset(spec, root))

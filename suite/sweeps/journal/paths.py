@@ -109,8 +109,7 @@ class SweepPaths:
 
     def clear_checkpoints(self, sweep_id: str, asked: Container[str] = ()) -> None:
         """Remove what these trials wrote, as far as it can be removed, and the folder, unless others have put files into it."""
-        with suppress(OSError):
-            CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(asked)
+        CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(asked)
 
     def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""

@@ -21,7 +21,7 @@ from tests.support.commands import STUDY, document, fault, records, study_file, 
 from tests.support.searches import a_study, a_trial, entries_of
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
-from trials.engine.client_rows import ClientRows
+from trials.engine.federation import ClientRows
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate

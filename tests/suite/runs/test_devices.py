@@ -10,7 +10,6 @@ import torch
 from suite.runs import single
 from suite.tracking.store import Record, Store
 from trials.run import trial
-from trials.run.saved_model import SavedModel
 from trials.run.spec import Scenario, TrialSpec, canonical
 from trials.run.trial import run
 from trials.settings import Settings
@@ -85,13 +84,10 @@ def test_every_bit_counts_but_on_another_device(run_on, monkeypatch, device, apa
 
 
 def test_whatever_computes_on_a_device_prepares_it(monkeypatch):
-    """A trial and a saved model's scores alike."""
     prepared = []
     monkeypatch.setattr("trials.engine.federation.computes", lambda *given: prepared.append(given))
-    cpu = torch.device("cpu")
-    simulation, _ = run(spec(dtype="tf32"))
-    SavedModel.of(spec(dtype="tf32"), simulation).score()
-    assert prepared == [(cpu, "tf32"), (cpu, "tf32")]
+    run(spec(dtype="tf32"))
+    assert prepared == [(torch.device("cpu"), "tf32")]
 
 
 def test_tf32_is_float32_on_a_cpu():

@@ -228,7 +228,7 @@ def test_frozen_statistics_stay_as_they_are_made():
         ("exits", "sys.exit"),
         ("mpl", "Did you mean 'mlp'"),
         ("mlp(width=0.5.1)", "by name"),
-        ("SmallNet", "must take the shape of a sample"),
+        ("SmallNet", "takes 1 positional argument"),
         ("mlp(depth=2)", "depth"),
     ],
 )
