@@ -182,9 +182,7 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
     assert measured["gpu_hours"] == 0
     assert measured["entries"][0]["estimate"]["seconds"] > 0
     shown = suite_here("sweep", path, "--calibrate", cwd=tmp_path).stdout
-    assert re.search(
-        r"About \d+ s of CPUs: \d+ s here for the trials alone, and about half a minute for", shown
-    )
+    assert re.search(r"About \d+ s of CPUs: \d+ s here", shown)
     assert "checkpoints" in shown
 
 
