@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.simulations import ROOT
 
-LINES = {"suite": 17_000, "trials": 12_600, "reports": 5_900, "tests": 34_800}
+LINES = {"suite": 12_350, "trials": 11_020, "reports": 4_600, "tests": 25_800}
 
 
 @pytest.mark.parametrize("package", LINES)

@@ -39,6 +39,7 @@ from suite.tracking.tables import upload
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
+from trials.run.checkpoint import CheckpointFolder
 from trials.run.outcome import ENDINGS, Status, TrialKind, TrialResult, reason
 
 if TYPE_CHECKING:
@@ -303,6 +304,7 @@ class Sweep:
 
         if not self.data:  # one that is resumed may need none
             self.load()
+        CheckpointFolder(self.paths.checkpoint_folder(self.id)).make()
         estimates = Estimates(self.study, self.data, resources)
         drive(
             ExecutionPlan(

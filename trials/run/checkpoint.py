@@ -115,6 +115,16 @@ class CheckpointFolder:
             raise UserError(f"checkpoints in {place}: {error}") from None
         self.place, self._path = place, PurePosixPath(path)
 
+    def make(self) -> None:
+        """Make the folder; raise `UserError` where no file can be written in it, which is tried."""
+        probe = str(self._path / ".suite-sweep")
+        try:
+            self._system.create_dir(str(self._path), recursive=True)
+            self._system.open_output_stream(probe).close()
+            self._system.delete_file(probe)
+        except OSError as error:
+            raise UserError(f"checkpoints in {self.place} cannot be written: {error}") from None
+
     def clear(self, trial_ids: Container[str]) -> None:
         """Remove what these trials wrote, and then the folder, if it is empty, as far as they can be removed. On an object
         store, which has no folders, an empty one may be listed on: pyarrow can remove it only with what is in it by then.
