@@ -21,6 +21,7 @@ from trials.settings import Settings
 
 SIGN = "# suite run THIS_FILE"
 """How the suite knows a file again that it wrote."""
+Score = float | None
 
 
 class Tuned(Written):
@@ -33,7 +34,7 @@ class Tuned(Written):
     heterogeneity: str
     params: dict[str, Any]
     settings: Settings
-    scores: dict[str, Any] = {}
+    scores: dict[str, Score | list[Score] | dict[int, Score]] = {}
     budget: dict[str, Any] = {}
     provenance: dict[str, Any] = {}
 

@@ -29,7 +29,7 @@ SIGN = "Written by `suite tuned export`"
 """How the suite knows a file again that it wrote."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
 """Whose round is written out."""
-LAYERS = ("Linear", "Conv2d", "Flatten", "ReLU", "AvgPool2d", "MaxPool2d", "AdaptiveAvgPool2d")
+LAYERS = ("ClientLinear", "Conv2d", "Flatten", "ReLU", "AvgPool2d", "MaxPool2d", "AdaptiveAvgPool2d")
 
 
 def exported(
@@ -125,4 +125,4 @@ def _layers(name: str, kind: Architecture, shape: tuple[int, ...], classes: int)
             f"no program is written of model {name}; programs are of linear models, perceptrons and "
             "convolutional networks without normalisation"
         )
-    return [f"nn.{layer!r}" for layer in network]
+    return [f"nn.{layer!r}".replace("ClientLinear", "Linear") for layer in network]

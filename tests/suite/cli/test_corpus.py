@@ -89,6 +89,7 @@ variant                      | {algorithms: [folb], search: {variant: {choices: 
 low                          | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}
 """
 IMPORTS = r"""
+scores.val_accuracy | scores: {val_accuracy: high}
 unknown algorithm 'fedavgg'. Did you mean 'fedavg'? | algorithm: fedavgg
 3 faults                     | {dataset: digit, model: logrg, params: {muh: 1}}
 5 faults                     | {algoritm: fedavg, model: 3, algorithm: null, settings: {roundz: 5, participation: 2}}
