@@ -198,5 +198,5 @@ def test_a_value_beyond_a_papers_bound_is_refused_wherever_it_comes_from(way):
 def test_an_audit_asks_for_nothing_beyond_a_papers_bound():
     """A winner at 1 is at a closed end; the same at an end of the searcher's choice is not."""
     own, narrow = Range("float", 0.05, 1.0, at_most=1), Range("float", 0.05, 0.9, at_most=1)
-    assert [edge.closed for edge in edges({"alpha": 1.0}, {"alpha": own})] == [True]
-    assert [edge.closed for edge in edges({"alpha": 0.9}, {"alpha": narrow})] == [False]
+    assert [edge.wider is None for edge in edges({"alpha": 1.0}, {"alpha": own})] == [True]
+    assert [edge.wider is None for edge in edges({"alpha": 0.9}, {"alpha": narrow})] == [False]
