@@ -29,7 +29,15 @@ SIGN = "Written by `suite tuned export`"
 """How the suite knows a file again that it wrote."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
 """Whose round is written out."""
-LAYERS = ("ClientLinear", "Conv2d", "Flatten", "ReLU", "AvgPool2d", "MaxPool2d", "AdaptiveAvgPool2d")
+LAYERS = (
+    "ClientLinear",
+    "Conv2d",
+    "Flatten",
+    "ReLU",
+    "AvgPool2d",
+    "MaxPool2d",
+    "AdaptiveAvgPool2d",
+)
 
 
 def exported(

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 from rich.live import Live
@@ -16,9 +16,11 @@ from rich.text import Text
 
 from reports.durations import spell
 from suite.console import say
-from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
 from trials.run.outcome import ENDINGS, Status, TrialResult
+
+if TYPE_CHECKING:
+    from suite.search.sweep_search import SweepSearch  # which loads Optuna
 
 SECONDS = 1.0
 """How often it is looked, and what is seen is drawn and kept."""
@@ -105,7 +107,7 @@ class Deadline:
             spent[1] += outcome.last_round
             self._first_end = min(self._first_end, now)
 
-    def presses(self, search: SweepSearch) -> bool:
+    def presses(self, search: "SweepSearch") -> bool:
         """Return whether one more trial of each entry, and after it all runs that repeat the best, would not end in time.
 
         With t_e seconds a trial of entry e, n_e such trials that have not ended and c trials at once they take

@@ -62,7 +62,7 @@ def _skeleton(architecture: Architecture, shape: tuple[int, ...], classes: int) 
     network.why_alone = getattr(module, "why_alone", "")
     network.channels_last = any(p.dim() == 4 for p in network.trained.values())
     # What begins by flattening the last dimensions goes on so with those of k clients (`perceptron`).
-    network.takes_rows = getattr(next(module.children()), "start_dim", 0) < 0
+    network.takes_rows = getattr(next(module.children(), None), "start_dim", 0) < 0
     return network
 
 

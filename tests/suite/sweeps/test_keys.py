@@ -21,9 +21,9 @@ GIVEN: dict[str, Any] = {
     },
     "confirm={best: 4, seeds: 1}": {"confirm.best": 4, "confirm.seeds": 1},
     "constraints={uploaded_bytes: {max: 1e6}}": {"constraints.uploaded_bytes": {"max": 1e6}},
-    "search.lr=0.01..10": {"search.lr": {"low": 0.01, "high": 10.0, "datasets": {}}},
-    "search.fedprox.mu=1e-3..1": {"search.fedprox.mu": {"low": 1e-3, "high": 1.0, "datasets": {}}},
-    "search.batch_size=[16, 32]": {"search.batch_size": {"choices": [16, 32], "datasets": {}}},
+    "search.lr=0.01..10": {"search.lr": {"low": 0.01, "high": 10.0}},
+    "search.fedprox.mu=1e-3..1": {"search.fedprox.mu": {"low": 1e-3, "high": 1.0}},
+    "search.batch_size=[16, 32]": {"search.batch_size": {"choices": [16, 32]}},
     "search.lr={high: 3}": {"search.lr": {"high": 3}},
 }
 

@@ -61,7 +61,8 @@ def said(folder: Path) -> tuple[dict[str, TrialRequest], dict[str, TrialResult],
     paths = SweepPaths(folder, "s")
     requests, ends = paths.state().requests, {}
     for trial_id, end in outcomes(paths.journal, requests.keys()):
-        history = timeless(end.history)
+        # Of a trial that diverged NaN is said, which equals nothing.
+        history = [{name: repr(v) for name, v in e.items()} for e in timeless(end.history)]
         ends[trial_id] = replace(end, history=history, seconds=0.0, intermediates={})
     assert requests.keys() == ends.keys()
     tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))

@@ -146,7 +146,7 @@ def test_owners_too_small_for_validation_are_counted_and_refused_where_none_is_l
     assert partition(some, natural, Settings(val_fraction=0.0)).note == ""
     spec = canonical("fedavg", {}, Scenario("digits", "logreg", "natural"), Settings(), 0)
     assert partition_data(spec, some).clients == 4
-    with pytest.raises(UserError, match="none of 3 clients has 10 samples: raise it"):
+    with pytest.raises(UserError, match="none of 3 clients has 10 training samples: raise it"):
         partition_data(spec, none)
     free = spec.model_copy(update={"settings": Settings(val_fraction=0.0)})
     assert partition_data(free, none).clients == 3

@@ -285,7 +285,7 @@ def test_a_program_gives_its_tables(table) -> None:
     assert done.simulation.fed.n == 4
     assert done.history[-1]["test_accuracy"] > 0.9
     two = suite.run(data=(table(frame()[:150]), table(frame()[150:])), target="y", rounds=1)
-    assert len(two.data.test) == 50
+    assert len(two.simulation.fed.data.test) == 50
     assert two.spec.dataset != done.spec.dataset
 
 
