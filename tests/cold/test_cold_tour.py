@@ -50,7 +50,7 @@ ALSO = (
     *(f"suite list {what}" for what in ["datasets", "models", "heterogeneity", "studies"]),
     "suite list papers --json",
     "suite status",
-    "suite sweep quickstart --dry-run",
+    "suite sweep quickstart --dry-run --name other",
     "suite reproduce --list",
 )
 """Of commands without an example, and of options that people type first."""
@@ -75,7 +75,7 @@ def examples() -> list[str]:
 
 
 def _epilogs(command: Any) -> list[str]:
-    own = [command.epilog] if command.epilog else []
+    own = [command.epilog] if (command.epilog or "").startswith("Example") else []
     return own + [e for inner in getattr(command, "commands", {}).values() for e in _epilogs(inner)]
 
 
