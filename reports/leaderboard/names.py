@@ -1,4 +1,4 @@
-"""Names as people are shown them, when they are drawn: files without folders, aliases, methods told apart."""
+"""Names as people are shown them, when they are drawn: files without folders, methods told apart."""
 
 import re
 from collections import Counter
@@ -7,7 +7,6 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reports.table import visible
-from trials.common.errors import unknown
 
 if TYPE_CHECKING:
     from reports.leaderboard.board import Leaderboard
@@ -44,19 +43,6 @@ def without_folders(names: Iterable[str]) -> dict[str, str]:
     bare = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
     alike = Counter(bare.values())
     return {name: short for name, short in bare.items() if short != name and alike[short] == 1}
-
-
-def aliased(value: T, board: "Leaderboard", aliases: Mapping[str, str]) -> T:
-    """Return plain data about a board whose data sets have these aliases, by their names with or without folders.
-    Raises `UserError` for a data set that the board does not have.
-    """
-    rows: list[Any] = [*board.rows, *board.interim]
-    datasets = {row.dataset: row.dataset for row in rows}
-    stored = {short: name for name, short in without_folders(datasets).items()} | datasets
-    for name in aliases:
-        if name not in stored:
-            raise unknown("data set", name, stored)
-    return renamed(value, {stored[name]: alias for name, alias in aliases.items()})
 
 
 def as_shown(value: T, board: "Leaderboard") -> T:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields, replace
 from itertools import compress, groupby
 from statistics import fmean
 from typing import NamedTuple
@@ -240,18 +239,3 @@ def across_table(metric: str, across: Across) -> Table:
         ]
         rows.append([short(name), f"{rank:.2f} [{low:.1f}, {high:.1f}]", ", ".join(others)])
     return table(columns, rows, title=overall_title(metric, across), said=[overall(across)])
-
-
-UNORDERED = {"params", "runs", "page", "audit", "chosen", "spread", "by_replicate", "beaten_by"}
-SORTABLE = [item.name for item in fields(Row) if item.name not in UNORDERED]
-"""What rows can be ordered by."""
-
-
-def ordered(board: Leaderboard, field: str, down: bool) -> Leaderboard:
-    """Return the same rows, those of each group in the order of a field; without a value last."""
-    rows: list[Row] = []
-    for members in groups(board).values():
-        with_value = [row for row in members if getattr(row, field) is not None]
-        with_value.sort(key=lambda row: getattr(row, field), reverse=down)
-        rows += [*with_value, *(row for row in members if getattr(row, field) is None)]
-    return replace(board, rows=tuple(rows))

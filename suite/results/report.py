@@ -1,7 +1,7 @@
 """`suite report`: what a report shows, read from tables, and written."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,14 +54,11 @@ def write(
     folder: Path,
     server: str,
     forms: Iterable[str] = (),
-    aliases: Mapping[str, str] | None = None,
 ) -> WrittenReport:
     """Write `report.html` and `figures/` in these forms below a folder. Raises `UserError` where one of the files is someone else's."""
-    from reports.leaderboard.names import aliased
     from reports.page.page import build
 
     data = read(tables, query, server)
-    data = aliased(data, data.board, aliases or {})
     page, drawn = build(data, forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
     write_files({folder / PAGE: page.encode(), **figures}, SIGN)

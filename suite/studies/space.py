@@ -46,6 +46,8 @@ class RangeSpec(Written):
     def _of_one_form(self) -> "RangeSpec":
         if self.choices is not None and self.interval:
             raise ValueError("must have choices, or low and high: not both")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         return self
 
     @property

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from reports.wording.formats import render
-from reports.wording.tables import SORTABLE, ordered
 from tests.support.boards import A, B, C, board_of, run, runs
 from trials.scoring.metrics import REACHED
 
@@ -127,17 +126,6 @@ def test_censored_seeds_are_later_than_all():
     assert (row.client_steps_to_target, row.bytes_to_target) == (1500.0, 105.0)
     (row,) = board_of(found[:3], target=0.9).rows
     assert row.median_rounds_to_target == 20.0
-
-
-def test_sorting_moves_rows_and_not_ranks():
-    board = board_of(runs("a", A), runs("b", B), runs("c", C, spent={"uploaded_bytes": 1.0}))
-    up, down = ordered(board, "uploaded_bytes", False), ordered(board, "mean", True)
-    assert [(r.algorithm, r.rank) for r in up.rows] == [("c", 3), ("a", 1), ("b", 2)]
-    assert [r.algorithm for r in down.rows] == ["a", "b", "c"]
-    assert [r.algorithm for r in ordered(board, "behind_high", True).rows] == ["c", "b", "a"]
-    assert "may be the best: a, b" in render(up, "md"), "the order of rows changes no verdict"
-    for field in SORTABLE:
-        ordered(board, field, True)
 
 
 def test_all_pairs_are_in_the_json_document():

@@ -3,11 +3,10 @@
 import pytest
 
 from reports.charts.data import Failure, ReportData, SweepFacts
-from reports.leaderboard.names import aliased, classes_of_files, without_folders, without_paths
+from reports.leaderboard.names import classes_of_files, without_folders, without_paths
 from reports.page.page import build
 from reports.wording.formats import render
 from tests.support.boards import board_of, runs
-from trials.common.errors import UserError
 
 ONE, OTHER, SAME = "a/mine.py:Mine", "b/other.py:Mine", "c/mine.py:Mine"
 FILE = "npz:/home/me/my.npz"
@@ -30,23 +29,6 @@ def test_tables_and_charts_tell_classes_of_one_name_apart():
         assert "Mine (other.py)" in text
     assert [row.algorithm for row in board.rows] == [ONE, OTHER, "fedavg"]
     assert ONE in render(board, "csv")
-
-
-def test_an_alias_is_of_one_data_set_and_of_nothing_else_of_its_name():
-    sweep = {"sweep": "mnist", "study": "mnist"}
-    found = [runs("a", [0.9, 0.8], dataset=d, **sweep) for d in ("mnist", "fashion_mnist", FILE)]
-    board = board_of(*found)
-    for name, datasets in (
-        ("mnist", ["Digits", "fashion_mnist", FILE]),
-        (FILE, ["mnist", "fashion_mnist", "Digits"]),
-        ("npz:my.npz", ["mnist", "fashion_mnist", "Digits"]),
-    ):
-        shown = aliased(ReportData(board), board, {name: "Digits"}).board
-        assert [row.dataset for row in shown.rows] == datasets
-        assert {row.sweep for row in shown.rows} == {"mnist"}
-        assert "Digits · logreg · iid (mnist)" in render(shown, "md")
-    with pytest.raises(UserError):
-        aliased(board, board, {"npz:your.npz": "x"})
 
 
 def test_no_folder_of_a_publisher_s_disk_is_shown():

@@ -22,8 +22,8 @@ def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
         "trials: -1\nsettings: {rouns: 3}\nsearch: {lr: {low: 1.0, high: 0.1}}\n",
     )
     message = fault(suite("sweep", path, cwd=tmp_path, code=2))
-    assert message.startswith(f"{path}: 3 faults, nothing was started\n")
-    for part in ("algorithms[1] = 'foldb'", "'folb'?", "trials = -1", "'rounds'?"):
+    assert message.startswith(f"{path}: 4 faults, nothing was started\n")
+    for part in ("algorithms[1] = 'foldb'", "'folb'?", "trials = -1", "'rounds'?", "search.lr"):
         assert part in message
     assert sorted(p.name for p in tmp_path.iterdir()) == ["small.yaml"]
 
