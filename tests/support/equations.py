@@ -337,15 +337,22 @@ def fednu_sign(P, mu):
         yield {"w": w}
 
 
-def sampled(P, rule, mu):
-    """(7), and its stand-in by norms; the mean of the drawn models."""
+def sampled(P, rule, mu, psi=0.0):
+    """(7), with psi (16), and the stand-in by norms; (5) of the drawn devices."""
     w = P.initial()
     for t, _, lr in P.rounds():
         g = slopes(P, w, range(P.n))
-        P_k = np.abs(g @ (P.p() @ g)) if rule == "optimal" else np.linalg.norm(g, axis=1)
+        f = P.p() @ g
+        I = g @ f if rule == "optimal" else np.linalg.norm(g, axis=1)
+        if psi:
+            delta = proximal(P, mu, w, range(P.n), t, lr)
+            left = np.array([P.slope(k, w + d) + mu * d for k, d in enumerate(delta)])
+            gamma = np.linalg.norm(left, axis=1) / np.linalg.norm(g, axis=1)
+            I = I - psi * np.minimum(gamma, 1) * (f @ f)
+        P_k = np.abs(I)
         u = uniform("select", SEED, t, np.arange(P.count))
         ids = np.searchsorted(np.cumsum(P_k / P_k.sum()), u, side="right")
-        w = w + proximal(P, mu, w, ids, t, lr).mean(0)
+        w = w + (np.sign(I[ids])[:, None] * proximal(P, mu, w, ids, t, lr)).mean(0)
         yield {"w": w}
 
 
@@ -357,13 +364,14 @@ def accuracy(P, k, w):
     return np.mean(activations(w, x, P.widths)[-1].argmax(1) == y)
 
 
-def safl(P, epsilon, L, rule="mean", nu=None):
+def safl(P, epsilon, L, rule="mean", nu=None, clock="rounds"):
     """With nu the extended rounds, in which a client uploads by its coin; by the `rule` of IDA (8)."""
     z, w = P.starts(), None
     for t, ids, lr in P.rounds():
         starts, sends = z.copy(), np.ones(len(ids), bool)
         for k in ids if w is not None else ():
-            masked = uniform("anneal", SEED, t, k, np.arange(P.d)) < np.exp(-t / L)
+            q = len(P.batches(t, k)) if clock == "steps" else 1
+            masked = uniform("anneal", SEED, t, k, np.arange(P.d)) < np.exp(-(t - 1) * q / L)
             u = np.where(masked, epsilon, 1.0)
             starts[k] = u * w + (1 - u) * z[k]
         z[ids] = P.locals(starts[ids], ids, t, lr)
@@ -392,7 +400,7 @@ def astw(P, A, loop, last, epsilon=1.0, L=1.0):
         due = parts[: 1 + ((t - 1) % loop >= loop - last)]
         starts = z.copy()
         for k in ids:
-            masked = uniform("anneal", SEED, t, k, np.arange(P.d)) < np.exp(-t / L)
+            masked = uniform("anneal", SEED, t, k, np.arange(P.d)) < np.exp(-(t - 1) / L)
             mixed = epsilon * w + (1 - epsilon) * z[k]
             received = np.where(masked, mixed, w) if epsilon < 1 else w
             for part, kept in zip(due, uploads, strict=False):
@@ -536,10 +544,11 @@ def among(mixing, ids):
     return off + np.diag(1 - off.sum(1))
 
 
-def defed(P, mixing, scale="one"):
+def defed(P, mixing, scale="samples"):
     """w_k <- sum_j W_kj w_j + (LocalSGD(w_k) - w_k) with the gradients s_k g_k of (5), (6)."""
     models = P.starts()
-    s = np.array(P.sizes) / sum(P.sizes) if scale == "samples" else np.ones(P.n)
+    share = np.array(P.sizes) / sum(P.sizes)
+    s = {"samples": P.n * share, "one": np.ones(P.n), "printed": share}[scale]
     for t, ids, lr in P.rounds():
         ids, moved = np.unique(ids), np.zeros_like(models)
         for k in ids:

@@ -15,15 +15,16 @@ class DeFed(Algorithm):
     """w_k <- sum_j W_kj w_j - lr s_k grad_batch F_k(w_k), the gradient at the client's own old model.
 
     `topology` gives the mixing matrix W: ring(2), ring(4), ..., complete, star, erdos_renyi(p), or
-    file:PATH of a symmetric, doubly stochastic, connected matrix. s_k is 1 (`grad_scale=one`) or
-    m_k / m (`samples`).
+    file:PATH of a symmetric, doubly stochastic, connected matrix. s_k is n m_k / m of n clients
+    (`grad_scale=samples`), 1 (`one`) or m_k / m (`printed`).
 
     Equations: DeFed (5)-(6), Algorithm 2.
     Keeps: d (its own model); there is no server.
     Down: 0.
     Up: 0 (peer to peer: d for each neighbour, K l d in a ring of degree l).
-    Reading: s_k = m_k / m is printed, but makes the mean model N times slower than FedAvg at the same
-        rate; the figures suggest s_k = 1, the default. The paper takes one step an exchange
+    Reading: s_k = m_k / m is printed, but makes the mean model n times slower than FedAvg at the same
+        rate; the figures suggest s_k = 1, of equal clients. The default is both: the mean model
+        follows the gradient of the sample-weighted objective, as FedAvg's does. The paper takes one step an exchange
         (`local_steps=1`) with all clients (`participation=1`); where the study asks for more local
         work, the displacement of LocalSGD at rate lr s_k takes the step's place, and where only some clients are awake,
         an edge counts when both its ends are, the missing weight staying with the client, so that
@@ -46,7 +47,7 @@ class DeFed(Algorithm):
         ("ring(2)", "ring(4)", "ring(6)", "ring(8)", "complete", "star"),
         other=topology.canonical,
     )
-    grad_scale: str = choice("one", ("one", "samples"))
+    grad_scale: str = choice("samples", ("samples", "one", "printed"))
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
         """The mixing matrix must fit."""
@@ -62,8 +63,9 @@ class DeFed(Algorithm):
         """The awake clients mix their old models and add their own steps."""
         w, ids = state["W"], fed.select().unique()
         scale, rows = w.new_ones(len(ids)), fed.index(ids)
-        if self.grad_scale == "samples":
-            scale = fed.tensor(fed.data.sizes[ids.numpy()] / fed.data.sizes.sum())
+        if self.grad_scale != "one":
+            times = fed.n if self.grad_scale == "samples" else 1
+            scale = fed.tensor(times * fed.data.sizes[ids.numpy()] / fed.data.sizes.sum())
         moved = fed.train(ids, w[rows], self.lr * scale, lambda w, g: g) - w[rows]
         mixed = fed.exchange(w, among(state["mixing"], ids))
         return {**state, "W": mixed.index_add(0, rows, moved)}

@@ -47,12 +47,17 @@ class FOLB(FedProx):
         mean = g.mean(0)
         agreement = g @ mean
         if self.variant == "heterogeneity":
-            left = self.direction(local, fed.gradient(ids, local), start).norm(dim=1)
-            gamma = fed.upload(
-                ids, (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)
-            )
+            gamma = fed.upload(ids, inexactness(self, ids, start, local, g, fed))
             agreement = agreement - self.psi * gamma * (mean @ mean)
         total = agreement.abs().sum()
         delta = fed.upload(ids, local) - start
         p = torch.where(total > 0, agreement / total, agreement)
         return {**state, "w": state["w"] + p @ delta}
+
+
+def inexactness(
+    proximal: FedProx, ids: Tensor, start: Tensor, local: Tensor, g: Tensor, fed: Federation
+) -> Tensor:
+    """gamma_k, (k,), of devices that ended at `local` (k, d), from their gradients g (k, d) at `start` (k, d)."""
+    left = proximal.direction(local, fed.gradient(ids, local), start).norm(dim=1)
+    return (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)

@@ -2,37 +2,42 @@
 
 from dataclasses import dataclass
 
-from trials.algorithm import State
-from trials.algorithms.fedprox import FedProx
+from trials.algorithm import State, choice, real
+from trials.algorithms.folb import inexactness
+from trials.algorithms.lb_norm import LBNorm
 from trials.common.tensors import Tensor
 from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)
-class LBOptimal(FedProx):
-    """S <- K draws with replacement from P_k ~ |<grad f(w), g_k>|; w <- mean_S w_k on FedProx.
+class LBOptimal(LBNorm):
+    """S <- K draws with replacement from P_k ~ |I_k|; w <- w + mean_S sign(I_k) delta_k on FedProx, delta_k = w_k - w.
 
-    Equations: FOLB (7), III-D.1 (direct sampling).
+    - variant `plain` (7): I_k = <grad f(w), g_k>;
+    - variant `heterogeneity` (16): I_k = <grad f(w), g_k> - psi gamma_k |grad f(w)|^2, gamma_k as in `folb`.
+
+    Equations: FOLB (5), (7), (16), III-D.1 (direct sampling).
     Keeps: nothing.
     Down: N d.
-    Up: (N + K) d; a device drawn twice sends its model once.
-    Reading: grad f = sum_k p_k g_k over all devices with the study's aggregation weights. The plain
-        mean of the draws, repeats counted. Needs all devices, so it is a reference and not ranked;
-        the draws map the study's uniform numbers through P.
+    Up: (N + K) d, under (16) also N; a device drawn twice sends its model once.
+    Reading: grad f = sum_k p_k g_k over all devices with the study's aggregation weights. The bound (8)
+        needs the sign of (5) beside the draws of (7). Under (16) all devices train before the draw.
+        Otherwise as `lb_norm`.
     """
 
-    paper = "FOLB"
-    reference = True
-    unsupported = {"init=own": "gradients are compared at one common model w"}
+    variant: str = choice("plain", ("plain", "heterogeneity"), searched=False)
+    psi: float = real(
+        1.0, low=0.1, high=100.0, log=True, when={"variant": "heterogeneity"}, at_least=0
+    )
 
-    def round(self, state: State, fed: Federation) -> State:
-        """All devices say how much they matter, the drawn ones train."""
-        w = fed.broadcast(fed.everyone, state["w"])
-        ids = fed.draw(self.importance(fed.gradient(fed.everyone, w), fed))
-        local = fed.upload(ids, self.train(state, ids, w[fed.index(ids)], fed))
-        return {**state, "w": local.mean(0)}
-
-    def importance(self, g: Tensor, fed: Federation) -> Tensor:
-        """(7) up to its sum: (n,) from all devices' gradients (n, d)."""
-        g = fed.upload(fed.everyone, g)
-        return (g @ (fed.weights(fed.everyone) @ g)).abs()
+    def importance(self, state: State, w: Tensor, fed: Federation) -> Tensor:
+        """I_k, (n,), at the rows w (n, d)."""
+        everyone = fed.everyone
+        g = fed.upload(everyone, fed.gradient(everyone, w))
+        mean = fed.weights(everyone) @ g
+        agreement = g @ mean
+        if self.variant == "heterogeneity":
+            local = self.train(state, everyone, w, fed)
+            gamma = inexactness(self, everyone, w, local, g, fed)
+            agreement = agreement - self.psi * fed.upload(everyone, gamma) * (mean @ mean)
+        return agreement

@@ -1,30 +1,31 @@
 """SAFL: clients keep part of their own weights early on, as in simulated annealing."""
 
-import math
 from dataclasses import dataclass
 
-from trials.algorithm import Scored, State, real
+from trials.algorithm import Scored, State, choice, real
 from trials.algorithms.fedavg import FedAvg
-from trials.common.tensors import Tensor
+from trials.common.tensors import Tensor, torch
 from trials.engine.federation import Federation
 
 
 @dataclass(frozen=True)
 class SAFL(FedAvg):
     """Client k starts from v = u z_bar + (1 - u) z_k; per weight u = epsilon with probability
-    p_t = exp(-t / L), else 1; then z_bar <- sum_S eta_k z_k.
+    exp(-t / L), else 1, where t is when z_bar and z_k were made; then z_bar <- sum_S eta_k z_k.
 
     z_k are the client's own last trained weights, at first its initial ones. epsilon = 1 with a
     common start is FedAvg.
 
-    Equations: SAFL Algorithm 1, (2)-(7); Theorem III.1 for the second model that is scored.
+    Equations: SAFL Algorithm 1, (2)-(7).
     Keeps: d (its own weights).
     Down: K d (none in round 1).
     Up: K d.
-    Reading: t counts rounds and mixing happens once a round, with one coin a weight. Round 1 has no
+    Reading: mixing happens once a round, with one coin a weight. t counts rounds (`clock=rounds`, with
+        which L = 80 suits the figures), or the client's local steps (`steps`), as the box of
+        Algorithm 1 does: then one L suits all batch sizes. Round 1 has no
         server model yet, so all start from z_k: own initial weights as in the paper (`init=own`), or
         common ones, and then round 1 is FedAvg's. z_bar is ranked; `devices`, sum_k eta_k z_k over
-        all devices, is scored beside it.
+        all devices as they were trained last, is scored beside it.
     """
 
     paper = "SAFL"
@@ -32,6 +33,7 @@ class SAFL(FedAvg):
 
     epsilon: float = real(0.3, low=0.0, high=1.0, at_least=0, at_most=1)
     L: float = real(80.0, low=1.0, high=200.0, log=True, above=0)
+    clock: str = choice("rounds", ("rounds", "steps"), searched=False)
 
     def init(self, fed: Federation) -> State:
         """The server's weights `w`, and each client's own `z` (n, d), which ASTW has."""
@@ -43,7 +45,8 @@ class SAFL(FedAvg):
         own = state["z"][ids]
         if fed.round == 1:
             return own
-        p = math.exp(-fed.round / self.L)
+        ticks = fed.steps(ids) if self.clock == "steps" else own.new_ones(len(ids))
+        p = torch.exp(-(fed.round - 1) * ticks / self.L).unsqueeze(1)
         annealed = (fed.uniform("anneal", ids, fed.d) < p).to(own)
         u = 1 - (1 - self.epsilon) * annealed
         return u * super().start(state, ids, fed) + (1 - u) * own

@@ -101,17 +101,18 @@ class LeNet5(Architecture):
 
 @dataclass(frozen=True)
 class LeNet5FedAgg(Architecture):
-    """LeNet-5 of FedAgg: padded first convolution, 32 second maps
+    """LeNet-5 of FedAgg: images padded to 32x32, max-pooling, 32 second maps
 
-    Its EMNIST rows: conv 5x5, pool, conv 5x5, pool, 800, 120, 84, C, where 800 = 5x5x32 at 28x28. Not stated are the first
-    maps (6 as LeNet's own; 16 is the other reading) and the pooling (average). 113,482 weights at 28x28x1, 26 classes.
+    Conv 5x5, pool 2x2, conv 5x5, pool 2x2, 800 = 5x5x32, 120, 84, C (VII-A5). Not stated are the first maps (6 as LeNet's
+    own; 16 is the other reading). 113,482 weights at 28x28x1 with 26 classes.
     """
 
     maps: int = bounded(6, 1)
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        convolutions = (self.maps, 5, 2), (32, 5, 0)
-        return convolved("lenet5_fedagg", shape, convolutions, 120, 84, classes, average=True)
+        padding = max(0, (32 - min(shape[1:])) // 2)
+        convolutions = (self.maps, 5, padding), (32, 5, 0)
+        return convolved("lenet5_fedagg", shape, convolutions, 120, 84, classes)
 
 
 class McMahanCNN(Architecture):

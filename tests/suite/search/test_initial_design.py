@@ -16,7 +16,7 @@ from trials.common import randomness
 LEVELS = ["iid", "labels(2)"]
 RATE = {"lr": {"default": 0.1, "low": 0.001, "high": 10.0, "log": True}}
 TWO = {"algorithms": ["fedavg", "fedprox"], "trials": 12, "search": RATE}
-IDS = {"safl": "6374121f", "folb": "74550bbf", "defed": "3c10e531"}
+IDS = {"safl": "0c490e96", "folb": "74550bbf", "defed": "4613636f"}
 
 
 def rates(sweep: SweepSearch) -> dict[str, list[float]]:
@@ -124,7 +124,7 @@ def test_published_configurations_are_tried_at_the_first_level_of_the_study():
         ("safl", {"settings": {"rounds": 1000}}, {"lr": 0.1, "epsilon": 0.3, "L": 80.0}),
         ("folb", {}, {"lr": 0.1, "mu": 1.0, "variant": "plain"}),
         ("folb", {"models": ["mlp(8)"]}, {"lr": 0.1, "mu": 0.01, "variant": "plain"}),
-        ("defed", {}, {"lr": 0.1, "topology": "ring(8)", "grad_scale": "one"}),
+        ("defed", {}, {"lr": 0.1, "topology": "ring(8)", "grad_scale": "samples"}),
         ("fedagg", {"datasets": ["mnist"]}, {"lr": 0.01, "alpha": 0.1}),
         ("fedagg", {"datasets": ["mnist"], "search": RATE}, {"lr": 0.1, "alpha": 0.1}),
         ("fedagg", {}, {"lr": 0.1, "alpha": 0.1}),

@@ -115,8 +115,12 @@ def rows() -> Iterator[Row]:
     for name in ("lb_optimal", "lb_norm"):
         drawn = of(eq.sampled, rule=name.removeprefix("lb_"), mu=0.3)
         yield row(name, {"mu": 0.3}, drawn, without=SAMPLED)
+    drawn = of(eq.sampled, rule="optimal", mu=0.3, psi=2.0)
+    variant = {"mu": 0.3, "variant": "heterogeneity", "psi": 2.0}
+    yield row("lb_optimal", variant, drawn, without=SAMPLED)
     masks = {"epsilon": 0.3, "L": 5.0}
-    yield row("safl", masks, of(eq.safl, **masks))
+    for clock in ("rounds", "steps"):
+        yield row("safl", {**masks, "clock": clock}, of(eq.safl, **masks, clock=clock))
     yield row("ida_safl", masks, of(eq.safl, **masks, rule="ida"))
     for nu in (0.05, 0.25):
         yield row("safl_extended", {**masks, "nu": nu}, of(eq.safl, **masks, nu=nu))
@@ -156,7 +160,7 @@ def rows() -> Iterator[Row]:
     graphs = {"ring(4)": np.full((5, 5), 0.2), "star": eq.hub(5)}
     graphs["erdos_renyi(0.5)"] = topology.parse("erdos_renyi(0.5)").matrix(5, 0)
     for graph, mixing in graphs.items():
-        for scale in ("one", "samples"):
+        for scale in ("one", "samples", "printed"):
             params = {"topology": graph, "grad_scale": scale}
             yield row("defed", params, of(eq.defed, mixing=mixing, scale=scale))
     yield row("centralized", {}, eq.centralized, without=("chance", "repeats"))

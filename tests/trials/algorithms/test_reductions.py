@@ -186,9 +186,9 @@ def test_feddc_without_its_corrections_is_feddyn():
         np.testing.assert_allclose(zeroed.state["w"].numpy(), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", ["one", "samples"])
+@pytest.mark.parametrize("scale", ["one", "samples", "printed"])
 def test_defed_s_exact_averaging_is_fedavg_in_the_first_iteration_only(scale):
-    """s_k = 1 gives the plain mean of local models; m_k / m moves it by 1 / K of the weighted one."""
+    """s_k = 1 gives the plain mean of local models, n m_k / m the weighted one, m_k / m 1 / n of its step."""
     given = {"local_steps": 1, "rounds": 2, "aggregation": "plain" if scale == "one" else "samples"}
     make = partial(simulation, data=partitioned(SIZES), common=settings(**given), seed=SEED)
     rule = {"topology": "complete", "grad_scale": scale}
@@ -197,7 +197,7 @@ def test_defed_s_exact_averaging_is_fedavg_in_the_first_iteration_only(scale):
     for t in range(2):
         defed.advance()
         fedavg.advance()
-        share = 1 if scale == "one" else 1 / 5
+        share = 1 / 5 if scale == "printed" else 1
         moved = state(defed)["W"].mean(0) - before
         gap = np.abs(moved - share * (fedavg.state["w"].numpy() - before)).max()
         assert (gap < 1e-12) == (t == 0)

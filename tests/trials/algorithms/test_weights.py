@@ -110,13 +110,16 @@ def test_sampling_probabilities(g, more, rule):
     n = len(g)
     sizes = more.draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
     f = np.array(sizes) / np.sum(sizes) @ g
-    merit = np.abs(g @ f) if rule == "lb_optimal" else np.linalg.norm(g, axis=1)
+    agreement = g @ f if rule == "lb_optimal" else np.linalg.norm(g, axis=1)
+    merit = np.abs(agreement)
     weights, (P,) = planned(rule, g, sizes=sizes)
-    assert weights.sum() == pytest.approx(1), "also without any gradient"
+    assert np.abs(weights).sum() == pytest.approx(1), "also without any gradient"
     np.testing.assert_allclose(weights * n, np.round(weights * n), atol=1e-9)
     assume(merit.sum() > 1e-6)
     np.testing.assert_allclose(P / P.sum(), merit / merit.sum(), atol=1e-9)
     assert not weights[merit < 1e-12].any()
+    clear = (weights != 0) & (merit > 1e-9)
+    assert (np.sign(weights) == np.sign(agreement))[clear].all(), "(5)"
 
 
 class Delivered:
