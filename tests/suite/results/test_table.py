@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import suite
-from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, schema, write
+from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, write
 from suite.sweeps.tables import local_table, open_tables
 from tests.support.commands import fault, suite_here
 from tests.support.stores import recorded
