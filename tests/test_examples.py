@@ -165,7 +165,7 @@ def test_the_python_interface_from_a_sweep_to_a_search_of_one_s_own(tmp_path, mo
     assert {row.algorithm for row in found["board"].rows} == {"fedavg", "folb"}
     assert found["best"].algorithm == "folb"
     assert found["again"].spec.seed == 7
-    assert not found["found"].errors
+    assert not found["results"].errors
     assert "test_accuracy" in capsys.readouterr().out
 
 
