@@ -9,7 +9,7 @@ rest. Counted are boards on which any claim is false: a method is named as ahead
 claimed of a method at the margin, a true distance from the best is outside its interval. `failing as here`: the same, where the truth is the expectation over searches that fail as often as those of the board.
 `of configurations`: where it is that of the configurations that ran. `power`: how often a method 5 points behind is marked.
 
-With --output DOCS the figures go to DOCS/results/calibration.json, and tables of them into DOCS/statistics.md.
+With --output DOCS the figures go to DOCS/results/calibration.json, and a page of them to DOCS/results/calibration.md.
 
 `said` is `behind_best` for many boards at once; a test holds one against the other.
 """
@@ -329,14 +329,30 @@ def friedman(correlation: float, methods: int, boards: int) -> dict[str, Any]:
     return {"correlation": correlation, "methods": methods, **shares}
 
 
-BEGIN, END = "<!-- calibration -->", "<!-- end of calibration -->"
-"""What stands around the tables in a page."""
+HEAD = """# How often what a leaderboard says is false
+
+`python benchmarks/calibration.py --output docs` writes this page: {boards:,} simulated boards of {methods} methods in each situation, the
+worst of these numbers of methods, with a Monte Carlo error of {error:.2f} points at 5 %. The margin is {margin:.0f} points, and a failed
+search costs {failure:.0f} points. The leaderboard speaks of methods that fail as often as here, or of the configurations that ran.
+
+"""
+FRIEDMAN = """
+How often Friedman's test calls equal methods different, by the correlation of four data sets in one family of eight:
+
+"""
 
 
-def between(page: str, made: str) -> str:
-    """The page with these tables."""
-    head, _, rest = page.partition(BEGIN)
-    return f"{head}{BEGIN}\n{made}{END}{rest.partition(END)[2]}"
+def page(found: dict[str, Any]) -> str:
+    """Return the page of the figures."""
+    methods = sorted({row["methods"] for row in found["false"]})
+    head = HEAD.format(
+        boards=found["boards"],
+        methods=f"{', '.join(map(str, methods[:-1]))} and {methods[-1]}",
+        error=found["monte carlo error"],
+        margin=100 * MARGIN,
+        failure=100 * FAILURE,
+    )
+    return head + tables(found)
 
 
 def tables(found: dict[str, Any]) -> str:
@@ -366,7 +382,7 @@ def tables(found: dict[str, Any]) -> str:
         [f"{c:g}", *(f"{by[c, k][share]:.1f} %" for share in shares for k in methods)]
         for c in dict.fromkeys(of["correlation"] for of in found["friedman"])
     ]
-    return _markdown(head, [*lines, *power]) + "\n" + _markdown(friedman_head, friedman_lines)
+    return _markdown(head, [*lines, *power]) + FRIEDMAN + _markdown(friedman_head, friedman_lines)
 
 
 LABELS = {
@@ -413,9 +429,7 @@ def main() -> None:
     if given.output:
         document = given.output / "results" / "calibration.json"
         document.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        page = given.output / "statistics.md"
-        text = between(page.read_text(encoding="utf-8"), tables(found))
-        page.write_text(text, encoding="utf-8")
+        document.with_suffix(".md").write_text(page(found), encoding="utf-8")
     show(found, given.json)
 
 

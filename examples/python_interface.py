@@ -37,7 +37,7 @@ print(again.to_pandas()[["round", "test_accuracy", "train_loss", "uploaded_bytes
 
 # Any algorithm as an ordinary trainable of Ray Tune, with a searcher and a scheduler of Ray's.
 question = {"heterogeneity": "labels(2)", "settings": {"rounds": 6, "clients": 4, "eval_every": 1}}
-found = tune.Tuner(
+results = tune.Tuner(
     suite.trainable("folb", **question),
     param_space={"mu": tune.loguniform(1e-3, 1), "lr": tune.loguniform(0.01, 1), "seed": 1},
     tune_config=tune.TuneConfig(
@@ -53,6 +53,6 @@ found = tune.Tuner(
 ).fit()
 
 # A trial's config is what `run` takes, and gives the same numbers to the last bit.
-winner = found.get_best_result()
+winner = results.get_best_result()
 assert suite.run("folb", **question, **winner.config).val_score == winner.metrics["val_score"]
 print(winner.config, winner.metrics["val_score"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":
-    _said = "suite does not run on Windows: use Linux, or Linux in WSL 2 (docs/compatibility.md)"
+    _said = "suite does not run on Windows: use Linux, or Linux in WSL 2 (docs/reference.md)"
     if Path(sys.argv[0]).stem == "suite":  # the command, which has no use for a traceback
         print(f"error: {_said}", file=sys.stderr)
         sys.exit(2)

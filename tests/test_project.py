@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
 SCRIPTS = sorted((ROOT / ".ci").iterdir())
 MAKE = (ROOT / "Makefile").read_text()
-COMPATIBILITY = (ROOT / "docs" / "compatibility.md").read_text()
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
 
 
 def test_the_versions_agree():
@@ -58,7 +58,7 @@ def test_the_scripts_are_bash_and_make_what_there_is(script):
 def test_ci_runs_on_the_oldest_python_that_is_accepted_and_the_newest_that_is_said():
     pythons = WORKFLOW["jobs"]["ci"]["strategy"]["matrix"]["python"]
     assert PROJECT["requires-python"] == f">={pythons[0]}"
-    assert f"{pythons[0]} to {pythons[-1]}" in COMPATIBILITY
+    assert f"{pythons[0]} to {pythons[-1]}" in REFERENCE
     assert WORKFLOW["jobs"]["newest"]["steps"][1]["with"]["python-version"] == pythons[-1]
 
 

@@ -9,7 +9,7 @@ Of k methods, the intervals of all k (k - 1) / 2 differences hold together with 
   highest end of its intervals to other candidates.
 
 Marks, intervals, names and ties are consequences of one event, so they cannot contradict each other, and there is one error rate for
-all that is said of a scenario. `benchmarks/calibration.py` simulates it: docs/statistics.md has the rates.
+all that is said of a scenario. `benchmarks/calibration.py` simulates it: docs/results/calibration.md has the rates.
 """
 
 from collections.abc import Collection, Iterable

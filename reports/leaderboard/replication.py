@@ -69,7 +69,7 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
     narrower than by the errors of all of them pooled (root mean square, the sum of their freedoms).
 
     Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
-    scenario show what a failure costs. (Of differences the paired error is enough: docs/statistics.md.)
+    scenario show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
     """
     tuned = [own for own in scenario.values() if own.error is not None and own.over != "seed"]
     pooled = None

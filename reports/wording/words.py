@@ -9,7 +9,7 @@ from trials.scoring.metrics import LABELWISE
 
 UNITS, SEARCHES = 8, 30
 """The fewest outer units, and searches of the others, from which a scenario's words are about methods: with fewer,
-failures of one search in ten may all stay unseen (docs/statistics.md has the error rates).
+failures of one search in ten may all stay unseen (docs/results/calibration.md has the error rates).
 """
 HEADS = {
     "±": "95 % Student-t interval",

@@ -1,6 +1,6 @@
 """MLflow: runs for people to look at, written by the driver alone with the public client.
 
-The names of tags, params and metrics are a contract (docs/recording.md). Read back are the runs of sweeps, which have their
+The names of tags, params and metrics are a contract (docs/table.md). Read back are the runs of sweeps, which have their
 tables, one run that is repeated, and which runs a session that was killed left RUNNING.
 """
 

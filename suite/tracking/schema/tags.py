@@ -1,4 +1,4 @@
-"""The tags and params of recorded runs. A tag `x` of these is `suite.x` in the store; docs/recording.md has them all."""
+"""The tags and params of recorded runs. A tag `x` of these is `suite.x` in the store; docs/table.md has them all."""
 
 import contextlib
 import importlib.metadata

@@ -88,7 +88,7 @@ def test_a_single_run_of_it_is_allowed_and_says_so_in_a_line(tmp_path: Path):
 
 
 def test_all_that_is_recorded_is_documented(swept):
-    page = (ROOT / "docs" / "recording.md").read_text()
+    page = (ROOT / "docs" / "table.md").read_text()
     runs = runs_of(Store(None, swept[0] / "runs"))
     tags = {name for run in runs for name in run.tags}
     assert [name for name in sorted(tags) if f"`suite.{name}`" not in page] == []

@@ -1,6 +1,7 @@
 """The table of a sweep: what its page says of it, and files that are none."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import suite
-from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, schema, write
+from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, write
 from suite.sweeps.tables import local_table, open_tables
 from tests.support.commands import fault, suite_here
 from tests.support.stores import recorded
@@ -29,18 +30,10 @@ def mailed(storage: Path, tmp_path: Path) -> Path:
 
 
 def test_the_page_has_all_columns():
-    """In their order, with their types, and a meaning."""
-    lines = (ROOT / "docs" / "table.md").read_text().splitlines()
-    cells = [line.split(" | ") for line in lines if line.startswith("| `")]
-    types = {field.name: str(field.type) for field in schema()}
-    named = {
-        "float64": "double",
-        "list<double>": "list<item: double>",
-        "list<int32>": "list<item: int32>",
-    }
-    shown = {name[3:-1]: named.get(kind, kind) for name, kind, *_ in cells}
-    assert list(shown.items()) == list(types.items())
-    assert all(len(row[-1]) > 8 for row in cells)
+    """In their order, with a meaning."""
+    text = (ROOT / "docs" / "table.md").read_text().partition("\n## Ask MLflow\n")[0]
+    cells = re.findall(r"^\| (`.+?`) \| .{9,} \|$", text, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(cells)) == [*COLUMNS, *CURVES]
 
 
 def test_a_row_a_trial_with_its_course(storage: Path):
