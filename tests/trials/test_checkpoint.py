@@ -91,7 +91,7 @@ def test_it_is_due_after_its_seconds_and_never_costs_more_than_a_twentieth(
         now[0] += 9.0
         real_save(*given)
 
-    monkeypatch.setattr(torch, "save", slow)
+    monkeypatch.setattr("trials.run.checkpoint.torch.save", slow)
     checkpoint.save(STATE)
     now[0] += 20 * 9.0
     assert not checkpoint.due
