@@ -34,12 +34,9 @@ Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_erro
 class Settings(BaseModel):
     """How one federation is run, apart from its algorithm, data, model and heterogeneity.
 
-    Local work is `local_steps` minibatches when given, else `local_epochs` passes over the client's
-    data; a heterogeneity level with `+system(...)` replaces both. The three seeds are separate:
-    `data_seed` is what a generated data set (or its test split) is, `partition_seed` how samples
-    reach clients; the seed of a run itself is not a setting.
-    `metric` is what a run is searched and ranked by: what its ranked model scores on all samples, by the task's
-    own metric or a named one, or the mean over clients of what each one's own model scores on its own part.
+    Local work is `local_steps` minibatches when given, else `local_epochs` passes over the client's data; a level with
+    `+system(...)` replaces both. `data_seed` is what a generated data set (or its test split) is, `partition_seed` how
+    samples reach clients; a run's own seed is not a setting. `metric` is what a run is searched and ranked by.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -100,9 +97,8 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _evaluations(self) -> "Settings":
-        every, rounds = self.eval_every, self.rounds
-        if every is not None and every > rounds:
-            raise ValueError(f"eval_every <= rounds must hold, but got {every} > {rounds}")
+        if (every := self.eval_every or 0) > self.rounds:
+            raise ValueError(f"eval_every <= rounds must hold, but got {every} > {self.rounds}")
         return self
 
     @property

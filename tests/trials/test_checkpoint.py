@@ -199,4 +199,4 @@ def test_code_of_others_that_would_end_the_process_is_a_failed_trial(tmp_path: P
     )
     (failed,) = finish(actor(spec(f"{path}:Mine")))
     assert failed["status"] == "failed"
-    assert "ExitedError: it called sys.exit(0)" in failed["error"]
+    assert "ExitedError: it raised SystemExit(0)" in failed["error"]

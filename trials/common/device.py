@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from functools import cache
 from math import inf
 
@@ -22,28 +23,20 @@ KEPT = 2**28
 
 def named(name: str) -> torch.device:
     """Return the device of this name, which need not be there; raise `UserError` where it is none of ours."""
-    if name.partition(":")[0] in DEVICES:
-        try:
+    with suppress(RuntimeError):
+        if name.partition(":")[0] in DEVICES:
             return torch.device(name)
-        except RuntimeError:
-            pass
-    raise _refused(name, f"must be {' or '.join(DEVICES)}")
+    raise UserError(f"device {name!r} cannot be used: must be {' or '.join(DEVICES)}")
 
 
 def usable(name: str) -> torch.device:
     """Return the device of this name; raise `UserError` where it is none, or cannot be used here."""
     device = named(name)
-    if device.type == "cuda" and (reason := no_gpu()):
-        raise _refused(name, reason)
-    try:
-        torch.empty(0, device=device)
-    except RuntimeError as error:
-        raise _refused(name, str(error).splitlines()[0]) from None
-    return device
-
-
-def _refused(name: str, reason: str) -> UserError:
-    return UserError(f"device {name!r} cannot be used: {reason}")
+    reason = no_gpu() if device.type == "cuda" else ""
+    with suppress(RuntimeError):
+        if not reason:
+            return torch.empty(0, device=device).device
+    raise UserError(f"device {name!r} cannot be used: {reason or 'there is none of this number'}")
 
 
 def no_gpu() -> str:
@@ -52,8 +45,7 @@ def no_gpu() -> str:
         where = "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
         return f"torch {torch.__version__} is a CPU build; {where}"
     if not torch.cuda.is_available():
-        where = "see `nvidia-smi`, how new the driver is, and CUDA_VISIBLE_DEVICES"
-        return f"torch {torch.__version__} finds no GPU; {where}"
+        return "torch finds no GPU: see `nvidia-smi`, the driver's age, and CUDA_VISIBLE_DEVICES"
     return ""
 
 
@@ -71,8 +63,8 @@ def name_of(device: torch.device) -> str:
 
 
 def computes(device: torch.device, dtype: str) -> None:
-    """Have a GPU give the same bits each time, and products in the precision of a trial's `dtype`, in the whole process:
-    kernels that repeat, none chosen by a race, and float32 rounded to TF32 in `tf32` alone.
+    """Have a GPU give the same bits each time, and round what it multiplies to TF32 in the `dtype` tf32 alone, in the whole
+    process.
     """
     if device.type != "cuda":
         return
@@ -86,14 +78,12 @@ def computes(device: torch.device, dtype: str) -> None:
 
 @cache
 def keep_freed() -> None:
-    """Let this process keep up to `KEPT` bytes that tensors free. By default glibc gives large blocks back and asks for
-    them again in each step, which costs a recurrent network a quarter of its time.
+    """Let this process keep up to `KEPT` bytes that tensors free: glibc gives large blocks back and asks for them again in
+    each step, which costs a recurrent network a quarter of its time.
     """
-    tune = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tune is not None:
-        largest_of_heap, freed_at_its_end = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
-        tune(largest_of_heap, 2**25)
-        tune(freed_at_its_end, KEPT)
+    if (tune := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        tune(-3, 2**25)  # M_MMAP_THRESHOLD of malloc.h
+        tune(-1, KEPT)  # M_TRIM_THRESHOLD
 
 
 def take_part(share: float) -> None:
@@ -111,9 +101,8 @@ def _left(device: torch.device, held: float) -> float:
 
 
 def memory_budget(device: torch.device, held: float = 0.0) -> float:
-    """Return the bytes that clients computed at once may take by default: 2 GiB on a CPU; on a GPU the process's part of
-    it, less what a trial has `held` there throughout, and clients' tables. Never what is free at the moment: how many
-    are computed at once must not depend on what else runs.
+    """Return the bytes that clients computed at once may take by default: 2 GiB on a CPU; on a GPU the process's part, less
+    what a trial has `held` throughout, and clients' tables. Never what is free: that depends on what else runs.
     """
     return (1 - TABLES) * _left(device, held) if device.type == "cuda" else 2.0**31
 

@@ -8,26 +8,15 @@ class UserError(ValueError):
     """Bad input. Its text is shown as it is, without a traceback, and the command exits with 2."""
 
 
-_CALLED = {
-    "lr": "learning_rate eta step_size",
-    "local_epochs": "epochs",
-    "local_steps": "local_steps_per_round steps",
-    "batch_size": "batch",
-    "clients": "num_clients n_clients",
-    "participation": "client_fraction fraction",
-    "rounds": "num_rounds communication_rounds",
-    "lr_decay": "lr_schedule",
-    "weight_decay": "l2",
-    "trials": "n_trials num_trials num_samples",
-    "datasets": "dataset",
-    "models": "model",
-    "algorithms": "algorithm",
-    "heterogeneity": "partition",
-    "dirichlet": "noniid non_iid non-iid",
+USUAL = {
+    **dict.fromkeys(("learning_rate", "eta", "step_size"), "lr"),
+    **dict.fromkeys(("fraction", "client_fraction"), "participation"),
+    **dict.fromkeys(("noniid", "non_iid", "non-iid"), "dirichlet"),
+    "lr_schedule": "lr_decay",
+    "l2": "weight_decay",
+    "partition": "heterogeneity",
 }
-USUAL = {other: name for name, others in _CALLED.items() for other in others.split()}
-"""What others call things that are known here by another name."""
-
+"""What others call things that are known here by a name that is not alike."""
 CUTOFF = 0.6
 """How alike names must be for one to be meant: `nope` is not `pers`."""
 LONGEST = 200
@@ -42,8 +31,7 @@ def shown(value: object) -> str:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """Return the error for a name that is not in a registry: it says the nearest one, or lists them all."""
-    names = sorted(known)
-    usual = USUAL.get(name.lower())
+    names, usual = sorted(known), USUAL.get(name.lower())
     near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)
     near = [usual] if usual in names else near
     listed = f"Known: {', '.join(names)}." if names else "There is none yet."

@@ -35,9 +35,7 @@ def resolved(text: str | Path, what: str) -> Path:
 
 
 def plain(path: Path, what: str) -> Path:
-    """Return the path of a file, which a link may lead to; `what` says what is read. Raise `UserError` where there is
-    none, or a pipe that reading would wait for.
-    """
+    """Return the path of a file; raise `UserError` where there is none, or a pipe that reading would wait for."""
     there, kind = look(path, what)
     if kind != "file":
         reason = f"it is a {kind}, not a file" if kind else "it does not exist"

@@ -12,8 +12,8 @@ OWN = Path("/proc/self/cgroup")
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may keep busy, at least 1: those that it may run on (`taskset`, cpusets),
-    within the quotas of its control groups (a container's `--cpus`) and its SLURM job's `-c`.
+    """Return how many processors this process may keep busy, at least 1: those that it may run on, within the quotas of its
+    control groups and its SLURM job's `-c`.
     """
     limits: list[float] = [_placed()]
     for text in _limits("cpu.max"):
@@ -32,10 +32,8 @@ def machine_memory() -> int:
 
 
 def _placed() -> int:
-    """Return how many processors the kernel runs this process on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    there = hasattr(os, "sched_getaffinity")  # Linux alone has it
+    return len(os.sched_getaffinity(0)) if there else os.cpu_count() or 1
 
 
 def _limits(name: str) -> Iterator[str]:

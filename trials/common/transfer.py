@@ -18,7 +18,7 @@ def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Return what the host holds, in `dtype` (its own by default), on a device; what is there already stays. A copy to a
-    GPU is from page-locked memory and in its dtype, since the host would wait for any other.
+    GPU is from page-locked memory: the host would wait for any other.
     """
     if isinstance(host, np.ndarray):
         host = torch.from_numpy(np.ascontiguousarray(host))
@@ -61,11 +61,9 @@ def _hashed(state: Tensor, word: Tensor) -> Tensor:
     """Return uniform numbers (k, b) of states (k, 1) and words (b,): the bits of `randomness.bits`, because
     products wrap alike with a sign and without.
     """
-    golden, first, second = (
-        int(number.astype(np.int64)) for number in (randomness.GOLDEN, *randomness.FACTORS)
-    )
-    z = (state * golden) ^ (word + golden)
-    for shift, factor in ((30, first), (27, second), (31, 1)):
+    signed = np.array([randomness.GOLDEN, *randomness.FACTORS]).view(np.int64).tolist()
+    z = (state * signed[0]) ^ (word + signed[0])
+    for shift, factor in ((30, signed[1]), (27, signed[2]), (31, 1)):
         # The shift of a number with a sign would repeat the sign.
         z = (z ^ ((z >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return ((z >> 11) & ((1 << 53) - 1)).double() * 2.0**-53

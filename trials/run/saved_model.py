@@ -139,7 +139,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
             )
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})
-        plugins.refuse_changed({spec.model: card.code}, what, "train it anew")
+        plugins.refuse_changed({spec.model: card.code}, what)
     server, clients = (_loaded(card, folder / name) for name in (SERVER, CLIENTS))
     if server is None and clients is None:
         raise UserError(f"{what}: the models that its run ranked are missing")

@@ -225,7 +225,7 @@ def test_frozen_statistics_stay_as_they_are_made():
         ("wrong_outputs", "must give a tensor"),
         ("raises", "raised ValueError: no such shape"),
         ("lazy", "uninitialized parameter"),
-        ("exits", "sys.exit"),
+        ("exits", "SystemExit"),
         ("mpl", "Did you mean 'mlp'"),
         ("mlp(width=0.5.1)", "by name"),
         ("SmallNet", "takes 1 positional argument"),
