@@ -22,8 +22,6 @@ WARM_UP, MEASURED = 1, 2
 """Rounds before it is measured, in which libraries choose their kernels and loops are compiled, and those that are."""
 PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}
 """Bytes on the host of a worker with Python, torch and Ray, its compiled loops, the libraries of its device."""
-VECTORS = 6
-"""Weights that the compiled loop holds for a client: start, now, sum, direction, pull, end."""
 KEPT_FORWARD = 1 / 8
 """The share that a forward pass alone holds at once of what a backward pass keeps; a rule of thumb."""
 ROUNDS = 5
@@ -61,9 +59,8 @@ def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int
 
 @dataclass(frozen=True)
 class Footprint:
-    """Estimates of one trial: bytes of its state with every client met (which is its checkpoint),
-    bytes of memory of the process that runs it, and local steps of all clients in a round of FedAvg's
-    kind; on a GPU the bytes of it that the trial cannot do without, else 0.
+    """Estimates of one trial: bytes of its state with every client met, which is its checkpoint, of the process that runs
+    it, local steps of all clients in a round, and the bytes of a GPU that it cannot do without.
     """
 
     state: int
@@ -87,12 +84,9 @@ def footprint(
 ) -> Footprint:
     """Return estimates of a trial; nothing of the model's size is allocated.
 
-    Memory is the process's own, the state, what local training takes for the clients that are
-    computed at once (`Model.bytes_a_client`, `memory_budget`) or a block of evaluation does, and the
-    samples where they are converted. Of a trial on a GPU it is the host's: the process and two copies of
-    the state, for clients' tables that are too long for the GPU and for a checkpoint. On the GPU are the
-    context, what is held throughout (`resident_bytes`), the state less those tables, and the clients that
-    the settings say are computed at once, or one.
+    Memory is the process's own, the state, what local training takes for the clients that are computed at once or a block
+    of evaluation does, and the samples where they are converted. Of a trial on a GPU it is the host's: the process and
+    two copies of the state, for clients' tables and a checkpoint.
     """
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
     # A chunk is given because working one out on the meta device loads seconds' worth of torch.
@@ -119,8 +113,6 @@ def footprint(
     how = execution(model, s, cpu)
     chunk = s.chunk or max(1, int((budget or memory_budget(cpu)) // client))
     training = client if how == "sequential" else min(most, chunk) * client
-    if how == "compiled":
-        training = most * VECTORS * model.d * size
     x = data.dataset.x
     converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size
     working = most * model.d * size + converted + max(training, KEPT_FORWARD * evaluated)
@@ -128,23 +120,18 @@ def footprint(
 
 
 def _size(value: Tensor | ClientRows) -> int:
-    """Return the bytes of an entry of a state; of a table of clients' rows, when all are written."""
-    if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    row = value.default(torch.tensor([0]))
-    return len(value.slot) * row.numel() * row.element_size()
+    rows, many = value, 1
+    if isinstance(value, ClientRows):  # when all are written
+        rows, many = value.default(torch.tensor([0])), len(value.slot)
+    return many * rows.numel() * rows.element_size()
 
 
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return how many trials like this one share a pack: `SIZE`, or as many as `BYTES` hold; one where steps
-    are compiled or one client's after the other's, clipped, or bound by arithmetic.
-
-    A step of K clients with d weights on B samples is 6 K B d operations.
-    """
+    """Return how many trials share a pack: one where steps are compiled, in sequence, clipped, or bound by arithmetic."""
     s, kind = spec.settings, torch.device(device).type
-    step = 6 * selected(s, data.clients) * widest(data, s) * model.d
+    step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations
     batched = execution(model, s, torch.device(device)) == "batched" and s.clip_norm is None
     # Convolutions of several clients on a CPU are not sure to be exact, and then not computed together.
     exact = kind != "cpu" or model.batched_up_to == math.inf

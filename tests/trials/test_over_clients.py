@@ -211,7 +211,7 @@ def test_a_model_that_looks_at_the_whole_batch_has_none():
     data, name = partitioned(SIZES), f"{OWN}:by_batch"
     run = simulation(FedAvg(), data, settings(rounds=1, fine_tune=1, dtype="float32"), name)
     assert not [k for k in run.history[0] if k.endswith(OVER) or "fine_tuned" in k]
-    with pytest.raises(UserError, match="scores each sample by itself"):
+    with pytest.raises(UserError, match="metric personal needs"):
         simulation(FedAvg(), data, settings(metric="personal", dtype="float32"), name)
 
 

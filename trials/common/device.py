@@ -63,9 +63,7 @@ def name_of(device: torch.device) -> str:
 
 
 def computes(device: torch.device, dtype: str) -> None:
-    """Have a GPU give the same bits each time, and round what it multiplies to TF32 in the `dtype` tf32 alone, in the whole
-    process.
-    """
+    """Have a GPU give the same bits each time, and TF32 to the `dtype` tf32 alone, in the whole process."""
     if device.type != "cuda":
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
@@ -78,9 +76,7 @@ def computes(device: torch.device, dtype: str) -> None:
 
 @cache
 def keep_freed() -> None:
-    """Let this process keep up to `KEPT` bytes that tensors free: glibc gives large blocks back and asks for them again in
-    each step, which costs a recurrent network a quarter of its time.
-    """
+    """Let this process keep what tensors free: glibc gives large blocks back, which costs a recurrent network a quarter."""
     if (tune := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         tune(-3, 2**25)  # M_MMAP_THRESHOLD of malloc.h
         tune(-1, KEPT)  # M_TRIM_THRESHOLD
@@ -101,9 +97,7 @@ def _left(device: torch.device, held: float) -> float:
 
 
 def memory_budget(device: torch.device, held: float = 0.0) -> float:
-    """Return the bytes that clients computed at once may take by default: 2 GiB on a CPU; on a GPU the process's part, less
-    what a trial has `held` throughout, and clients' tables. Never what is free: that depends on what else runs.
-    """
+    """Return the bytes for clients at once: 2 GiB, or the process's part of a GPU less `held`, not what is free."""
     return (1 - TABLES) * _left(device, held) if device.type == "cuda" else 2.0**31
 
 

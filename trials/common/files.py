@@ -7,10 +7,7 @@ from trials.common.errors import LONGEST, UserError, shown
 
 
 def look(text: str | Path, what: str) -> tuple[Path, str]:
-    """Return a path that a person named, and what is there: "file", "folder", "pipe or device", or "" for nothing.
-
-    Raises `UserError` for what can be no path, and for a link that leads nowhere; `what` says what is looked for.
-    """
+    """Return a path that a person named, and what is there, "" for nothing; raise `UserError` for what can be no path."""
     written = str(text)
     if len(written) > LONGEST or not written.isprintable():
         written = shown(written)

@@ -12,9 +12,7 @@ OWN = Path("/proc/self/cgroup")
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may keep busy, at least 1: those that it may run on, within the quotas of its
-    control groups and its SLURM job's `-c`.
-    """
+    """Return how many processors this process may keep busy, by its affinity, control groups and SLURM job; at least 1."""
     limits: list[float] = [_placed()]
     for text in _limits("cpu.max"):
         with suppress(ValueError):  # "max": no limit
@@ -37,9 +35,7 @@ def _placed() -> int:
 
 
 def _limits(name: str) -> Iterator[str]:
-    """Yield what a file of this name says in the control group of this process and in those around it. A container may
-    show its own group as the topmost one, by the machine's path: what is not there of it is skipped.
-    """
+    """Yield what a file says in this process's control group and those around it, of which a container may lack some."""
     group = GROUPS
     with suppress(OSError):
         group /= OWN.read_text().strip().rpartition("::/")[2]

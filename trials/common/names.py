@@ -186,9 +186,7 @@ def _show(value: Any) -> str:
 
 
 def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> None:
-    """Raise `UserError`, which begins with `where`, for a name that MLflow does not take, and for a value that is none of
-    a `kind`, or that JSON does not give back.
-    """
+    """Raise `UserError` for a name that MLflow refuses, a value that is no `kind`, or that JSON changes."""
     if not _RECORDED.fullmatch(name) or normpath(name) != name or name[0] in "/.":
         rule = "letters, digits, spaces and _ - . : / alone, and neither / nor . first"
         raise UserError(f"{where} {name!r} cannot be recorded: a name has {rule}")

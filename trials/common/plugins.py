@@ -55,9 +55,7 @@ def _place(text: str) -> str:
 
 
 def file_of(text: str) -> Path | None:
-    """Return the file that a name's code lies in, None for a part of Python. Nothing of it runs, nor of the packages
-    around it. Raises `UserError` where there is no such file.
-    """
+    """Return the file of a name's code, None for a part of Python; nothing runs. Raises `UserError` without one."""
     place = _place(text)
     if place.endswith(".py"):
         return plain(resolved(place, "file of code"), "file of code")
@@ -92,9 +90,7 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module of `FILE.py:Name`, an absolute path, or of `module:function`. A file runs once, and again where
-    it has changed; `what` it is said to hold. Raises `UserError` where it cannot run.
-    """
+    """Return the module of a name; a file runs again where it has changed. Raises `UserError` where it cannot."""
     place = text.rpartition(":")[0]
     if not place.endswith(".py"):
         return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))
@@ -189,9 +185,7 @@ def tried(what: str, function: Callable[[], T]) -> T:
 
 
 def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
-    """Return what a method of a class of others gives; raise `UserError`, which names the method and its file, where
-    that is none of a `kind`, a type or a union of types.
-    """
+    """Return what a method of others gives; raise `UserError`, with its file, where that is none of a `kind`."""
     with contained():
         answer = getattr(owner, name)(*arguments)
     if not isinstance(answer, kind):

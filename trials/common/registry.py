@@ -66,9 +66,7 @@ class Registry(dict[str, type[T]]):
         raise unknown(self.kind, text or name, self.known())
 
     def read(self, text: str) -> tuple[str, T]:
-        """Return a name with its arguments as it is recorded, and its object. Raises `UserError` for a name or
-        arguments that are none, and for a file whose path has a sign that separates names.
-        """
+        """Return a name as it is recorded, and its object; raise `UserError` for what is none, or a path with `+(`."""
         bare, arguments = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
         if name.rpartition(":")[0] and (sign := _SEPARATORS.search(name)):

@@ -33,9 +33,7 @@ def to_device(
 def distinct(
     ids: Tensor, device: torch.device
 ) -> tuple[npt.NDArray[Any], Tensor | slice, Tensor | slice]:
-    """Return each of `ids` (k,) once, where it first stands, and how to come back to all of them; both index
-    rows on the device.
-    """
+    """Return each of `ids` (k,) once, where it first stands, and the way back; these index rows on the device."""
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
         return array, slice(None), slice(None)
@@ -58,9 +56,7 @@ def uniform_on(
 
 
 def _hashed(state: Tensor, word: Tensor) -> Tensor:
-    """Return uniform numbers (k, b) of states (k, 1) and words (b,): the bits of `randomness.bits`, because
-    products wrap alike with a sign and without.
-    """
+    """Return uniform numbers (k, b) of states (k, 1) and words (b,): products wrap alike with a sign and without."""
     signed = np.array([randomness.GOLDEN, *randomness.FACTORS]).view(np.int64).tolist()
     z = (state * signed[0]) ^ (word + signed[0])
     for shift, factor in ((30, signed[1]), (27, signed[2]), (31, 1)):

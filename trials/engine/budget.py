@@ -44,9 +44,7 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes on the device throughout, with numbers of `size` bytes and d weights: the samples, which trials of
-    a process share, and each trial's round: plans of minibatches and `VECTORS`.
-    """
+    """Return the bytes held on the device throughout: samples, plans and `VECTORS`, of `size` bytes a number."""
     per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)
     vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
@@ -64,8 +62,7 @@ def divided(
     members: int,
 ) -> tuple[int | None, float]:
     """Return how many clients are computed at once (None: all that are selected), as the settings say or `memory` bytes
-    hold, by default `memory_budget`, and the bytes of the device that a trial's tables of clients may take, where up
-    to `members` trials share the process.
+    hold, and the bytes of the device for a trial's tables of clients, where up to `members` trials share the process.
     """
     one = torch.empty(0, dtype=on.dtype, device=on.device)
     always = resident_bytes(data, settings, model.d, one.element_size(), members)

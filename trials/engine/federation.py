@@ -45,16 +45,12 @@ class ClientRows:
     """
 
     def __init__(
-        self,
-        clients: int,
-        default: Callable[[Tensor], Tensor],
-        device: torch.device,
-        host: bool = False,
+        self, n: int, default: Callable[[Tensor], Tensor], device: torch.device, host: bool = False
     ) -> None:
         self.default, self.device = default, device
         self.home = torch.device("cpu") if host else device
         self._pinned = host and device.type == "cuda"
-        self.slot = torch.full((clients,), -1)
+        self.slot = torch.full((n,), -1)
         self._table: Tensor | None = None
         self._used = 0
 
@@ -111,8 +107,8 @@ class Federation:
     """What an algorithm sees of the world in a round, and all it can do in it.
 
     Clients are ids (k,), int64 on the CPU, and may repeat where they are selected with replacement; weights are rows
-    (k, d) on the device. Each service counts what it does: bytes, steps, passes; a repeated client works and sends
-    once. All that is drawn is a function of (seed, round).
+    (k, d) on the device. Each service counts what it does; a repeated client works and sends once. All that is drawn is
+    a function of (seed, round).
     """
 
     def __init__(
@@ -131,8 +127,7 @@ class Federation:
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
-        self.n, self.round = data.clients, 0
-        self.device, self._level = device, heterogeneity
+        self.n, self.device, self._level = data.clients, device, heterogeneity
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
         if not isinstance(data.dataset.x, OnDemand):
@@ -146,13 +141,9 @@ class Federation:
         self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
         if heterogeneity.timed:
             self.counters[CLOCK] = 0.0
-        self._loss: Tensor | None = None
-        self._uploaded, self._absent = set[int](), set[int]()
-        self._steps_done = np.zeros(self.n)
-        self.took: float | None = None
-        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""
+        self.begin(0)
 
     @property
     def d(self) -> int:
@@ -172,15 +163,16 @@ class Federation:
     @property
     def half(self) -> int:
         """Return half of the clients that are computed at once; 0 where they cannot be, or were halved."""
-        if self.halved or self.execution != "batched":
-            return 0
-        return min(self.chunk or self.n, self.count) // 2
+        together = self.execution == "batched" and not self.halved
+        return min(self.chunk or self.n, self.count) // 2 if together else 0
 
     def begin(self, round_index: int) -> None:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
-        self.round, self._loss = round_index, None
-        self._uploaded, self._absent = set(), set()
-        self._steps_done, self.took = np.zeros(self.n), None
+        self.round, self._steps_done = round_index, np.zeros(self.n)
+        self._loss: Tensor | None = None
+        self._uploaded, self._absent = set[int](), set[int]()
+        self.took: float | None = None
+        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
         if self.model.statistics is not None:
             self.model.statistics.begin()
         if self.halved and round_index >= self.halved["round"]:
@@ -197,20 +189,17 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return the mean minibatch loss of this round's last training, or of its full gradients where that is NaN; None
-        where nobody took a gradient. To ask is to wait for the device.
-        """
+        """Return the mean loss of this round's last training, or of its full gradients if NaN; None without any."""
         return None if self._loss is None else float(self._loss)
 
     # Who
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm.
+        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm; of another `stream` others.
 
-        Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
-        or those below `participation`, at least one (independent). With replacement: K draws, ids
-        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some do not answer and are left
-        out; at least one stays.
+        Of n uniform numbers, one a client: the K = participation n smallest (without replacement), or those below
+        `participation`, at least one (independent). With replacement: K draws, ids may repeat. Under `+dropout(rate)`
+        some do not answer and are left out; at least one stays.
         """
         s = self.settings
         if s.selection == "with_replacement":
@@ -220,11 +209,7 @@ class Federation:
         return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
-        """Return K draws with replacement with probabilities proportional to p (n,): ascending ids (K,).
-
-        The round's uniform numbers are mapped through the cumulative p; p = 0 everywhere is uniform.
-        Under `+dropout(rate)` as in `select`.
-        """
+        """Return K draws with probabilities as p (n,), equal ones where all are 0: ascending ids (K,). See `select`."""
         share = p.double().cpu().numpy()
         cumulative = np.cumsum(share if share.any() else np.ones_like(share))
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.count))
@@ -338,10 +323,9 @@ class Federation:
     ) -> Tensor:
         """Return the weights (k, d) of clients `ids` after local SGD from `start` (k, d).
 
-        Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d)
-        for the clients still at work; `rows` tensors (k, ...) are cut to the same clients. `lr` is a
-        number, or (k,), or (k, epochs); all else is the study's settings. `at_round` computes what the clients did
-        in an earlier round, which was counted then (`deferred`).
+        Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d) for the clients still
+        at work, `rows` (k, ...) cut to them. `lr` is a number, or (k,), or (k, epochs); all else is the study's settings.
+        `at_round` computes what clients did in an earlier round, which was counted then (`deferred`).
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)
@@ -367,9 +351,7 @@ class Federation:
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return (d,) after SGD on all clients' data together, from `start` (d,): as many minibatches of the study's size
-        (with full batches: of the mean client's) as hold the samples that clients `ids` would go through in this round.
-        """
+        """Return (d,) after SGD from `start` on all data together: on as many samples as clients `ids` would meet."""
         once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
@@ -402,7 +384,10 @@ class Federation:
         """Return the task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
         once, first, back = distinct(ids, self.device)
         self.counters["evaluation_passes"] += len(once)
-        return self._solver.score(w[first], full_pass(self.data, once), self._scores)[back]
+        plan = full_pass(self.data, once)
+        width, shared = plan.samples.shape[2], (self._scores,)
+        answer = self._solver.call(Solver.scored, w[first], plan, width=width, shared=shared)
+        return answer["score"][back]
 
     def clipped(self, g: Tensor) -> Tensor:
         """Return rows g (k, d), none longer than the study's `clip_norm`."""
@@ -462,8 +447,7 @@ class Federation:
 
     def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
         """Return the rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
-        if lr.dim() == 1:
-            return lr.unsqueeze(1).expand(-1, steps)
+        lr = lr if lr.dim() == 2 else lr.unsqueeze(1)
         epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
         return lr.gather(1, to_device(epoch, lr.device))
 
@@ -471,7 +455,5 @@ class Federation:
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
 
     def _shares(self, ids: Array) -> Array:
-        """Return the weights of `weights`, on the host."""
-        plain = self.settings.aggregation == "plain"
-        m = np.ones(len(ids)) if plain else self.data.sizes[ids]
+        m = np.ones(len(ids)) if self.settings.aggregation == "plain" else self.data.sizes[ids]
         return m / m.sum()

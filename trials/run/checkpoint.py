@@ -31,8 +31,8 @@ class StorageError(Exception):
 class Checkpoint:
     """The state of one trial; at most one file, and for the moment of a write a second one.
 
-    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state, read with `weights_only`: tensors
-    and plain values. It is `due` `seconds` after the start or the last write, for at most a twentieth of the time.
+    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state, read with `weights_only`. It is `due`
+    `seconds` after the start or the last write, for at most a twentieth of the time.
     """
 
     def __init__(self, place: str, seconds: float = 60.0) -> None:
@@ -69,9 +69,7 @@ class Checkpoint:
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state, or None when there is none; raise `StorageError` when it cannot be read, or is damaged: it is
-        then renamed, so that the next attempt starts from round 0.
-        """
+        """Return the state, None without any; raise `StorageError` where it is not to be read, or damaged: set aside."""
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()
@@ -84,10 +82,9 @@ class Checkpoint:
             return None
         except OSError as error:
             raise StorageError(f"checkpoint {self.place} cannot be read: {error}") from None
-        raise StorageError(
-            f"checkpoint {self.place} is damaged ({len(content)} bytes with a wrong checksum). "
-            f"It is now {aside.name}; when the sweep is resumed, this trial starts from round 0"
-        )
+        damage = f"is damaged ({len(content)} bytes with a wrong checksum). It is now {aside.name}"
+        again = "when the sweep is resumed, this trial starts from round 0"
+        raise StorageError(f"checkpoint {self.place} {damage}; {again}")
 
     def delete(self) -> None:
         """Remove the file, if it is there and can be removed."""
@@ -96,10 +93,7 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """A folder of checkpoints, by path or URI. Others may have files in it too, so that it is only ever emptied by name.
-
-    Raises `UserError` where pyarrow knows no file system for it.
-    """
+    """A folder of checkpoints by path or URI, perhaps with files of others; `UserError` where pyarrow knows none."""
 
     def __init__(self, place: str) -> None:
         try:
@@ -119,9 +113,7 @@ class CheckpointFolder:
             raise UserError(f"checkpoints in {self.place} cannot be written: {error}") from None
 
     def clear(self, trial_ids: Container[str]) -> None:
-        """Remove what these trials wrote, and then the folder, if it is empty, as far as they can be removed. On an object
-        store, which has no folders, an empty one may be listed on: pyarrow can remove it only with what is in it by then.
-        """
+        """Remove what these trials wrote, and the folder if it is empty then, as far as they can be removed."""
         with suppress(OSError):
             for file in self._system.get_file_info(
                 fs.FileSelector(self._path, allow_not_found=True)

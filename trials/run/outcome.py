@@ -14,12 +14,10 @@ class Status(StrEnum):
 
     RUNNING = "running"
     FINISHED = "finished"
-    PRUNED = "pruned"
-    """Stopped early: its entry's scheduler saw that it was behind."""
+    PRUNED = "pruned"  # its entry's scheduler saw that it was behind
     DIVERGED = "diverged"
     FAILED = "failed"
-    HALTED = "halted"
-    """A fault around it (a storage that does not work) ended it; it is not to blame."""
+    HALTED = "halted"  # by a fault around it, such as a storage that does not work
 
 
 ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)
@@ -30,12 +28,9 @@ class TrialKind(StrEnum):
     """What a trial is for. All but searches repeat a search trial with another seed."""
 
     SEARCH = "search"
-    CONFIRM = "confirm"
-    """One of the best few configurations again, with a further seed of the search's."""
-    FINAL = "final"
-    """The best configuration again, with a fresh seed: what leaderboards are made of."""
-    BATCH = "batch"
-    """One run of a fixed list, which no search asked for."""
+    CONFIRM = "confirm"  # one of the best few configurations, with a further seed of the search's
+    FINAL = "final"  # the best one, with a fresh seed: what leaderboards are made of
+    BATCH = "batch"  # of a fixed list, which no search asked for
 
 
 REPEATS = {TrialKind.CONFIRM: "c", TrialKind.FINAL: "f"}
@@ -45,9 +40,7 @@ _INDEX = re.compile(r"-[scf](\d{4,})(?:-\d+)?")
 
 
 def trial_id(search: str, kind: TrialKind, index: int, number: int | None = None) -> str:
-    """Return the name of a sweep's trial: `1f3a9c0d-s0004` is search trial 4 of a search, `1f3a9c0d-f0004-1` the second
-    final run that repeats it; `number` counts those of a kind.
-    """
+    """Return a trial's name: `1f3a9c0d-s0004` for search trial 4, `1f3a9c0d-f0004-1` for its second final run."""
     return f"{search}-{_LETTERS[kind]}{index:04d}" + ("" if number is None else f"-{number}")
 
 
@@ -90,10 +83,9 @@ FACTS = ("fingerprint", "execution", "chunk", "halved", "device", "model_note", 
 class TrialResult:
     """How a trial stands or ended, and its whole history; also the part of it that a step reports.
 
-    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it reported.
-    `execution` and `device` say how and on what it was computed, `chunk` how many clients at once (None: all), `halved`
-    from which `round` on another `chunk`, `model_note` how a module of others was computed, and why, `data_note` how
-    samples were made of a table, and what of them reaches nobody.
+    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it reported. `chunk`
+    says how many clients were computed at once (None: all), `halved` from which `round` on another `chunk`, the notes how a
+    module of others was computed, how samples were made of a table, and what of them reaches nobody.
     """
 
     status: Status = Status.FAILED

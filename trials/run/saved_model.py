@@ -34,9 +34,7 @@ CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 
 
 class ModelCard(BaseModel):
-    """What a saved model is: the run, what its task is ranked by, its samples' shape, what the ranked model scored at
-    its end, and the SHA-256 of the `code` that makes the model, where that is code of others.
-    """
+    """What a saved model is; `scores` are the ranked model's at its end, `code` its SHA-256, if of others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,9 +55,7 @@ class ModelCard(BaseModel):
 
 @dataclass
 class SavedModel:
-    """The final models of one run as state dicts: the server's, and those of the n clients stacked, (n, ...), either of
-    which a method may not have. The running statistics of BatchNorm that both are evaluated with are in them.
-    """
+    """The final models of a run as state dicts, where the method has them; clients' are stacked, (n, ...)."""
 
     card: ModelCard
     server: Values | None
@@ -68,23 +64,15 @@ class SavedModel:
     @classmethod
     def of(cls, spec: TrialSpec, simulation: Simulation) -> Self:
         """Return what a simulation has now, which is at its end."""
-        fed, dataset = simulation.fed, simulation.fed.data.dataset
+        fed, data, last = simulation.fed, simulation.fed.data.dataset, simulation.history[-1]
         scored, own = list(simulation.scored().values()), simulation.personal()
         if isinstance(scored[0], Devices):
             own = scored[0].models
-        scores = {
-            name: value
-            for name, value in simulation.history[-1].items()
-            if name.startswith(("test_", "val_")) and math.isfinite(value)
-        }
-        card = ModelCard(
-            spec=spec,
-            shape=dataset.shape,
-            classes=dataset.classes,
-            metric=dataset.task.metric,
-            scores=scores,
-            code=next(iter(plugins.hashes(*spec.scenario.model_code).values()), None),
-        )
+        names = [name for name, value in last.items() if math.isfinite(value)]
+        scores = {name: last[name] for name in names if name.startswith(("test_", "val_"))}
+        about = {"shape": data.shape, "classes": data.classes, "metric": data.task.metric}
+        code = next(iter(plugins.hashes(*spec.scenario.model_code).values()), None)
+        card = ModelCard(spec=spec, **about, scores=scores, code=code)
         server = next((model for model in scored if isinstance(model, torch.Tensor)), None)
         return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, own))
 
@@ -122,8 +110,8 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder; raise `UserError` where it holds none that can be read. Code of a model of others runs
-    only where the caller names it, `model`, and it is what the folder's model was made by.
+    """Return the models in a folder; raise `UserError` where none can be read. Code of others runs only where the caller
+    names it, `model`, and it is what the folder's model was made by.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:
@@ -133,9 +121,9 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
         raise UserError(f"saved model {path} cannot be read: {reason}") from None
     for name in card.spec.scenario.model_code:
         if model is None:
+            way = "read it, and name it, as in load_model(folder, model='my.py:make')"
             raise UserError(
-                f"{what} needs code of others, {name}, which would run with all that you may do: "
-                "read it, and name it, as in load_model(folder, model='my.py:make')"
+                f"{what} needs code of others, {name}, which may do all that you may: {way}"
             )
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})

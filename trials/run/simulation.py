@@ -69,9 +69,7 @@ class Simulation:
 
     @contained()
     def advance(self) -> dict[str, float]:
-        """Run the rounds up to the next evaluation; return it, which is also appended to `history`. Raises `UserError` where
-        the algorithm's state or models have other shapes than they must.
-        """
+        """Run up to the next evaluation; return it. Raises `UserError` where state or models have wrong shapes."""
         fed = self.fed
         started, first = time.perf_counter(), fed.round
         while not self.finished:
@@ -137,9 +135,8 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return the plain mean of what clients score with the ranked model, or with their own where those are ranked or
-        judged. Of the untrained and the final models also how uneven scores are, the mean over clients that took no part in
-        training, and what fine-tuning gives. Nothing where a sample's score depends on its batch.
+        """Return the mean over clients with the ranked model, or with their own where those are ranked or judged; of the
+        untrained and final models also its spread, that over clients without a part in training, and after fine-tuning.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         ended = fed.round == 0 or self.finished
@@ -150,7 +147,7 @@ class Simulation:
             models = own
         if judged and models is None:
             raise UserError("metric personal needs a model of every client: scored() or personal()")
-        if not fed.model.one_by_one:
+        if not fed.model.one_by_one:  # a sample's score depends on its batch
             return {}
         metric, tests, entry = data.dataset.task.metric, data.client_tests, dict[str, float]()
         if models is not None and tests is not None:
@@ -174,7 +171,6 @@ class Simulation:
     def save(self) -> dict[str, Any]:
         """Return everything that survives a round, as tensors, numbers and strings only."""
         rows = {k: v for k, v in self.state.items() if isinstance(v, ClientRows)}
-        statistics = self.fed.model.statistics
         return {
             "tensors": {k: _alone(v) for k, v in self.state.items() if k not in rows},
             "rows": {k: {"slot": v.slot, "values": _alone(v.values)} for k, v in rows.items()},
@@ -183,7 +179,7 @@ class Simulation:
             "history": self.history,
             "diverged": self.diverged,
             "halved": self.fed.halved,
-            "statistics": statistics and statistics.server,
+            "statistics": self.fed.model.statistics and self.fed.model.statistics.server,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -252,13 +248,9 @@ def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str
 
 def refuse_personal(data: FederatedData, model: Model) -> None:
     """Raise `UserError` where no client can be tested by itself, as metric `personal` asks."""
-    lacks = ""
-    if not model.one_by_one:
-        lacks = "a model that scores each sample by itself, not by its batch's statistics"
-    elif data.client_tests is None:
-        lacks = "labels or owners that say which client a test sample is of"
-    if lacks:
-        raise UserError(f"metric personal needs {lacks}: use metric pooled")
+    if not model.one_by_one or data.client_tests is None:
+        needs = "samples that are scored one by one, and labels or owners that say whose they are"
+        raise UserError(f"metric personal needs {needs}: use metric pooled")
 
 
 def _each_scored(
@@ -267,9 +259,7 @@ def _each_scored(
     tests: ClientTests,
     tuned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Array:
-    """Return what clients score, each on the groups that it would meet, with its own of `models` (n, d), or all with one
-    (d,); `tuned(ids, w)` gives the models (k, d) that clients have made of theirs before.
-    """
+    """Return what each client scores on what it would meet with its own of `models` (n, d), or one (d,), `tuned` before."""
     metric, each = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
     if models.dim() == 1 and tuned is None:
         return tests.shares @ np.array([_scores(fed, models, ids)[metric] for ids in tests.groups])

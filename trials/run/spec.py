@@ -24,7 +24,7 @@ SPELLING = {
 
 
 class Scenario(NamedTuple):
-    """Data set, model and heterogeneity level; in this order wherever a person reads it."""
+    """Data set, model and heterogeneity level, in this order."""
 
     dataset: str
     model: str
@@ -57,7 +57,6 @@ class Scenario(NamedTuple):
         return self._asdict()
 
     def __str__(self) -> str:
-        """Return it in a line: `digits · logreg · iid`."""
         return " · ".join(self)
 
 
@@ -113,13 +112,8 @@ def canonical(
 ) -> TrialSpec:
     """Return a spec in canonical spelling, with all params; raise `UserError` for the first thing that is wrong."""
     configured = algorithms.resolve(algorithm).configured(params)
-    return TrialSpec(
-        algorithm=algorithms.canonical(algorithm),
-        params=configured.params(),
-        **Scenario.canonical(*scenario).names(),
-        settings=settings,
-        seed=seed,
-    )
+    names = {"algorithm": algorithms.canonical(algorithm), **Scenario.canonical(*scenario).names()}
+    return TrialSpec(**names, params=configured.params(), settings=settings, seed=seed)
 
 
 def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
@@ -148,12 +142,11 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
     """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
-    values = settings.model_dump()
-    return "; ".join(
-        f"{key} is {values[key]}, its paper's {value}: {reason}"
-        for key, (value, reason) in cls.requires.items()
-        if values[key] != value
-    )
+    values, beside = settings.model_dump(), []
+    for key, (value, reason) in cls.requires.items():
+        if values[key] != value:
+            beside.append(f"{key} is {values[key]}, its paper's {value}: {reason}")
+    return "; ".join(beside)
 
 
 PACK = "pack"

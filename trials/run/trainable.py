@@ -16,7 +16,7 @@ from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
 from trials.run.outcome import Status
 from trials.run.spec import PACK, TrialConfig, TrialSpec, unpacked
-from trials.run.trial import RunningPack, RunningTrial, load_dataset, partition_data
+from trials.run.trial import RunningPack, load_dataset, partition_data
 
 REPORTS = "reports"
 """Where the result of a step has the `TrialResult` of each trial, the part of it that is new, by id."""
@@ -29,10 +29,9 @@ KEPT = 16
 class FederatedTrial(tune.Trainable):
     """A pack of one or more trials of a sweep, or one trial in a search of a script's own (`suite.trainable`).
 
-    In a sweep Tune's `config` is `trials.run.spec.packed`, a step's result has what is new of each trial under `REPORTS`,
-    and an exception does not raise: it would cost the actor. In a script's search `asked` makes the `TrialConfig` of
-    Tune's `config`. A step runs to the next evaluation and returns it flat: `round`, metrics, counters, `status`, and
-    `val_score`, the mean of the last three validation scores; of a run that diverged the worst of its task.
+    In a sweep Tune's `config` is `trials.run.spec.packed`, and no exception raises: it would cost the actor. In a script's
+    search `asked` makes the `TrialConfig` of Tune's `config`, and a step returns the next evaluation, flat, with `status`
+    and `val_score`, the mean of the last three validation scores; of a run that diverged the worst of its task.
     """
 
     @classmethod
@@ -51,10 +50,8 @@ class FederatedTrial(tune.Trainable):
         asked: Callable[[Mapping[str, Any]], TrialConfig] | None = None,
         data_root: str | None = None,
     ) -> None:
-        """Take over what all trials of the actor share, and the first of them.
-
-        `datasets` maps `TrialSpec.dataset_key` to a data set, or to one in Ray's object store; others are
-        loaded from `data_root`. `sources` maps the paths of third parties' algorithm files to their text.
+        """Take over what all trials of the actor share, and the first of them. `datasets` are by `TrialSpec.dataset_key`,
+        perhaps in Ray's object store, `sources` the texts of third parties' files by their paths.
         """
         import_module("torch")  # two seconds of the actor's start, not of its first trial
         for path, text in (sources or {}).items():
@@ -78,27 +75,24 @@ class FederatedTrial(tune.Trainable):
         if self._asked is None:
             news = self._running.step()
             return {REPORTS: news, "done": not self._running.trials}
-        result, simulation = self._only.advance(lambda: True), self._only.simulation
-        entry, diverged = simulation.history[-1], result.status == Status.DIVERGED
+        trial = self._running.trials[""]
+        result, simulation = trial.advance(lambda: True), trial.simulation
+        entry, status = simulation.history[-1], result.status
         value = result.intermediates.get(int(entry["round"]), math.nan)
-        value = simulation.task.worst if diverged else value
-        done = result.status != Status.RUNNING
-        return {**entry, "val_score": value, "status": str(result.status), "done": done}
+        value = simulation.task.worst if status == Status.DIVERGED else value
+        done = status != Status.RUNNING
+        return {**entry, "val_score": value, "status": str(status), "done": done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the trial's state: tensors and plain values, nothing that runs code on load."""
-        Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._only.save())
+        Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._running.trials[""].save())
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | str | None) -> None:
         """Continue from a checkpoint's folder; raise `StorageError` when its file is not there or damaged."""
         path = str(Path(str(checkpoint), STATE).resolve())
         if (saved := Checkpoint(path).load()) is None:
             raise StorageError(f"checkpoint {path} is not there")
-        self._only.load(saved)
-
-    @property
-    def _only(self) -> RunningTrial:
-        return self._running.trials[""]
+        self._running.trials[""].load(saved)
 
     def _partitioned(self, spec: TrialSpec) -> FederatedData:
         """Return the data of a spec; all partitions of a data set share its samples."""

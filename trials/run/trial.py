@@ -34,7 +34,6 @@ BYTES_A_WEIGHT = 16
 REPORT_SECONDS = 1.0
 """A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
 Partitioned = Callable[[TrialSpec], FederatedData]
-"""What gives the data of a trial."""
 
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
@@ -49,9 +48,7 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data set partitioned as the spec says: as it is kept with the data set, or computed, and kept if `keep`.
-    Raises `UserError` where it cannot be, or no sample is left to validate on.
-    """
+    """Return the data partitioned as the spec says, or kept; raise `UserError` where none are left to validate on."""
     level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if kept is None:
         data = partition(dataset, level, spec.settings)
@@ -72,17 +69,12 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
 
 
 def _refuse_more_than_memory(needed: float, what: str) -> None:
-    if needed > (there := machine_memory()):
-        sizes = (
-            f"{needed / 1e9:,.0f} GB of memory at least, and this machine has {there / 1e9:,.0f}"
-        )
-        raise UserError(f"{what} {sizes} GB")
+    if needed > machine_memory():
+        raise UserError(f"{what} {needed / 1e9:,.0f} GB of memory, more than this machine has")
 
 
 def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
-    """Return the model of a spec, for the data set's shape; raise `UserError` when it does not fit, or has no
-    such execution on the device, which need not be there.
-    """
+    """Return the model of a spec for a data set; raise `UserError` where it does not fit data or device."""
     s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
     model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
@@ -94,21 +86,13 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
 
 
 def simulate(
-    spec: TrialSpec,
-    data: FederatedData,
-    device: str = "cpu",
-    threads: int = 1,
-    memory: float | None = None,
-    solver: Callable[..., Solver] = Solver,
-    members: int = 1,
+    spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1, **more: Any
 ) -> Simulation:
-    """Return a simulation at round 0. One thread by default, so that the bits do not depend on the load; `memory` (bytes),
-    `solver` and `members` as `Federation` takes them.
-    """
+    """Return a simulation at round 0. On one thread no bit depends on the load; `more` is `Federation`'s."""
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
-    fed = Federation(data, model, level, s, spec.seed, at, memory, members, solver)
+    fed = Federation(data, model, level, s, spec.seed, at, **more)
     return Simulation(spec.configured(), fed)
 
 
@@ -121,9 +105,7 @@ def run(
     halved: dict[str, int] | None = None,
     tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run to the end, without Ray; `halved` is what was recorded of a run that is repeated, and `tell` is told what of the
-    data has to be known. Raises `UserError` for a device that cannot be used, or whose memory does not do.
-    """
+    """Run to the end, without Ray; `halved` is as recorded, `tell` takes the data's notes. `UserError` of the device."""
     usable(device)
     data = partition_data(spec, load_dataset(spec, root))
     if data.note:
@@ -178,8 +160,9 @@ class RunningTrial:
         """Return the simulation, which is begun, or gone on with from the checkpoint, when it is first asked for."""
         if self._simulation is None:
             config = self.config
-            how = config.device, config.threads, config.memory_budget, self._solver, config.members
-            self._simulation = simulate(config.trial, self._partitioned(config.trial), *how)
+            data, how = self._partitioned(config.trial), (config.device, config.threads)
+            more = {"memory": config.memory_budget, "members": config.members}
+            self._simulation = simulate(config.trial, data, *how, **more, solver=self._solver)
             saved = self._checkpoint.load() if self._checkpoint else None
             if saved is not None and saved["spec"] == config.trial.model_dump_json():
                 self.load(saved)
@@ -195,8 +178,8 @@ class RunningTrial:
             return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
 
     def advance(self, due: Callable[[], bool]) -> TrialResult:
-        """Run up to the next of the config's stops, or to the first evaluation at which a report is `due`; where memory does
-        not hold that many clients, from the last checkpoint on with half of them. Return what was not reported yet.
+        """Run up to the next of the config's stops, or until a report is `due`; where memory does not hold that many clients,
+        from the last checkpoint on with half of them. Return what was not reported yet.
         """
         try:
             return self._rounds(due)
@@ -246,9 +229,7 @@ class RunningPack:
         self.trials = {i: RunningTrial(c, partitioned, pack) for i, c in configs.items()}
 
     def step(self) -> dict[str, TrialResult]:
-        """Run until half of the trials that go on have something to report, or a second is over, which changes no number;
-        return what is new of each.
-        """
+        """Run until half of the trials that go on have a report, or a second is over; return what is new of each."""
         started, going, news = time.monotonic(), self.trials, dict[str, TrialResult]()
 
         def due() -> bool:
