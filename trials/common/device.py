@@ -32,27 +32,21 @@ def named(name: str) -> torch.device:
 def usable(name: str) -> torch.device:
     """Return the device of this name; raise `UserError` where it is none, or cannot be used here."""
     device = named(name)
-    reason = no_gpu() if device.type == "cuda" else ""
+    reason = look()[0] if device.type == "cuda" else ""
     with suppress(RuntimeError):
         if not reason:
             return torch.empty(0, device=device).device
     raise UserError(f"device {name!r} cannot be used: {reason or 'there is none of this number'}")
 
 
-def no_gpu() -> str:
-    """Return why this process's torch has no GPU, with the remedy; "" where it has one."""
+def look() -> tuple[str, list[tuple[str, int]]]:
+    """Return why torch has no GPU here, with the remedy, "" where it has one, and the name and bytes of each."""
     if torch.version.cuda is None and torch.version.hip is None:
         where = "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
-        return f"torch {torch.__version__} is a CPU build; {where}"
+        return f"torch {torch.__version__} is a CPU build; {where}", []
     if not torch.cuda.is_available():
-        return "torch finds no GPU: see `nvidia-smi`, the driver's age, and CUDA_VISIBLE_DEVICES"
-    return ""
-
-
-def look() -> tuple[str, list[tuple[str, int]]]:
-    """Return why torch has no GPU on this machine ("" where it has), and the name and bytes of each."""
-    if reason := no_gpu():
-        return reason, []
+        where = "see `nvidia-smi`, how new the driver is, and CUDA_VISIBLE_DEVICES"
+        return f"torch {torch.__version__} finds no GPU; {where}", []
     cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     return "", [(card.name, card.total_memory) for card in cards]
 

@@ -8,25 +8,10 @@ class UserError(ValueError):
     """Bad input. Its text is shown as it is, without a traceback, and the command exits with 2."""
 
 
-USUAL = {
-    **dict.fromkeys(("learning_rate", "eta", "step_size"), "lr"),
-    **dict.fromkeys(("fraction", "client_fraction"), "participation"),
-    **dict.fromkeys(("noniid", "non_iid", "non-iid"), "dirichlet"),
-    "lr_schedule": "lr_decay",
-    "l2": "weight_decay",
-    "partition": "heterogeneity",
-}
+USUAL = {"learning_rate": "lr", "eta": "lr", "fraction": "participation", "noniid": "dirichlet"}
 """What others call things that are known here by a name that is not alike."""
 CUTOFF = 0.6
 """How alike names must be for one to be meant: `nope` is not `pers`."""
-LONGEST = 200
-"""Characters of a value that a message shows."""
-
-
-def shown(value: object) -> str:
-    """Return a value as a message shows it."""
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
@@ -36,4 +21,4 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     near = [usual] if usual in names else near
     listed = f"Known: {', '.join(names)}." if names else "There is none yet."
     hint = f"Did you mean {near[0]!r}?" if near else listed
-    return UserError(f"unknown {kind} {shown(name)}. {hint}")
+    return UserError(f"unknown {kind} {name!r}. {hint}")

@@ -3,14 +3,12 @@
 import stat
 from pathlib import Path
 
-from trials.common.errors import LONGEST, UserError, shown
+from trials.common.errors import UserError
 
 
 def look(text: str | Path, what: str) -> tuple[Path, str]:
     """Return a path that a person named, and what is there, "" for nothing; raise `UserError` for what can be no path."""
-    written = str(text)
-    if len(written) > LONGEST or not written.isprintable():
-        written = shown(written)
+    written = str(text) if str(text).isprintable() else repr(str(text))
     try:
         path = Path(text).expanduser()
         mode = path.stat().st_mode

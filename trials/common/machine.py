@@ -13,7 +13,8 @@ OWN = Path("/proc/self/cgroup")
 
 def usable_cpus() -> int:
     """Return how many processors this process may keep busy, by its affinity, control groups and SLURM job; at least 1."""
-    limits: list[float] = [_placed()]
+    here = hasattr(os, "sched_getaffinity")  # Linux alone has it
+    limits: list[float] = [len(os.sched_getaffinity(0)) if here else os.cpu_count() or 1]
     for text in _limits("cpu.max"):
         with suppress(ValueError):  # "max": no limit
             quota, period = map(int, text.split())
@@ -27,11 +28,6 @@ def machine_memory() -> int:
     """Return the bytes of memory that this machine has, or the tightest of this process's control groups lets it take."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([there, *(int(text) for text in _limits("memory.max") if text.isdigit())])
-
-
-def _placed() -> int:
-    there = hasattr(os, "sched_getaffinity")  # Linux alone has it
-    return len(os.sched_getaffinity(0)) if there else os.cpu_count() or 1
 
 
 def _limits(name: str) -> Iterator[str]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import PathFinder
-from importlib.util import decode_source
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
@@ -136,18 +135,17 @@ def function(text: str, what: str) -> Any:
     return value
 
 
-def sources(texts: Iterable[str]) -> dict[str, str]:
-    """Return the text of each file that one of these names brings in, by its path."""
+def sources(texts: Iterable[str]) -> dict[str, bytes]:
+    """Return the content of each file that one of these names brings in, by its path."""
     files = [str(file_of(text)) for text in texts if named(text) and ".py:" in text]
-    contents = {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
-    return {file: decode_source(content) for file, content in contents.items()}
+    return {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
 
 
-def supply(path: str, text: str) -> None:
-    """Import a file from its text, for a machine that may not have the file."""
+def supply(path: str, content: bytes) -> None:
+    """Import a file from its content, for a machine that may not have the file."""
     if module_name(path) not in sys.modules:
         with contained():
-            _run(path, text.encode())
+            _run(path, content)
         _settled.add(module_name(path))
 
 
@@ -168,8 +166,8 @@ def contained() -> Iterator[None]:
     except BaseException as end:
         if isinstance(end, Exception | KeyboardInterrupt) and not isinstance(end, StopIteration):
             raise
-        text = f"it raised {type(end).__name__}({_text(end)})"
-        raise ExitedError(text).with_traceback(end.__traceback__) from None
+        exited = ExitedError(f"it raised {type(end).__name__}({_text(end)})")
+        raise exited.with_traceback(end.__traceback__) from None
 
 
 def tried(what: str, function: Callable[[], T]) -> T:

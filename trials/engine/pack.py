@@ -144,8 +144,9 @@ def _joined(values: Sequence[Any]) -> Any:
         return first
     longest = [max(lengths) for lengths in zip(*(v.shape[1:2] for v in values), strict=True)]
     shape = (sum(map(len, values)), *longest, *first.shape[2:])
-    tensor = isinstance(first, torch.Tensor)
-    whole: Any = first.new_zeros(shape) if tensor else np.zeros(shape, first.dtype)
+    whole: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
+    if isinstance(first, torch.Tensor):
+        whole = first.new_zeros(shape)
     for value in values:
         rows = whole[row : row + len(value)]
         rows[(slice(None), *map(slice, value.shape[1:2]))] = value

@@ -76,7 +76,7 @@ class Simulation:
             fed.begin(fed.round + 1)
             now, before = replace(self.algorithm, lr=self._rate(fed.round)), self.state.get("w")
             self.state = hook(now, "round", dict, self.state, fed)
-            after = self.state.get("w", before)
+            after: Any = self.state.get("w", before)
             if before is not None and after.shape != before.shape:
                 shapes = f"{tuple(after.shape)} after a round, {tuple(before.shape)} before it"
                 raise UserError(f"state 'w' has shape {shapes}")

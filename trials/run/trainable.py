@@ -46,16 +46,16 @@ class FederatedTrial(tune.Trainable):
         self,
         config: dict[str, Any],
         datasets: Mapping[str, Any] | None = None,
-        sources: Mapping[str, str] | None = None,
+        sources: Mapping[str, bytes] | None = None,
         asked: Callable[[Mapping[str, Any]], TrialConfig] | None = None,
         data_root: str | None = None,
     ) -> None:
         """Take over what all trials of the actor share, and the first of them. `datasets` are by `TrialSpec.dataset_key`,
-        perhaps in Ray's object store, `sources` the texts of third parties' files by their paths.
+        perhaps in Ray's object store, `sources` what is in third parties' files by their paths.
         """
         import_module("torch")  # two seconds of the actor's start, not of its first trial
-        for path, text in (sources or {}).items():
-            plugins.supply(path, text)
+        for path, content in (sources or {}).items():
+            plugins.supply(path, content)
         self._datasets, self._asked, self._data_root = dict(datasets or {}), asked, data_root
         self._data: dict[str, FederatedData] = {}
         self.reset_config(config)
