@@ -120,10 +120,9 @@ def footprint(
 
 
 def _size(value: Tensor | ClientRows) -> int:
-    rows, many = value, 1
     if isinstance(value, ClientRows):  # when all are written
-        rows, many = value.default(torch.tensor([0])), len(value.slot)
-    return many * rows.numel() * rows.element_size()
+        return len(value.slot) * _size(value.default(torch.tensor([0])))
+    return value.numel() * value.element_size()
 
 
 def pack_size(

@@ -1,8 +1,6 @@
 """Code that a name brings in: it runs as it is now, is recorded by its SHA-256, and goes on only unchanged."""
 
 import hashlib
-import importlib.util
-import py_compile
 import sys
 from pathlib import Path
 
@@ -64,18 +62,6 @@ def test_a_sweep_records_what_its_study_names_and_goes_on_only_with_it(here: Pat
     assert f"{name} has changed since: SHA-256 was {digest} and is {now}" in said
     write(here)
     suite_here(*resume, cwd=here)
-
-
-def test_compiled_code_beside_a_file_is_not_run(here: Path) -> None:
-    """No hash covers it, and Python would take it for the file's without a look at the file."""
-    path, other = here / "mine.py", here / "other.py"
-    other.write_text(f"from pathlib import Path\nPath({str(here / 'hurt')!r}).touch()\n")
-    cached = importlib.util.cache_from_source(str(path))
-    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    py_compile.compile(str(other), cached, invalidation_mode=unchecked)
-    assert algorithms.resolve(f"{path}:Mine").__name__ == "Mine"
-    assert (here / "ran").exists()
-    assert not (here / "hurt").exists()
 
 
 def test_a_file_that_changes_runs_again_but_not_within_a_command(here: Path) -> None:

@@ -96,13 +96,17 @@ def test_compiled_regression_equals_sequential(loss):
     agree(*runs)
 
 
-@pytest.mark.parametrize("threads", "124")
-def test_what_was_compiled_before_changes_no_bit_nor_do_threads(threads, monkeypatch):
-    """A later process may not find other code, and BLAS may not add up in another order."""
-    monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
-    script = "from tests.support import simulations; print(simulations.linear_digest())"
-    assert fresh_process(script) == linear_digest()
+def test_what_was_compiled_before_changes_no_bit_nor_do_threads(tmp_path, monkeypatch):
+    """Code that comes from disk is what was just compiled, and BLAS adds up in one order."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    script = (
+        "from tests.support import simulations; from trials.engine import compiled;"
+        "print(simulations.linear_digest(), compiled._sgd.stats.cache_hits.total())"
+    )
+    for threads, hits in (("1", 0), ("2", 1), ("4", 1)):
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            monkeypatch.setenv(name, threads)
+        assert fresh_process(script) == f"{linear_digest()} {hits}"
 
 
 def test_what_is_fastest_is_taken_and_what_is_not_there_is_refused(monkeypatch):

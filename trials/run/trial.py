@@ -161,7 +161,7 @@ class RunningTrial:
         if self._simulation is None:
             config = self.config
             data, how = self._partitioned(config.trial), (config.device, config.threads)
-            more = {"memory": config.memory_budget, "members": config.members}
+            more: dict[str, Any] = {"memory": config.memory_budget, "members": config.members}
             self._simulation = simulate(config.trial, data, *how, **more, solver=self._solver)
             saved = self._checkpoint.load() if self._checkpoint else None
             if saved is not None and saved["spec"] == config.trial.model_dump_json():
