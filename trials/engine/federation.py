@@ -143,7 +143,10 @@ class Federation:
             self.counters[CLOCK] = 0.0
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""
-        self.begin(0)
+        self.took: float | None = None
+        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
+        self.round, self._steps_done, self._loss = 0, np.zeros(self.n), None
+        self._uploaded, self._absent = set[int](), set[int]()
 
     @property
     def d(self) -> int:
@@ -168,11 +171,9 @@ class Federation:
 
     def begin(self, round_index: int) -> None:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
-        self.round, self._steps_done = round_index, np.zeros(self.n)
+        self.round, self._steps_done, self.took = round_index, np.zeros(self.n), None
         self._loss: Tensor | None = None
-        self._uploaded, self._absent = set[int](), set[int]()
-        self.took: float | None = None
-        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
+        self._uploaded, self._absent = set(), set()
         if self.model.statistics is not None:
             self.model.statistics.begin()
         if self.halved and round_index >= self.halved["round"]:

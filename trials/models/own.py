@@ -71,9 +71,8 @@ def _arguments(text: str) -> dict[str, Any]:
             raise ValueError
         return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
     except (SyntaxError, ValueError):
-        raise UserError(
-            f"model {text!r}: arguments are given by name and are plain values, as in make(width=32)"
-        ) from None
+        rule = "arguments are plain values by name, as in make(width=32)"
+        raise UserError(f"model {text!r}: {rule}") from None
 
 
 def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given: Any) -> nn.Module:

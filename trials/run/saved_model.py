@@ -122,9 +122,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
     for name in card.spec.scenario.model_code:
         if model is None:
             way = "read it, and name it, as in load_model(folder, model='my.py:make')"
-            raise UserError(
-                f"{what} needs code of others, {name}, which may do all that you may: {way}"
-            )
+            raise UserError(f"{what} needs code of others, {name}: {way}")
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})
         plugins.refuse_changed({spec.model: card.code}, what)

@@ -55,13 +55,9 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
     else:  # what comes from Ray's object store cannot be written, and torch wants it so
         data = FederatedData(dataset, *(ids.copy() for ids in kept))
     if (share := spec.settings.val_fraction) and not len(data.val):
-        needed = (
-            f"{math.ceil(1 / share)} training samples{'' if dataset.client is None else ' each'}"
-        )
+        needed = f"it takes {math.ceil(1 / share)} training samples, of one client if born there"
         way = "raise it (0.5 at most), or let a run go without by val_fraction=0"
-        raise UserError(
-            f"val_fraction={share:g} leaves none to validate on, it takes {needed}: {way}"
-        )
+        raise UserError(f"val_fraction={share:g} leaves none to validate on, {needed}: {way}")
     if keep:
         dataset.partitions[spec.data_key] = data.ids
     _refuse_more_than_memory(plan_bytes(data, spec.settings, level), "minibatches of a round take")

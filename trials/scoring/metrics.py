@@ -53,9 +53,7 @@ class Task:
         """Return the task as it is judged under the setting `metric`; raise `UserError` where that is of another task."""
         if metric in LABELWISE:
             if self != CLASSIFICATION:
-                raise UserError(
-                    f"metric is {metric}, which is of a classification, not a regression"
-                )
+                raise UserError(f"metric is {metric}, which is of a classification alone")
             return replace(self, metric=metric)
         return replace(self, metric=f"{self.metric}{PERSONAL}") if metric == "personal" else self
 
