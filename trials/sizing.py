@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trials import heterogeneity
-from trials.common.device import CONTEXT, memory_budget
+from trials.common.device import CONTEXT, budgets
 from trials.common.tensors import Tensor, torch
 from trials.datasets.base import OnDemand
 from trials.engine.budget import resident_bytes, selected, widest
@@ -111,7 +111,7 @@ def footprint(
         return Footprint(state, PROCESS["cuda"] + 2 * state, steps, int(needed))
     cpu = torch.device("cpu")
     how = execution(model, s, cpu)
-    chunk = s.chunk or max(1, int((budget or memory_budget(cpu)) // client))
+    chunk = s.chunk or max(1, int((budget or budgets(cpu)[0]) // client))
     training = client if how == "sequential" else min(most, chunk) * client
     x = data.dataset.x
     converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size

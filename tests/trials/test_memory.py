@@ -10,8 +10,7 @@ import torch
 
 from tests.support.actors import actor, config, finish, spec
 from tests.support.simulations import timeless
-from trials.common import device as memory
-from trials.common.device import CONTEXT
+from trials.common.device import CONTEXT, budgets
 from trials.engine.training import Solver
 from trials.run import trial
 from trials.run.outcome import TrialResult
@@ -42,10 +41,9 @@ def test_a_part_of_a_gpu_less_its_context_is_all_that_a_trial_may_take(card: lis
     for need in ({"GPU": 2.0}, {"GPU": 0.01}, {"GPU": 0.25}):
         made.reset_config(config(spec(), device="cuda", need=need))
     assert card[1:] == [39 / 40, 0.0, 9 / 40], "a quarter is 10 GB, of which the context is 1"
-    assert memory.memory_budget(gpu, CONTEXT) == pytest.approx(0.75 * 8 * CONTEXT)
-    assert memory.tables_budget(gpu, CONTEXT) == pytest.approx(0.25 * 8 * CONTEXT)
-    assert memory.memory_budget(gpu, 99 * CONTEXT) == 0
-    assert memory.memory_budget(torch.device("cpu"), CONTEXT) == 2.0**31
+    assert budgets(gpu, CONTEXT) == pytest.approx((0.75 * 8 * CONTEXT, 0.25 * 8 * CONTEXT))
+    assert budgets(gpu, 99 * CONTEXT) == (0, 0)
+    assert budgets(torch.device("cpu"), CONTEXT)[0] == 2.0**31
 
 
 # Clients at once that memory does not hold

@@ -12,7 +12,6 @@ from trials.common.errors import UserError
 from trials.common.tensors import torch
 
 DEVICES = ("cpu", "cuda")
-"""The kinds of device that a trial runs on."""
 CONTEXT = 1_000_000_000
 """Bytes of a GPU that a process takes besides its tensors: the context, kernels, work space."""
 TABLES = 1 / 4
@@ -83,18 +82,13 @@ def take_part(share: float) -> None:
     torch.cuda.set_per_process_memory_fraction(part / total)
 
 
-def _left(device: torch.device, held: float) -> float:
-    """Return the bytes of this process's part of a GPU that are not `held`."""
+def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
+    """Return the bytes for clients that are computed at once, and for their tables: of a GPU what a process's part has
+    besides what is `held`. Never what is free, since no bit may depend on what else runs.
+    """
+    if device.type != "cuda":
+        return 2.0**31, inf
     total = torch.cuda.get_device_properties(device).total_memory
     fraction = torch.cuda.get_per_process_memory_fraction(device)
-    return max(0.0, min(fraction * total, total - CONTEXT) - held)
-
-
-def memory_budget(device: torch.device, held: float = 0.0) -> float:
-    """Return the bytes for clients at once: 2 GiB, or the process's part of a GPU less `held`, not what is free."""
-    return (1 - TABLES) * _left(device, held) if device.type == "cuda" else 2.0**31
-
-
-def tables_budget(device: torch.device, held: float = 0.0) -> float:
-    """Return the bytes of clients' tables that lie on the device; without bound on a CPU."""
-    return TABLES * _left(device, held) if device.type == "cuda" else inf
+    left = max(0.0, min(fraction * total, total - CONTEXT) - held)
+    return (1 - TABLES) * left, TABLES * left

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-GROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows control groups."""
-OWN = Path("/proc/self/cgroup")
-"""Which group this process is in."""
+GROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""Where Linux shows control groups, and which this process is in."""
 
 
 def usable_cpus() -> int:

@@ -18,8 +18,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from trials.common.errors import UserError, unknown
 
-Range = tuple[int, int]
-"""An inclusive range of integers, written `1..20`."""
+Range = tuple[int, int]  # inclusive, written `1..20`
 N = TypeVar("N", int, float)
 
 
@@ -31,12 +30,10 @@ def number(kind: type[N], text: str) -> N:
     return value
 
 
-_NAME = re.compile(
-    r"\s*(.+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL
-)
+_BARE = r".+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*"
+_NAME = re.compile(rf"\s*({_BARE})\s*(?:\((.*)\))?\s*", re.DOTALL)
 _RECORDED = re.compile(r"[\w./: -]{1,250}")
-_hints = cache(get_type_hints)
-"""The types of a class's fields; working them out takes most of the time that a name is read in."""
+_hints = cache(get_type_hints)  # most of the time that a name is read in
 
 
 class LabelSet(frozenset[int]):

@@ -23,10 +23,8 @@ from trials.common.files import plain, resolved
 T = TypeVar("T")
 _PREFIX = "suite_"
 _NAME = re.compile(r"((?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)\s*(?:\(.*\))?(?:\?.*)?", re.DOTALL)
-_ran: dict[str, bytes] = {}
-"""What each file held when it ran in this process, by the module's name."""
-_settled: set[str] = set()
-"""Modules whose files are not read again: those that were sent to this process, or ran in this command."""
+_ran: dict[str, bytes] = {}  # what files held when they ran in this process, by their modules
+_settled: set[str] = set()  # whose files are not read again: they were sent, or ran in this command
 _in_command = False
 
 
@@ -105,9 +103,7 @@ def imported(text: str, what: str) -> ModuleType:
 
 
 def _run(path: str, content: bytes) -> None:
-    """Make a module of a file, run from its content, which is what is hashed: Python's compiled copy
-    beside the file may be of another. Modules that lie beside it are found as with `python FILE.py`.
-    """
+    """Make a module of a file's content, which is what is hashed; modules beside it are found as with `python FILE.py`."""
     name, folder = module_name(path), str(Path(path).parent)
     module = sys.modules[name] = ModuleType(name)
     module.__file__ = path

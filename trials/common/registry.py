@@ -20,8 +20,8 @@ _SEPARATORS = re.compile(r"[+,(){}]")
 class Registry(dict[str, type[T]]):
     """The classes of one kind by name. As a dict it has the project's own entries alone.
 
-    `kind` names it in messages; `base` is what a class of others derives from, and `needs` are the methods
-    that it defines itself; `check(cls, where)` raises `UserError` where it breaks another rule of the kind.
+    A class of others derives from `base`, and defines the methods that it `needs`; `check(cls, where)` raises `UserError`
+    where it breaks another rule of the kind.
     """
 
     def __init__(
@@ -56,8 +56,7 @@ class Registry(dict[str, type[T]]):
             raise UserError(f"{self.kind} {name}{which}")
         path, _, class_name = name.rpartition(":")
         if path.endswith(".py"):
-            module = self._module(path, class_name)
-            return self._checked(getattr(module, class_name, None), path, class_name)
+            return self._checked(getattr(self._module(path), class_name, None), path, class_name)
         for point in entry_points(group=self.group, name=name):
             cls = self._installed(point)
             if isinstance(cls, UserError):
@@ -81,15 +80,14 @@ class Registry(dict[str, type[T]]):
         file = path.endswith(".py")
         return f"{resolved(path, f'{self.kind} file')}:{class_name}" if file else name
 
-    def defined(self, path: str, name: str = "") -> list[str]:
-        """Return the classes of this kind that a file defines, in its order; asked for because of one's `name`."""
-        module = self._module(path, name)
+    def defined(self, path: str) -> list[str]:
+        """Return the classes of this kind that a file defines, in its order."""
+        module = self._module(path)
         classes, here = [v for v in vars(module).values() if isinstance(v, type)], module.__name__
         return [c.__name__ for c in classes if issubclass(c, self.base) and c.__module__ == here]
 
-    def _module(self, path: str, name: str) -> Any:
-        place = resolved(path, f"{self.kind} file")
-        return plugins.imported(f"{place}:{name}", self.kind)
+    def _module(self, path: str) -> Any:
+        return plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
         """Return the class of an entry point, or why it is none."""

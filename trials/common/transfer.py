@@ -17,9 +17,7 @@ AT_ONCE = 2**22
 def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return what the host holds, in `dtype` (its own by default), on a device; what is there already stays. A copy to a
-    GPU is from page-locked memory: the host would wait for any other.
-    """
+    """Return what the host holds, in `dtype`, on a device; what is there already stays."""
     if isinstance(host, np.ndarray):
         host = torch.from_numpy(np.ascontiguousarray(host))
     tensor = host if dtype is None else host.to(dtype)
@@ -27,12 +25,11 @@ def to_device(
         return tensor.to(device)
     if tensor.device.type != "cpu":
         return tensor
+    # The host waits for a copy of memory that is not page-locked.
     return tensor.contiguous().pin_memory().to(device, non_blocking=True)
 
 
-def distinct(
-    ids: Tensor, device: torch.device
-) -> tuple[npt.NDArray[Any], Tensor | slice, Tensor | slice]:
+def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
     """Return each of `ids` (k,) once, where it first stands, and the way back; these index rows on the device."""
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
@@ -44,9 +41,7 @@ def distinct(
 def uniform_on(
     device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return `randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), in `dtype` (float64 by default), on
-    a device. A GPU hashes the last word itself, `AT_ONCE` numbers at a time, since the host would take longer.
-    """
+    """Return `randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device; a GPU hashes the last itself."""
     dtype = dtype or torch.float64
     if device.type == "cpu":
         return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trials.common.device import memory_budget, tables_budget
+from trials.common.device import budgets
 from trials.common.tensors import torch
 from trials.engine.training import asked_steps, steps_per_epoch
 from trials.federated_data import FederatedData, Samples
@@ -66,8 +66,8 @@ def divided(
     """
     one = torch.empty(0, dtype=on.dtype, device=on.device)
     always = resident_bytes(data, settings, model.d, one.element_size(), members)
-    chunk = settings.chunk
+    chunk, (at_once, tables) = settings.chunk, budgets(on.device, always)
     if execution == "batched" and chunk is None:
         client = model.bytes_a_client(widest(data, settings), one)
-        chunk = max(1, int((memory or memory_budget(on.device, always)) // client))
-    return chunk, tables_budget(on.device, always) / members
+        chunk = max(1, int((memory or at_once) // client))
+    return chunk, tables / members

@@ -13,18 +13,9 @@ from trials.common.device import computes, keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
-from trials.engine import budget
+from trials.engine import budget, training
 from trials.engine.direction import Direction
-from trials.engine.training import (
-    SGD,
-    Solver,
-    asked_steps,
-    execution,
-    full_pass,
-    minibatches,
-    samples_met,
-    steps_per_epoch,
-)
+from trials.engine.training import SGD, Solver
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
@@ -132,7 +123,7 @@ class Federation:
         self.x, self.y = data.tensors(device, self.dtype)
         if not isinstance(data.dataset.x, OnDemand):
             model.check(data.dataset.x)
-        self.execution = execution(model, settings, device)
+        self.execution = training.execution(model, settings, device)
         self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, memory, members
         )
@@ -356,9 +347,10 @@ class Federation:
         once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
-        work = samples_met(self.data.sizes[once], self._steps(once, self.round), size)
+        work = training.samples_met(self.data.sizes[once], self._steps(once, self.round), size)
         steps, rule = np.array([max(1, round(work / width))]), self._rule(lr)
-        plan = self._solver.once(minibatches, pool, one, steps, width, (self.seed, self.round))
+        words = self.seed, self.round
+        plan = self._solver.once(training.minibatches, pool, one, steps, width, words)
         w, self._loss, _ = self._solver.sgd(start.unsqueeze(0), plan, rule, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
         return w[0]
@@ -372,7 +364,7 @@ class Federation:
         """Return the gradients of F_k on each client's full data at w (k, d): (k, d)."""
         once, first, back = distinct(ids, self.device)
         w = w[first]
-        g, loss = self._solver.gradient(w, full_pass(self.data, once))
+        g, loss = self._solver.gradient(w, training.full_pass(self.data, once))
         if self.settings.weight_decay:
             g = g.add_(w, alpha=self.settings.weight_decay)
         self.counters["gradient_passes"] += len(once)
@@ -385,7 +377,7 @@ class Federation:
         """Return the task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
         once, first, back = distinct(ids, self.device)
         self.counters["evaluation_passes"] += len(once)
-        plan = full_pass(self.data, once)
+        plan = training.full_pass(self.data, once)
         width, shared = plan.samples.shape[2], (self._scores,)
         answer = self._solver.call(Solver.scored, w[first], plan, width=width, shared=shared)
         return answer["score"][back]
@@ -398,7 +390,7 @@ class Federation:
         """Return (k, d) after epochs of plain local SGD of distinct `ids` from `start`, as in the next round; not counted."""
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         words = (self.seed, self.round + 1)
-        plan = self._solver.once(minibatches, self.data, ids.numpy(), steps, size, words)
+        plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, words)
         return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
@@ -419,7 +411,7 @@ class Federation:
         once, first, back = distinct(ids, self.device)
         steps, size = self._steps(once, round_index), self.settings.batch_size
         words = (self.seed, round_index)
-        plan = self._solver.once(minibatches, self.data, once, steps, size, words)
+        plan = self._solver.once(training.minibatches, self.data, once, steps, size, words)
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
         rows = {name: value[first] for name, value in rows.items()}
@@ -428,22 +420,22 @@ class Federation:
         return w[back], path[back]
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
-        """Count local steps and the samples in them."""
+        met = training.samples_met(data.sizes[ids], steps, batch_size)
         self.counters["client_steps"] += int(steps.sum())
+        self.counters["sample_gradients"] += met
         if data is self.data:
             self._steps_done[ids] += steps
-        self.counters["sample_gradients"] += samples_met(data.sizes[ids], steps, batch_size)
 
     def _rule(self, lr: float | Tensor) -> SGD:
         s = self.settings
         return SGD(lr, s.momentum, s.weight_decay, s.clip_norm)
 
     def _per_epoch(self, ids: Array) -> Array:
-        return steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)
+        return training.steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)
 
     def _steps(self, ids: Array, round_index: int) -> Array:
         per_epoch = self._per_epoch(ids)
-        asked = asked_steps(self.settings, per_epoch)
+        asked = training.asked_steps(self.settings, per_epoch)
         return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
 
     def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
