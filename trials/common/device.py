@@ -12,12 +12,9 @@ from trials.common.errors import UserError
 from trials.common.tensors import torch
 
 DEVICES = ("cpu", "cuda")
-CONTEXT = 1_000_000_000
-"""Bytes of a GPU that a process takes besides its tensors: the context, kernels, work space."""
-TABLES = 1 / 4
-"""The share of a trial's part of a GPU that clients' tables may take; longer ones lie on the host."""
-KEPT = 2**28
-"""Bytes of freed memory that a process keeps for its next tensors."""
+CONTEXT = 1_000_000_000  # bytes of a GPU that a process takes besides its tensors
+TABLES = 1 / 4  # of a trial's part of a GPU; longer tables of clients lie on the host
+KEPT = 2**28  # bytes of freed memory that a process keeps for its next tensors
 
 
 def named(name: str) -> torch.device:
@@ -61,8 +58,7 @@ def computes(device: torch.device, dtype: str) -> None:
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
     torch.use_deterministic_algorithms(True, warn_only=True)
-    filling = torch.utils.deterministic  # a kernel for each empty tensor
-    filling.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
 

@@ -10,8 +10,7 @@ class UserError(ValueError):
 
 USUAL = {"learning_rate": "lr", "eta": "lr", "fraction": "participation", "noniid": "dirichlet"}
 """What others call things that are known here by a name that is not alike."""
-CUTOFF = 0.6
-"""How alike names must be for one to be meant: `nope` is not `pers`."""
+CUTOFF = 0.6  # how alike names must be for one to be meant: `nope` is not `pers`
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

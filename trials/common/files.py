@@ -20,8 +20,8 @@ def look(text: str | Path, what: str) -> tuple[Path, str]:
     except (OSError, RuntimeError, ValueError) as error:  # no such user; NUL
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"cannot read {what} {written}: {reason}") from None
-    kind = "file" if stat.S_ISREG(mode) else "pipe or device"
-    return path, "folder" if stat.S_ISDIR(mode) else kind
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
+    return path, kinds.get(stat.S_IFMT(mode), "pipe or device")
 
 
 def resolved(text: str | Path, what: str) -> Path:

@@ -1,8 +1,7 @@
 """Short names with arguments: `dirichlet(0.3)`, `mlp(200, 200)`, `labels(2)+system(steps=1..20)`.
 
 A thing that has such a name is a frozen dataclass whose fields are the arguments. A keyword-only field that is None may be
-left out; a bool is a flag, written as its bare name: `shards(2, strict)`. `parse` reads a name, `spell` writes the
-canonical one, and `parse(spell(x)) == x`.
+left out; a bool is a flag, written as its bare name: `shards(2, strict)`. `parse(spell(x)) == x`.
 """
 
 import json

@@ -1,7 +1,6 @@
 """torch as this package imports it: `from trials.common.tensors import Tensor, torch`.
 
-Importing torch takes two seconds, so the first command that computes loads it; names and ranges are read without. `Tensor`
-is for annotations; `isinstance` takes `torch.Tensor`. A class that derives from one of torch's lies in a module of its own.
+Importing torch takes two seconds, so who computes first loads it. `Tensor` is for annotations alone.
 """
 
 import os

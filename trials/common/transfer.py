@@ -10,8 +10,7 @@ import numpy.typing as npt
 from trials.common import randomness
 from trials.common.tensors import Tensor, torch
 
-AT_ONCE = 2**22
-"""Random numbers that a GPU hashes at a time: a few hundred megabytes while it does."""
+AT_ONCE = 2**22  # random numbers that a GPU hashes at a time, in a few hundred megabytes
 
 
 def to_device(
