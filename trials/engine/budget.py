@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trials.common.device import budgets
-from trials.common.tensors import torch
 from trials.engine.training import asked_steps, steps_per_epoch
-from trials.federated_data import FederatedData, Samples
+from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
-from trials.models.base import Model
 from trials.settings import Settings
 
 VECTORS = 5
@@ -50,24 +47,3 @@ def resident_bytes(
     vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
     clients = members * selected(settings, data.clients)
     return data.dataset.bytes(size) + float(clients * (plan + vectors))
-
-
-def divided(
-    data: FederatedData,
-    model: Model,
-    settings: Settings,
-    on: Samples,
-    execution: str,
-    memory: float | None,
-    members: int,
-) -> tuple[int | None, float]:
-    """Return how many clients are computed at once (None: all that are selected), as the settings say or `memory` bytes
-    hold, and the bytes of the device for a trial's tables of clients, where up to `members` trials share the process.
-    """
-    one = torch.empty(0, dtype=on.dtype, device=on.device)
-    always = resident_bytes(data, settings, model.d, one.element_size(), members)
-    chunk, (at_once, tables) = settings.chunk, budgets(on.device, always)
-    if execution == "batched" and chunk is None:
-        client = model.bytes_a_client(widest(data, settings), one)
-        chunk = max(1, int((memory or at_once) // client))
-    return chunk, tables / members

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trials.common import randomness
-from trials.common.device import computes, keep_freed
+from trials.common.device import budgets, computes, keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
@@ -114,7 +114,7 @@ class Federation:
         members: int = 1,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """`memory` and `members` say what it may take (`budget.divided`); `solver` makes the solver, as the class does."""
+        """Up to `members` trials share the process; `memory` (bytes) is for clients that are computed at once."""
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
@@ -124,9 +124,7 @@ class Federation:
         if not isinstance(data.dataset.x, OnDemand):
             model.check(data.dataset.x)
         self.execution = training.execution(model, settings, device)
-        self.chunk, self.tables = budget.divided(
-            data, model, settings, self.x, self.execution, memory, members
-        )
+        self.chunk, self.tables = self._divided(memory, members)
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
@@ -138,6 +136,17 @@ class Federation:
         """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
         self.round, self._steps_done, self._loss = 0, np.zeros(self.n), None
         self._uploaded, self._absent = set[int](), set[int]()
+
+    def _divided(self, memory: float | None, members: int) -> tuple[int | None, float]:
+        """Return how many clients are computed at once, None for all, and the bytes of the device for their tables."""
+        chunk, like = self.settings.chunk, torch.empty(0, dtype=self.dtype, device=self.device)
+        sizes = self.d, like.element_size(), members
+        always = budget.resident_bytes(self.data, self.settings, *sizes)
+        at_once, tables = budgets(self.device, always)
+        if self.execution == "batched" and chunk is None:
+            client = self.model.bytes_a_client(budget.widest(self.data, self.settings), like)
+            chunk = max(1, int((memory or at_once) // client))
+        return chunk, tables / members
 
     @property
     def d(self) -> int:

@@ -18,7 +18,7 @@ from greenlet import getcurrent, greenlet
 
 from trials.common.plugins import contained
 from trials.common.tensors import torch
-from trials.engine.training import Answer, Solver
+from trials.engine.training import Answer, Method, Solver
 
 KEPT = 16
 """How many plans and initial weights a pack keeps for those that ask for the same."""
@@ -29,7 +29,7 @@ class Call:
     """What a run asks its solver for: a method's answer on arguments with a row a client, and `shared` ones."""
 
     solver: Solver
-    method: Callable[..., Answer]
+    method: Method
     rows: tuple[Any, ...]
     shared: tuple[Any, ...]
 
@@ -86,9 +86,7 @@ class PackedSolver(Solver):
         key = make.__name__, self.model.network, *map(_content, arguments)
         return self._pack.once(key, lambda: make(*arguments))
 
-    def call(
-        self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
-    ) -> Answer:
+    def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
         hub, answer = getcurrent().parent, ()
         if hub is not None and self.joins(width, slopes=method is Solver.follow):
             answer = hub.switch(Call(self, method, rows, shared))

@@ -186,6 +186,7 @@ _Step = tuple[slice, int, tuple[Tensor, Tensor, Tensor]]
 """Rows of a group, the step that they take, and its minibatch: x, y, the samples' shares."""
 Answer = dict[str, Tensor]
 """What a call gives for each of its rows, which are first."""
+Method = Callable[..., Answer]
 
 
 def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
@@ -228,9 +229,7 @@ class Solver:
         """Return what `make` gives, plans or initial weights; runs of a pack share it, and nobody changes it."""
         return make(*arguments)
 
-    def call(
-        self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
-    ) -> Answer:
+    def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
         """Return a method's answer on arguments with a row a client, of `width` samples; packs join equal `shared` ones."""
         return method(self, *rows, *shared)
 
