@@ -134,7 +134,8 @@ class Federation:
         """From which `round` on another `chunk` of clients is computed at once."""
         self.took: float | None = None
         """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
-        self.round, self._steps_done, self._loss = 0, np.zeros(self.n), None
+        self.round, self._steps_done = 0, np.zeros(self.n)
+        self._loss: Tensor | None = None
         self._uploaded, self._absent = set[int](), set[int]()
 
     def _divided(self, memory: float | None, members: int) -> tuple[int | None, float]:
@@ -171,8 +172,8 @@ class Federation:
 
     def begin(self, round_index: int) -> None:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
-        self.round, self._steps_done, self.took = round_index, np.zeros(self.n), None
-        self._loss: Tensor | None = None
+        self.round, self._loss, self.took = round_index, None, None
+        self._steps_done = np.zeros(self.n)
         self._uploaded, self._absent = set(), set()
         if self.model.statistics is not None:
             self.model.statistics.begin()
