@@ -5,12 +5,10 @@
         def direction(self, w, g, start, **rows):
             return g + self.mu * (w - start)
 
-is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the
-keys of its search space and the params that are recorded. Its state is a dict of tensors and
-`ClientRows`, and is everything that survives a round. What a round does is ordinary code in `round`,
-written with the services of `trials.engine.federation.Federation`: select clients, broadcast, train, take a
-gradient, upload. The engine counts work and bytes in those services and never asks which algorithm
-it runs.
+is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the keys of its search
+space and the params that are recorded. Its state is a dict of tensors and `ClientRows`, and is everything that survives
+a round. A round is ordinary code, written with the services of `trials.engine.federation.Federation`: select clients,
+broadcast, train, take a gradient, upload. These count work and bytes, and never ask which algorithm they serve.
 """
 
 import dataclasses
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
     from trials.models.base import Model
     from trials.settings import Settings
 
-State = dict[str, Any]
-"""Tensors and `ClientRows` by name."""
+State = dict[str, Any]  # tensors and `ClientRows` by name
 
 
 class Devices(NamedTuple):
@@ -190,9 +187,8 @@ def _field(default: Any, spec: Range) -> Any:
 class Algorithm:
     """Base of all algorithms: the learning rate, which every algorithm searches over the same range.
 
-    `paper` names the source. In a round `lr` is that round's rate: the study's decay is in it. The
-    module's docstring is the summary; lines of the class's that begin with `Equations:`, `Keeps:`,
-    `Down:`, `Up:` and `Reading:` are the table in docs/algorithms.md.
+    `paper` names the source. In a round `lr` is that round's rate, with the study's decay. The module's docstring is the
+    summary; lines of the class's that begin with `Equations:`, `Keeps:`, ... are the table in docs/algorithms.md.
     """
 
     paper: ClassVar[str] = ""
@@ -201,17 +197,13 @@ class Algorithm:
     ranked_under: ClassVar[str] = ""
     """The setting `metric` under which a reference is ranked nevertheless."""
     unsupported: ClassVar[Mapping[str, str]] = {}
-    """Common settings it cannot honour -> why: `setting=value`, `setting` (any value but the
-    default), or `system` (a heterogeneity level with `+system(...)` or `+delay(...)`).
-    """
+    """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
+    `+system(...)` or `+delay(...)`)."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    """Common settings that its paper takes for granted -> the value, and why it matters. Under another
-    value it runs, but as a reference: shown with this reason, not ranked.
-    """
+    """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
+    with this reason, not ranked."""
     home: ClassVar[Mapping[str, str]] = {}
-    """What its paper's own experiments have, in the keys of `unsupported` -> why it matters. Without it the method
-    keeps its rank, and its row has a mark.
-    """
+    """What its paper's own experiments have, in the keys of `unsupported` -> why it matters: without it a row has a mark."""
 
     lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0)
 

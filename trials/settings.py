@@ -18,8 +18,7 @@ def _of_64_bits(value: Any) -> Any:
     return value
 
 
-Number = BeforeValidator(_no_flag)
-"""What else would take true for 1."""
+Number = BeforeValidator(_no_flag)  # what else would take true for 1
 _Whole = BeforeValidator(_of_64_bits)
 Whole = Annotated[int, _Whole, Field(ge=0)]
 Positive = Annotated[int, _Whole, Field(ge=1)]

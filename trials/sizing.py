@@ -1,6 +1,4 @@
-"""What a trial takes of a machine: memory and steps worked out from shapes alone, seconds measured, and how many trials
-are worth computing together.
-"""
+"""What a trial takes of a machine: memory and steps from shapes alone, seconds measured; and how many go together."""
 
 import math
 from dataclasses import dataclass
@@ -24,14 +22,11 @@ PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}
 """Bytes on the host of a worker with Python, torch and Ray, its compiled loops, the libraries of its device."""
 KEPT_FORWARD = 1 / 8
 """The share that a forward pass alone holds at once of what a backward pass keeps; a rule of thumb."""
-ROUNDS = 5
-"""Rounds whose local steps are counted; an average is taken."""
-SIZE = 16
-"""Trials of a pack; more bring little."""
+ROUNDS = 5  # rounds whose local steps are counted; an average is taken
+SIZE = 16  # trials of a pack; more bring little
 CALLS = {"cpu": 16e6, "cuda": 2e9}
 """Operations of a local step of a round's clients up to which its calls are what it costs."""
-BYTES = 4e9
-"""What the trials of a pack may take together."""
+BYTES = 4e9  # what the trials of a pack may take together
 
 
 class Pace(NamedTuple):
@@ -50,11 +45,9 @@ def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int
     *_, last = simulation.evaluations()
     # A configuration may diverge at once.
     timed = simulation.history[1 + WARM_UP :] or [last]
-    return Pace(
-        last["client_steps"] / last["round"],
-        min(entry["round_seconds"] for entry in timed),
-        min(entry["evaluation_seconds"] for entry in timed),
-    )
+    seconds = min(entry["round_seconds"] for entry in timed)
+    evaluation = min(entry["evaluation_seconds"] for entry in timed)
+    return Pace(last["client_steps"] / last["round"], seconds, evaluation)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ VECTORS = 5
 """Vectors of weights of each selected client in a round beside local training's: start, end, message, direction, draws."""
 JOINED = 2
 """Those that are written once more where a pack computes them beside others': its start, its direction."""
-PLANNED = 64
-"""Bytes of each sample of a round's minibatches while it is put in its place, at least."""
+PLANNED = 64  # bytes of each sample of a round's minibatches while it is put in its place, at least
 ID = np.dtype(np.int64).itemsize
 
 

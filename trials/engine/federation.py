@@ -24,8 +24,7 @@ from trials.scoring.scores import SCORES
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
-SERVER = -1
-"""The "client id" whose initial weights are everyone's common ones."""
+SERVER = -1  # the "client id" whose initial weights are everyone's common ones
 
 
 class ClientRows:

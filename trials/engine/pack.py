@@ -20,8 +20,7 @@ from trials.common.plugins import contained
 from trials.common.tensors import torch
 from trials.engine.training import Answer, Method, Solver
 
-KEPT = 16
-"""How many plans and initial weights a pack keeps for those that ask for the same."""
+KEPT = 16  # how many plans and initial weights a pack keeps for those that ask for the same
 
 
 @dataclass(frozen=True)

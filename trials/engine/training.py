@@ -24,10 +24,8 @@ from trials.scoring.scores import Scores
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
-BLOCK = 512
-"""Samples on which one model is evaluated at a time."""
-EXECUTIONS = ("compiled", "batched", "sequential")
-"""The ways to compute; they agree up to rounding."""
+BLOCK = 512  # samples on which one model is evaluated at a time
+EXECUTIONS = ("compiled", "batched", "sequential")  # the ways to compute; they agree up to rounding
 COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squared_error: 1.0}
 """The losses that are compiled; of a squared error the c of its slope c (z - y)."""
 
@@ -184,8 +182,7 @@ Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
 (a, d), if any, in place; `parts` are gradients (a, size), one a parameter."""
 _Step = tuple[slice, int, tuple[Tensor, Tensor, Tensor]]
 """Rows of a group, the step that they take, and its minibatch: x, y, the samples' shares."""
-Answer = dict[str, Tensor]
-"""What a call gives for each of its rows, which are first."""
+Answer = dict[str, Tensor]  # what a call gives for each of its rows, which are first
 Method = Callable[..., Answer]
 
 

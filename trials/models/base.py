@@ -17,8 +17,7 @@ from trials.models.network import EVALUATION, GRADIENT, STEP, Network, RunningSt
 from trials.scoring.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
-ROWS = 7
-"""Clients on which it is tried whether a client's bits depend on who is computed with it."""
+ROWS = 7  # clients on which it is tried whether a client's bits depend on who is computed with it
 
 
 class Slot(NamedTuple):

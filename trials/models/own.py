@@ -23,8 +23,7 @@ from trials.models.network import EVALUATION, GRADIENT, STEP, Network, seeded
 
 Make = Callable[..., Any]
 TORCHVISION = "torchvision:"
-TRIED = 4
-"""Samples that a module is tried on, of zeros and ones, which pixels and tokens may be."""
+TRIED = 4  # samples that a module is tried on, of zeros and ones, which pixels and tokens may be
 
 
 def located(make: Make) -> str:

@@ -20,8 +20,7 @@ from trials.common.tensors import torch
 
 fs: Any = Lazy("pyarrow.fs")
 
-SPARING = 20
-"""A checkpoint's cost in time is at most one part in so many."""
+SPARING = 20  # a checkpoint's cost in time is at most one part in so many
 
 
 class StorageError(Exception):

@@ -27,10 +27,8 @@ from trials.scoring.metrics import LABELWISE, PERSONAL, Task
 from trials.scoring.scores import MEASURES
 
 Array = npt.NDArray[Any]
-BLOCK = 64
-"""Clients that are tested, and before that fine-tuned, at a time."""
-OUTPUTS = 512
-"""Samples whose outputs are computed at a time."""
+BLOCK = 64  # clients that are tested, and before that fine-tuned, at a time
+OUTPUTS = 512  # samples whose outputs are computed at a time
 
 
 class Simulation:

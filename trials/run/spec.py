@@ -149,8 +149,7 @@ def outside(cls: type[Algorithm], settings: Settings) -> str:
     return "; ".join(beside)
 
 
-PACK = "pack"
-"""The one key of Tune's `config`."""
+PACK = "pack"  # the one key of Tune's `config`
 
 
 @with_config(ser_json_inf_nan="constants")

@@ -20,10 +20,8 @@ from trials.run.trial import RunningPack, load_dataset, partition_data
 
 REPORTS = "reports"
 """Where the result of a step has the `TrialResult` of each trial, the part of it that is new, by id."""
-STATE = "state.pt"
-"""The file in the folder of one of Tune's checkpoints."""
-KEPT = 16
-"""Partitions that an actor keeps. A partition is indices; its samples are shared."""
+STATE = "state.pt"  # the file in the folder of one of Tune's checkpoints
+KEPT = 16  # partitions that an actor keeps. A partition is indices; its samples are shared
 
 
 class FederatedTrial(tune.Trainable):

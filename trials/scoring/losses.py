@@ -7,8 +7,7 @@ from collections.abc import Callable
 from trials.common.errors import UserError
 from trials.common.tensors import F, Tensor, torch
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Logits (..., C) and labels (...) -> losses (...)."""
+Loss = Callable[[Tensor, Tensor], Tensor]  # logits (..., C) and labels (...) -> losses (...)
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:

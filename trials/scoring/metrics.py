@@ -14,8 +14,7 @@ Direction = Literal["maximize", "minimize"]
 History = Sequence[Mapping[str, float]]
 """One flat dict an evaluation, the untrained model's (round 0) first."""
 
-LAST = 3
-"""A score is the mean of so many evaluations, the last ones."""
+LAST = 3  # a score is the mean of so many evaluations, the last ones
 BYTES = ("uploaded_bytes", "downloaded_bytes", "peer_bytes")
 COUNTED = ("client_steps", "gradient_passes", "sample_gradients", *BYTES)
 """The counters of work and bytes, cumulative since round 1. `sample_gradients` is the work of steps and passes in one
@@ -65,8 +64,7 @@ class Task:
 
 LABELWISE = ("macro_f1", "balanced_accuracy", "auc")
 """Metrics of a classification that weigh its labels alike (`trials.scoring.scores`)."""
-PERSONAL = "_personal"
-"""What the name of a mean over clients of each one's own score ends with."""
+PERSONAL = "_personal"  # what the name of a mean over clients of each one's own score ends with
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)
 REGRESSION = Task("mse", "minimize", worst=1e30)
 _JUDGED = [CLASSIFICATION.by(metric) for metric in ("pooled", "personal", *LABELWISE)]
