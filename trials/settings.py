@@ -62,9 +62,7 @@ class Settings(BaseModel):
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Number, Field(ge=0, le=0.5)] = 0.1
     dtype: Literal["float32", "float64", "bf16", "tf32"] = Field(
-        "float32",
-        description="bf16: weights in float32, layers in bfloat16 (autocast); tf32: float32, of which a "
-        "GPU rounds what it multiplies to 10 bits",
+        "float32", description="bf16: layers in bfloat16 (autocast); tf32: a GPU rounds factors"
     )
     execution: Literal["compiled", "batched", "sequential"] | None = Field(
         None, description="default: what is fastest for the model on the device"
@@ -81,15 +79,13 @@ class Settings(BaseModel):
         Field(exclude_if=lambda metric: metric == "pooled"),
     ] = Field(
         "pooled",
-        description="personal: client k's own model on client k's data, plain mean; macro_f1, balanced_accuracy, "
-        "auc: of all samples, labels weighing alike",
+        description="personal: each client's own model on its data; the rest: labels weigh alike",
     )
     buffers: Annotated[
         Literal["averaged", "frozen"], Field(exclude_if=lambda buffers: buffers == "averaged")
     ] = Field(
         "averaged",
-        description="BatchNorm's running statistics in a model of your own: averaged over clients, or as they "
-        "are made",
+        description="BatchNorm's running statistics: of all clients, or as they are made",
     )
     data_seed: Seed = 0
     partition_seed: Seed = 0
