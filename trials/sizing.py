@@ -16,16 +16,12 @@ from trials.models.base import Model
 from trials.run.spec import TrialSpec
 from trials.run.trial import simulate
 
-WARM_UP, MEASURED = 1, 2
-"""Rounds before it is measured, in which libraries choose their kernels and loops are compiled, and those that are."""
-PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}
-"""Bytes on the host of a worker with Python, torch and Ray, its compiled loops, the libraries of its device."""
-KEPT_FORWARD = 1 / 8
-"""The share that a forward pass alone holds at once of what a backward pass keeps; a rule of thumb."""
+WARM_UP, MEASURED = 1, 2  # rounds: in the first kernels are chosen and loops compiled
+PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}  # bytes of a worker on its host
+KEPT_FORWARD = 1 / 8  # of what a backward pass keeps, in a forward pass alone; a rule of thumb
 ROUNDS = 5  # rounds whose local steps are counted; an average is taken
 SIZE = 16  # trials of a pack; more bring little
-CALLS = {"cpu": 16e6, "cuda": 2e9}
-"""Operations of a local step of a round's clients up to which its calls are what it costs."""
+CALLS = {"cpu": 16e6, "cuda": 2e9}  # operations of a step up to which its calls are what it costs
 BYTES = 4e9  # what the trials of a pack may take together
 
 

@@ -9,10 +9,8 @@ from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 
-VECTORS = 5
-"""Vectors of weights of each selected client in a round beside local training's: start, end, message, direction, draws."""
-JOINED = 2
-"""Those that are written once more where a pack computes them beside others': its start, its direction."""
+VECTORS = 5  # of weights of each selected client: start, end, message, direction, draws
+JOINED = 2  # those that a pack writes once more: start, direction
 PLANNED = 64  # bytes of each sample of a round's minibatches while it is put in its place, at least
 ID = np.dtype(np.int64).itemsize
 

@@ -20,8 +20,7 @@ COUNTED = ("client_steps", "gradient_passes", "sample_gradients", *BYTES)
 """The counters of work and bytes, cumulative since round 1. `sample_gradients` is the work of steps and passes in one
 unit: samples whose gradient was taken."""
 COUNTERS = (*COUNTED, "clients_uploaded", "evaluation_passes")
-CLOCK = "simulated_time"
-"""What is counted besides where a level says how fast devices are: seconds since round 1."""
+CLOCK = "simulated_time"  # seconds since round 1, where a level says how fast devices are
 COSTS: dict[str, tuple[str, ...]] = {
     "rounds": (),
     "steps": ("sample_gradients",),
