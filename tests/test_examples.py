@@ -149,7 +149,7 @@ def test_a_file_s_sampler_searches_and_goes_on_only_unchanged(tmp_path):
     resume = ("sweep", study, "--resume", *SINGLY)
     changed = fault(suite_here(*resume, "--trials", 8, cwd=tmp_path, code=2))
     assert changed.startswith(f"sweep study: {name} has changed since: SHA-256 was ")
-    assert changed.endswith("Put the former file back, or choose another --name")
+    assert changed.endswith("Put the former file back, or begin anew")
     file.write_text(file.read_text().removesuffix("# changed\n"))
     suite_here(*resume, "--trials", 8, cwd=tmp_path)
     assert len(runs_of(store, kind="search")) == 8

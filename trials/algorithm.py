@@ -5,12 +5,10 @@
         def direction(self, w, g, start, **rows):
             return g + self.mu * (w - start)
 
-is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the
-keys of its search space and the params that are recorded. Its state is a dict of tensors and
-`ClientRows`, and is everything that survives a round. What a round does is ordinary code in `round`,
-written with the services of `trials.engine.federation.Federation`: select clients, broadcast, train, take a
-gradient, upload. The engine counts work and bytes in those services and never asks which algorithm
-it runs.
+is all that FedProx is. An algorithm is a frozen dataclass; its fields are its hyperparameters, the keys of its search
+space and the params that are recorded. Its state is a dict of tensors and `ClientRows`, and is everything that survives
+a round. A round is ordinary code, written with the services of `trials.engine.federation.Federation`: select clients,
+broadcast, train, take a gradient, upload. These count work and bytes, and never ask which algorithm they serve.
 """
 
 import dataclasses
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
     from trials.models.base import Model
     from trials.settings import Settings
 
-State = dict[str, Any]
-"""Tensors and `ClientRows` by name."""
+State = dict[str, Any]  # tensors and `ClientRows` by name
 
 
 class Devices(NamedTuple):
@@ -47,11 +44,10 @@ Scored = dict[str, Tensor | Devices]
 class Range:
     """Where a hyperparameter is searched: an interval, or `choices`; `when` it exists at all.
 
-    `when` maps another hyperparameter to the value under which this one exists. One that is not
-    `searched` stays at its default unless a study gives it a range, or bounds the cost it is searched
-    `under`: without that cost in view the best score would lie at the range's end. `other` turns a value that is no
-    choice into its canonical form, or raises `UserError`; without it there are no others. Values at or
-    below `above`, below `at_least` or beyond `at_most` have no meaning, whoever asks for them.
+    `when` maps another hyperparameter to the value under which this one exists. One that is not `searched` stays at its
+    default unless a study gives it a range, or bounds the cost it is searched `under`. `other` turns a value that is no
+    choice into its canonical form, or raises `UserError`. Values at or below `above`, below `at_least` or beyond
+    `at_most` have no meaning, whoever asks for them.
     """
 
     type: str
@@ -88,19 +84,18 @@ class Range:
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
-        """The ends beyond which values have no meaning; None where there is none."""
+        """Return the ends beyond which values have no meaning; None where there is none."""
         return self.at_least if self.above is None else self.above, self.at_most
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Low and high of an interval."""
-        assert self.low is not None
-        assert self.high is not None
+        """Return low and high of an interval."""
+        assert self.low is not None and self.high is not None  # noqa: PT018
         return self.low, self.high
 
     @property
     def several(self) -> bool:
-        """Whether there is more than one value."""
+        """Return whether there is more than one value."""
         return len(self.choices) > 1 if self.choices is not None else self.low != self.high
 
     def holds(self, value: Any) -> bool:
@@ -112,9 +107,8 @@ class Range:
 
     def fixed(self, value: Any) -> "Range":
         """Return the range of this value alone."""
-        if self.choices is not None:
-            return dataclasses.replace(self, choices=(value,))
-        return dataclasses.replace(self, low=value, high=value)
+        one = {"low": value, "high": value} if self.choices is None else {"choices": (value,)}
+        return dataclasses.replace(self, **one)
 
     def share(self, value: float) -> float:
         """Return where a number lies in the interval, on its scale: 0 at low, 1 at high."""
@@ -125,9 +119,7 @@ class Range:
         return (scale(value) - scale(low)) / (scale(high) - scale(low))
 
     def at(self, share: float) -> Any:
-        """Return the value that lies at a share in [0, 1) of the interval, on its scale; one of the choices, each of
-        which has an equal part.
-        """
+        """Return the value at a share in [0, 1) of the interval, on its scale, or of the choices, which have equal parts."""
         if self.choices is not None:
             return self.choices[int(share * len(self.choices))]
         low, high = self.ends
@@ -136,10 +128,8 @@ class Range:
         return round(value) if self.type == "int" else value
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the value as its type; raises `UserError` when it is of another type, no choice or without a meaning.
-
-        The interval bounds the search, not what a person may ask for; `above`, `at_least` and `at_most`
-        bound both.
+        """Return the value as its type; raise `UserError` when it is of another type, no choice or without a meaning. The
+        interval bounds the search, not what a person may ask for.
         """
         if self.choices is not None:
             if value in self.choices:
@@ -197,9 +187,8 @@ def _field(default: Any, spec: Range) -> Any:
 class Algorithm:
     """Base of all algorithms: the learning rate, which every algorithm searches over the same range.
 
-    `paper` names the source. In a round `lr` is that round's rate: the study's decay is in it. The
-    module's docstring is the summary; lines of the class's that begin with `Equations:`, `Keeps:`,
-    `Down:`, `Up:` and `Reading:` are the table in docs/algorithms.md.
+    `paper` names the source. In a round `lr` is that round's rate, with the study's decay. The module's docstring is the
+    summary; lines of the class's that begin with `Equations:`, `Keeps:`, ... are the table in docs/algorithms.md.
     """
 
     paper: ClassVar[str] = ""
@@ -208,17 +197,13 @@ class Algorithm:
     ranked_under: ClassVar[str] = ""
     """The setting `metric` under which a reference is ranked nevertheless."""
     unsupported: ClassVar[Mapping[str, str]] = {}
-    """Common settings it cannot honour -> why: `setting=value`, `setting` (any value but the
-    default), or `system` (a heterogeneity level with `+system(...)` or `+delay(...)`).
-    """
+    """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
+    `+system(...)` or `+delay(...)`)."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
-    """Common settings that its paper takes for granted -> the value, and why it matters. Under another
-    value it runs, but as a reference: shown with this reason, not ranked.
-    """
+    """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
+    with this reason, not ranked."""
     home: ClassVar[Mapping[str, str]] = {}
-    """What its paper's own experiments have, in the keys of `unsupported` -> why it matters. Without it the method
-    keeps its rank, and its row has a mark.
-    """
+    """What its paper's own experiments have, in the keys of `unsupported` -> why it matters: without it a row has a mark."""
 
     lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0)
 
@@ -235,9 +220,7 @@ class Algorithm:
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return the clients' own models (n, d), in the order of their ids, where the method keeps such: by
-        default those that are scored.
-        """
+        """Return the clients' own models (n, d), where the method keeps such: by default those that are scored."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 
@@ -255,10 +238,8 @@ class Algorithm:
 
     @classmethod
     def configured(cls, params: Mapping[str, Any]) -> "Algorithm":
-        """Return the algorithm with these hyperparameters, defaults for the rest.
-
-        Raises `UserError` for an unknown name, a value of the wrong type, or a hyperparameter that
-        does not exist under the others.
+        """Return the algorithm with these hyperparameters, defaults for the rest. Raises `UserError` for an unknown name, a
+        value of the wrong type, or a hyperparameter that does not exist under the others.
         """
         algorithm = cls(**{name: cls.checked(name, value) for name, value in params.items()})
         for name in params.keys() - algorithm.params().keys():

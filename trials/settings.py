@@ -18,8 +18,7 @@ def _of_64_bits(value: Any) -> Any:
     return value
 
 
-Number = BeforeValidator(_no_flag)
-"""What else would take true for 1."""
+Number = BeforeValidator(_no_flag)  # what else would take true for 1
 _Whole = BeforeValidator(_of_64_bits)
 Whole = Annotated[int, _Whole, Field(ge=0)]
 Positive = Annotated[int, _Whole, Field(ge=1)]
@@ -34,12 +33,9 @@ Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_erro
 class Settings(BaseModel):
     """How one federation is run, apart from its algorithm, data, model and heterogeneity.
 
-    Local work is `local_steps` minibatches when given, else `local_epochs` passes over the client's
-    data; a heterogeneity level with `+system(...)` replaces both. The three seeds are separate:
-    `data_seed` is what a generated data set (or its test split) is, `partition_seed` how samples
-    reach clients; the seed of a run itself is not a setting.
-    `metric` is what a run is searched and ranked by: what its ranked model scores on all samples, by the task's
-    own metric or a named one, or the mean over clients of what each one's own model scores on its own part.
+    Local work is `local_steps` minibatches when given, else `local_epochs` passes over the client's data; a level with
+    `+system(...)` replaces both. `data_seed` is what a generated data set (or its test split) is, `partition_seed` how
+    samples reach clients; a run's own seed is not a setting. `metric` is what a run is searched and ranked by.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -66,9 +62,7 @@ class Settings(BaseModel):
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Number, Field(ge=0, le=0.5)] = 0.1
     dtype: Literal["float32", "float64", "bf16", "tf32"] = Field(
-        "float32",
-        description="bf16: weights in float32, layers in bfloat16 (autocast); tf32: float32, of which a "
-        "GPU rounds what it multiplies to 10 bits",
+        "float32", description="bf16: layers in bfloat16 (autocast); tf32: a GPU rounds factors"
     )
     execution: Literal["compiled", "batched", "sequential"] | None = Field(
         None, description="default: what is fastest for the model on the device"
@@ -85,24 +79,21 @@ class Settings(BaseModel):
         Field(exclude_if=lambda metric: metric == "pooled"),
     ] = Field(
         "pooled",
-        description="personal: client k's own model on client k's data, plain mean; macro_f1, balanced_accuracy, "
-        "auc: of all samples, labels weighing alike",
+        description="personal: each client's own model on its data; the rest: labels weigh alike",
     )
     buffers: Annotated[
         Literal["averaged", "frozen"], Field(exclude_if=lambda buffers: buffers == "averaged")
     ] = Field(
         "averaged",
-        description="BatchNorm's running statistics in a model of your own: averaged over clients, or as they "
-        "are made",
+        description="BatchNorm's running statistics: of all clients, or as they are made",
     )
     data_seed: Seed = 0
     partition_seed: Seed = 0
 
     @model_validator(mode="after")
     def _evaluations(self) -> "Settings":
-        every, rounds = self.eval_every, self.rounds
-        if every is not None and every > rounds:
-            raise ValueError(f"eval_every <= rounds must hold, but got {every} > {rounds}")
+        if (every := self.eval_every or 0) > self.rounds:
+            raise ValueError(f"eval_every <= rounds must hold, but got {every} > {self.rounds}")
         return self
 
     @property

@@ -1,13 +1,11 @@
-"""What a trial takes of a machine: memory and steps worked out from shapes alone, seconds measured, and how many trials
-are worth computing together.
-"""
+"""What a trial takes of a machine: memory and steps from shapes alone, seconds measured; and how many go together."""
 
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from trials import heterogeneity
-from trials.common.device import CONTEXT, memory_budget
+from trials.common.device import CONTEXT, budgets
 from trials.common.tensors import Tensor, torch
 from trials.datasets.base import OnDemand
 from trials.engine.budget import resident_bytes, selected, widest
@@ -18,22 +16,13 @@ from trials.models.base import Model
 from trials.run.spec import TrialSpec
 from trials.run.trial import simulate
 
-WARM_UP, MEASURED = 1, 2
-"""Rounds before it is measured, in which libraries choose their kernels and loops are compiled, and those that are."""
-PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}
-"""Bytes on the host of a worker with Python, torch and Ray, its compiled loops, the libraries of its device."""
-VECTORS = 6
-"""Weights that the compiled loop holds for a client: start, now, sum, direction, pull, end."""
-KEPT_FORWARD = 1 / 8
-"""The share that a forward pass alone holds at once of what a backward pass keeps; a rule of thumb."""
-ROUNDS = 5
-"""Rounds whose local steps are counted; an average is taken."""
-SIZE = 16
-"""Trials of a pack; more bring little."""
-CALLS = {"cpu": 16e6, "cuda": 2e9}
-"""Operations of a local step of a round's clients up to which its calls are what it costs."""
-BYTES = 4e9
-"""What the trials of a pack may take together."""
+WARM_UP, MEASURED = 1, 2  # rounds: in the first kernels are chosen and loops compiled
+PROCESS = {"cpu": 700_000_000, "cuda": 2_000_000_000}  # bytes of a worker on its host
+KEPT_FORWARD = 1 / 8  # of what a backward pass keeps, in a forward pass alone; a rule of thumb
+ROUNDS = 5  # rounds whose local steps are counted; an average is taken
+SIZE = 16  # trials of a pack; more bring little
+CALLS = {"cpu": 16e6, "cuda": 2e9}  # operations of a step up to which its calls are what it costs
+BYTES = 4e9  # what the trials of a pack may take together
 
 
 class Pace(NamedTuple):
@@ -52,18 +41,15 @@ def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int
     *_, last = simulation.evaluations()
     # A configuration may diverge at once.
     timed = simulation.history[1 + WARM_UP :] or [last]
-    return Pace(
-        last["client_steps"] / last["round"],
-        min(entry["round_seconds"] for entry in timed),
-        min(entry["evaluation_seconds"] for entry in timed),
-    )
+    seconds = min(entry["round_seconds"] for entry in timed)
+    evaluation = min(entry["evaluation_seconds"] for entry in timed)
+    return Pace(last["client_steps"] / last["round"], seconds, evaluation)
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Estimates of one trial: bytes of its state with every client met (which is its checkpoint),
-    bytes of memory of the process that runs it, and local steps of all clients in a round of FedAvg's
-    kind; on a GPU the bytes of it that the trial cannot do without, else 0.
+    """Estimates of one trial: bytes of its state with every client met, which is its checkpoint, of the process that runs
+    it, local steps of all clients in a round, and the bytes of a GPU that it cannot do without.
     """
 
     state: int
@@ -87,12 +73,9 @@ def footprint(
 ) -> Footprint:
     """Return estimates of a trial; nothing of the model's size is allocated.
 
-    Memory is the process's own, the state, what local training takes for the clients that are
-    computed at once (`Model.bytes_a_client`, `memory_budget`) or a block of evaluation does, and the
-    samples where they are converted. Of a trial on a GPU it is the host's: the process and two copies of
-    the state, for clients' tables that are too long for the GPU and for a checkpoint. On the GPU are the
-    context, what is held throughout (`resident_bytes`), the state less those tables, and the clients that
-    the settings say are computed at once, or one.
+    Memory is the process's own, the state, what local training takes for the clients that are computed at once or a block
+    of evaluation does, and the samples where they are converted. Of a trial on a GPU it is the host's: the process and
+    two copies of the state, for clients' tables and a checkpoint.
     """
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
     # A chunk is given because working one out on the meta device loads seconds' worth of torch.
@@ -117,10 +100,8 @@ def footprint(
         return Footprint(state, PROCESS["cuda"] + 2 * state, steps, int(needed))
     cpu = torch.device("cpu")
     how = execution(model, s, cpu)
-    chunk = s.chunk or max(1, int((budget or memory_budget(cpu)) // client))
+    chunk = s.chunk or max(1, int((budget or budgets(cpu)[0]) // client))
     training = client if how == "sequential" else min(most, chunk) * client
-    if how == "compiled":
-        training = most * VECTORS * model.d * size
     x = data.dataset.x
     converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size
     working = most * model.d * size + converted + max(training, KEPT_FORWARD * evaluated)
@@ -128,23 +109,17 @@ def footprint(
 
 
 def _size(value: Tensor | ClientRows) -> int:
-    """Return the bytes of an entry of a state; of a table of clients' rows, when all are written."""
-    if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    row = value.default(torch.tensor([0]))
-    return len(value.slot) * row.numel() * row.element_size()
+    if isinstance(value, ClientRows):  # when all are written
+        return len(value.slot) * _size(value.default(torch.tensor([0])))
+    return value.numel() * value.element_size()
 
 
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return how many trials like this one share a pack: `SIZE`, or as many as `BYTES` hold; one where steps
-    are compiled or one client's after the other's, clipped, or bound by arithmetic.
-
-    A step of K clients with d weights on B samples is 6 K B d operations.
-    """
+    """Return how many trials share a pack: one where steps are compiled, in sequence, clipped, or bound by arithmetic."""
     s, kind = spec.settings, torch.device(device).type
-    step = 6 * selected(s, data.clients) * widest(data, s) * model.d
+    step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations
     batched = execution(model, s, torch.device(device)) == "batched" and s.clip_norm is None
     # Convolutions of several clients on a CPU are not sure to be exact, and then not computed together.
     exact = kind != "cpu" or model.batched_up_to == math.inf

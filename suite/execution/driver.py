@@ -23,10 +23,9 @@ from suite.execution.resources import local_slots
 from suite.execution.stop_signal import interruptible
 from trials.common import plugins
 from trials.federated_data import FederatedData
-from trials.run.running import RunningPack
 from trials.run.spec import TrialSpec, packed
 from trials.run.trainable import REPORTS, FederatedTrial
-from trials.run.trial import partition_data
+from trials.run.trial import RunningPack, partition_data
 
 HERE = "here"
 """The name of this process."""

@@ -26,7 +26,7 @@ from suite.studies.samplers import Sampler, find_sampler, first_modelled
 from suite.studies.study import Study
 from trials import heterogeneity
 from trials.common import randomness
-from trials.run.outcome import REPEATS, Status, TrialId, TrialKind
+from trials.run.outcome import REPEATS, Status, TrialKind, trial_id
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
@@ -283,7 +283,7 @@ class EntrySearch:
         return [] if end is None else [end]
 
     def _trial_id(self, kind: TrialKind, index: int, number: int | None = None) -> str:
-        return str(TrialId(self.entry.id, kind, index, number, self.replicate.name))
+        return trial_id(self.name, kind, index, number)
 
     def _repeat(self, kind: TrialKind, index: int, number: int, seed: int) -> TrialRequest:
         """Return the run that repeats search trial `index` with a seed that far from the search's."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entry import Entry
-from trials.run.outcome import TrialKind
+from trials.run.outcome import Status, TrialKind
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
@@ -53,7 +53,7 @@ class EntrySchedulers:
         """Rebuild from what trials reported before a restart."""
         for trial_id, end in ended.items():
             # The last report of a trial that ended by itself was never shown to a scheduler.
-            last = end.at if end.status.ran_to_its_end else None
+            last = end.at if end.status in (Status.FINISHED, Status.DIVERGED) else None
             for round_index, value in end.intermediates.items():
                 if round_index != last:
                     self.decide(trial_id, round_index, value)

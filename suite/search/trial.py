@@ -55,7 +55,7 @@ class TrialRequest:
     @property
     def counted(self) -> bool:
         """Whether the run is part of the search, and so of its budget."""
-        return self.kind.counted
+        return self.kind in (TrialKind.SEARCH, TrialKind.CONFIRM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class SweepRecording:
         self._anew |= not runs
         if runs:
             recorded = json.loads(runs[0].tags.get("code", "{}"))
-            plugins.refuse_changed(recorded, f"sweep {self.name}", "choose another --name")
+            plugins.refuse_changed(recorded, f"sweep {self.name}")
             self.sweep_run = runs[0].run_id
             self.store.log(self.sweep_run, tags=tags)
         else:

@@ -34,7 +34,7 @@ from suite.tracking.schema.tags import dumps
 from suite.tracking.tables import RecordedTable, recorded_tables
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
-from trials.run.outcome import TrialId, TrialResult
+from trials.run.outcome import TrialResult, index_of
 from trials.scoring.metrics import COUNTED, TASKS, reach, untrained
 
 pa: Any = Lazy("pyarrow")
@@ -146,7 +146,7 @@ def _row(
         **entry.about(),
         **{name: getattr(request, name) for name in asked},
         "kind": str(request.kind),
-        "number": TrialId.parse(request.trial_id).index,
+        "number": index_of(request.trial_id),
         "split": replicate.split,
         "partition": replicate.partition,
         "tuning": replicate.tuning,

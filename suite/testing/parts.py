@@ -202,7 +202,7 @@ def kind_of(name: str) -> str:
     """Return the kind of a name with its arguments; an algorithm where it is none."""
     path, _, class_name = names.split(name)[0].rpartition(":")
     for kind, registry in REGISTRIES.items():
-        there = registry.defined(path, class_name) if path.endswith(".py") else registry
+        there = registry.defined(path) if path.endswith(".py") else registry
         if class_name in there:
             return kind
     if name.startswith(TORCHVISION):

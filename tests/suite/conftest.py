@@ -4,7 +4,7 @@ import pytest
 import ray
 
 from suite.execution import cluster, driver
-from trials.run import running
+from trials.run import trial
 
 
 @pytest.fixture
@@ -21,4 +21,4 @@ def no_ray_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trials run in this process, without Ray, each to its end in one step."""
     monkeypatch.setattr(driver, "drive", driver.in_process)
-    monkeypatch.setattr(running, "REPORT_SECONDS", 1e9)
+    monkeypatch.setattr(trial, "REPORT_SECONDS", 1e9)

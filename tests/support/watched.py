@@ -7,7 +7,7 @@ from suite.search.trial import TrialRequest
 from suite.sweeps.journal import events as journal
 from suite.sweeps.journal.events import Begun, Event, Recorded, Requested
 from tests.support.searches import a_study, entries_of
-from trials.run.outcome import Status, TrialId, TrialKind, TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult, trial_id
 
 BAD = 7
 """Every such search trial diverges, at a large learning rate."""
@@ -43,7 +43,7 @@ def asked(entry: str, index: int, place: int) -> TrialRequest:
     )
     if index % BAD == BAD - 1:
         params["lr"] = 100.0 + index
-    name = str(TrialId(entry, TrialKind.SEARCH, index))
+    name = trial_id(entry, TrialKind.SEARCH, index)
     return TrialRequest(name, entry, TrialKind.SEARCH, index, "sampled", params, 0, 0)
 
 

@@ -81,28 +81,25 @@ def test_compiled_regression_equals_sequential(loss):
     data = partitioned([9, 4, 17], shape=(3,))
     target = data.dataset.x @ np.array([1.0, -2.0, 0.5], np.float32) + 1
     regression = replace(data.dataset, y=target, classes=1, task=REGRESSION)
-    data = replace(data, dataset=regression)
-    runs = [
-        finish(
-            simulation(
-                ALGORITHMS["fedprox"](lr=0.05),
-                data,
-                settings(execution=how, loss=loss, batch_size=4, momentum=0.3),
-                "linear",
-            )
-        )
-        for how in ("compiled", "sequential")
-    ]
+    data, made = replace(data, dataset=regression), ALGORITHMS["fedprox"](lr=0.05)
+    runs = []
+    for how in ("compiled", "sequential"):
+        common = settings(execution=how, loss=loss, batch_size=4, momentum=0.3)
+        runs.append(finish(simulation(made, data, common, "linear")))
     agree(*runs)
 
 
-@pytest.mark.parametrize("threads", "124")
-def test_what_was_compiled_before_changes_no_bit_nor_do_threads(threads, monkeypatch):
-    """A later process may not find other code, and BLAS may not add up in another order."""
-    monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
-    script = "from tests.support import simulations; print(simulations.linear_digest())"
-    assert fresh_process(script) == linear_digest()
+def test_what_was_compiled_before_changes_no_bit_nor_do_threads(tmp_path, monkeypatch):
+    """Code that comes from disk is what was just compiled, and BLAS adds up in one order."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    script = (
+        "from tests.support import simulations; from trials.engine import compiled;"
+        "print(simulations.linear_digest(), compiled._sgd.stats.cache_hits.total())"
+    )
+    for threads, hits in (("1", 0), ("2", 1), ("4", 1)):
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            monkeypatch.setenv(name, threads)
+        assert fresh_process(script) == f"{linear_digest()} {hits}"
 
 
 def test_what_is_fastest_is_taken_and_what_is_not_there_is_refused(monkeypatch):
@@ -228,23 +225,17 @@ def test_client_rows_are_a_table_that_holds_only_what_was_written(writes):
 
 
 def test_samples_on_demand_are_the_same_samples():
-    spec = canonical(
-        "folb",
-        {},
-        Scenario("gaussians(6,3,5)", "logreg", "natural"),
-        settings(
-            rounds=3, clients=9, participation=0.4, local_steps=None, batch_size=2, val_fraction=0.0
-        ),
-        1,
-    )
+    few = {"rounds": 3, "clients": 9, "participation": 0.4, "batch_size": 2}
+    common = settings(**few, local_steps=None, val_fraction=0.0)
+    scenario = Scenario("gaussians(6,3,5)", "logreg", "natural")
+    spec = canonical("folb", {}, scenario, common, 1)
     dataset = load_dataset(spec, None)
     lazy = partition_data(spec, dataset)
     held = partition_data(spec, replace(dataset, x=dataset.x.take(np.arange(len(dataset.y)))))
     assert (lazy.sizes == 5).all()
     for how in ("compiled", "batched", "sequential"):
-        asked = spec.model_copy(
-            update={"settings": spec.settings.model_copy(update={"execution": how})}
-        )
+        common = spec.settings.model_copy(update={"execution": how})
+        asked = spec.model_copy(update={"settings": common})
         runs = [finish(simulate(asked, data)) for data in (lazy, held)]
         assert digest(runs[0]) == digest(runs[1])
 
@@ -253,16 +244,11 @@ def test_samples_on_demand_are_the_same_samples():
 
 
 def test_bf16_is_near_and_its_weights_are_single():
-    data = partitioned([40, 30], shape=(5,))
-    runs = [
-        finish(
-            simulation(
-                ALGORITHMS["fedprox"](lr=0.1), data, settings(dtype=dtype, rounds=3), "mlp(7,5)"
-            )
-        )
+    data, made = partitioned([40, 30], shape=(5,)), ALGORITHMS["fedprox"](lr=0.1)
+    single, mixed = (
+        finish(simulation(made, data, settings(dtype=dtype, rounds=3), "mlp(7,5)"))
         for dtype in ("float32", "bf16")
-    ]
-    single, mixed = runs
+    )
     assert mixed.state["w"].dtype == torch.float32
     apart = float((single.state["w"] - mixed.state["w"]).abs().max())
     assert 0 < apart < 0.02

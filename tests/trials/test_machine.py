@@ -16,7 +16,7 @@ def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place for control groups on a machine with 64 processors."""
     monkeypatch.setattr(machine, "GROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(machine, "OWN", tmp_path / "own")
-    monkeypatch.setattr(machine, "_placed", lambda: 64)
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda process: set(range(64)))
     monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
     return tmp_path / "cgroup"
 

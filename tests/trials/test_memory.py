@@ -5,21 +5,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from tests.support.actors import actor, config, finish, spec
 from tests.support.simulations import timeless
-from trials.common import device as memory
-from trials.common.device import CONTEXT
-from trials.datasets.base import Dataset
+from trials.common.device import CONTEXT, budgets
 from trials.engine.training import Solver
 from trials.run import trial
 from trials.run.outcome import TrialResult
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
-from trials.run.trainable import FederatedTrial
 from trials.run.trial import load_dataset, partition_data, simulate
 
 CARD = 40 * CONTEXT
@@ -45,30 +41,9 @@ def test_a_part_of_a_gpu_less_its_context_is_all_that_a_trial_may_take(card: lis
     for need in ({"GPU": 2.0}, {"GPU": 0.01}, {"GPU": 0.25}):
         made.reset_config(config(spec(), device="cuda", need=need))
     assert card[1:] == [39 / 40, 0.0, 9 / 40], "a quarter is 10 GB, of which the context is 1"
-    assert memory.memory_budget(gpu, CONTEXT) == pytest.approx(0.75 * 8 * CONTEXT)
-    assert memory.tables_budget(gpu, CONTEXT) == pytest.approx(0.25 * 8 * CONTEXT)
-    assert memory.memory_budget(gpu, 99 * CONTEXT) == 0
-    assert memory.memory_budget(torch.device("cpu"), CONTEXT) == 2.0**31
-
-
-def test_trials_of_a_pack_share_the_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen have sixteen rounds on it, a sixteenth of the tables' part each, and their clients at once in
-    the rest together.
-    """
-    asked, held = batched(chunk=None), []
-    data = partition_data(asked, load_dataset(asked, None))
-    client = simulate(asked, data).fed.model.bytes_a_client(32, torch.empty(0))
-    for part, room in (("memory_budget", 40e6), ("tables_budget", 160.0)):
-        monkeypatch.setattr(
-            f"trials.engine.budget.{part}",
-            lambda device, always, room=room: held.append(always) or room,
-        )
-    for members in (1, 2, 16):
-        fed = simulate(asked, data, members=members).fed
-        assert (fed.chunk, fed.tables) == (40e6 // client, 160 / members)
-    alone, two, sixteen = (always - data.dataset.bytes(4) for always in held[::2])
-    assert sixteen == 8 * two
-    assert two - 2 * alone == 2 * 4 * 2 * 650 * 4, "two more vectors of four clients each"
+    assert budgets(gpu, CONTEXT) == pytest.approx((0.75 * 8 * CONTEXT, 0.25 * 8 * CONTEXT))
+    assert budgets(gpu, 99 * CONTEXT) == (0, 0)
+    assert budgets(torch.device("cpu"), CONTEXT)[0] == 2.0**31
 
 
 # Clients at once that memory does not hold
@@ -139,24 +114,6 @@ def test_a_run_that_memory_does_not_hold_says_what_to_change(
 # Tables, samples, checkpoints
 
 
-def test_tables_longer_than_their_part_lie_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = batched("scaffold")
-    data = partition_data(asked, load_dataset(asked, None))
-    one = 4 * 650 * 4
-    for room, host in ((one, False), (one - 1, True)):
-        monkeypatch.setattr(
-            "trials.engine.budget.tables_budget", lambda device, held, room=room: room
-        )
-        made = []
-        monkeypatch.setattr(
-            "trials.engine.federation.ClientRows", lambda *given, made=made: made.append(given[3])
-        )
-        fed = simulate(batched("fedavg"), data).fed
-        fed.client_rows()
-        fed.client_rows()
-        assert made == [host, True], "two tables share one part"
-
-
 def test_a_partition_that_is_kept_travels_with_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = batched()
     there = load_dataset(asked, None)
@@ -167,29 +124,6 @@ def test_a_partition_that_is_kept_travels_with_the_samples(monkeypatch: pytest.M
     assert again.dataset is here
     assert again.fingerprint == first.fingerprint
     assert again.train.flags.writeable
-
-
-@pytest.mark.usefixtures("no_cluster")
-def test_an_actor_has_a_data_set_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [batched(), batched("fedavg", partition_seed=1)]
-    got: list[SimpleNamespace] = []
-
-    def get(found: SimpleNamespace) -> Dataset:
-        got.append(found)
-        return load_dataset(found.of, None)
-
-    monkeypatch.setattr("trials.run.trainable.ray.ObjectRef", SimpleNamespace)
-    monkeypatch.setattr("trials.run.trainable.ray.get", get)
-    made = FederatedTrial.__new__(FederatedTrial)
-    stored = {one.dataset_key: SimpleNamespace(of=one) for one in asked}
-    made.setup(config(asked[0]), datasets=stored)
-    for each in asked:
-        made.reset_config(config(each))
-        finish(made)
-    first, second = made._data.values()
-    assert len(got) == 1
-    assert first.dataset is second.dataset
-    assert not np.array_equal(first.train, second.train)
 
 
 def test_a_checkpoint_holds_the_rows_that_were_written(tmp_path: Path) -> None:

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn import metrics as sklearn_metrics
 
-from suite.studies.entries import make_entries
-from suite.studies.study import Study
 from tests.support.commands import suite_here
 from trials.common.errors import UserError
 from trials.run.spec import Scenario, canonical
@@ -31,25 +28,6 @@ def test_by_hand():
     assert MEASURES["balanced_accuracy"](logits, y) == pytest.approx((2 / 3 + 1) / 2)
     assert MEASURES["auc"](logits, y) == pytest.approx(2.5 / 3)
     assert np.isnan(MEASURES["auc"](logits[:3], y[:3]))
-
-
-@pytest.mark.parametrize("classes", [2, 3, 7])
-def test_as_scikit_learn(classes):
-    rng = np.random.default_rng(classes)
-    y = np.concatenate([np.arange(classes), rng.integers(0, classes, 60)])
-    logits = rng.integers(-3, 4, (len(y), classes)).astype(float)  # some are equal
-    p = np.exp(logits - logits.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    guess = logits.argmax(1)
-    expected = {
-        "macro_f1": sklearn_metrics.f1_score(y, guess, average="macro"),
-        "balanced_accuracy": sklearn_metrics.balanced_accuracy_score(y, guess),
-        "auc": sklearn_metrics.roc_auc_score(
-            y, p[:, 1] if classes == 2 else p, multi_class="ovr", average="macro"
-        ),
-    }
-    for name, value in expected.items():
-        assert MEASURES[name](logits, y) == pytest.approx(value, abs=1e-12)
 
 
 @pytest.mark.parametrize("metric", LABELWISE)
@@ -130,21 +108,14 @@ def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
         "settings": {"rounds": 10, "clients": 5, "participation": 1.0},
         "search": {"lr": {"default": 0.0001, "low": 0.0001, "high": 0.05, "log": True}},
     }
-    (entry, _) = make_entries(Study(**study), "sine")
-    assert (entry.task.metric, entry.task.direction) == ("mse", "minimize")
     (tmp_path / "line.yaml").write_text(json.dumps(study))
     suite_here("sweep", "line.yaml", "--set", "max_concurrent=1", cwd=tmp_path)
     board = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)
     assert (board["metric"], board["direction"]) == ("test_mse", "minimize")
     first, second = board["rows"]
     assert first["mean"] <= second["mean"]
-    assert first["rank"] == 1
+    assert (first["rank"], first["reached_share"]) == (1, 1.0)
     assert first["params"]["lr"] > 0.0001
-    assert first["reached_share"] == 1.0
     tuned = json.loads(suite_here("tuned", "list", "--json", cwd=tmp_path).stdout)
-    assert {entry["algorithm"] for entry in tuned} == {"fedavg", "fedprox"}
-    place = "--dataset sine --model linear --heterogeneity iid --seed 1 --json"
-    best = json.loads(suite_here("run", "--tuned", *place.split(), cwd=tmp_path).stdout)
-    by_error = sorted(tuned, key=lambda entry: entry["scores"]["val_mse"])
-    assert tuned == by_error, "validation, not test, says what is best"
-    assert best["algorithm"] == by_error[0]["algorithm"]
+    errors = [entry["scores"]["val_mse"] for entry in tuned]
+    assert errors == sorted(errors), "validation, not test, says what is best"

@@ -3,7 +3,6 @@ and after fine-tuning.
 """
 
 from dataclasses import dataclass, replace
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -211,31 +210,8 @@ def test_a_model_that_looks_at_the_whole_batch_has_none():
     data, name = partitioned(SIZES), f"{OWN}:by_batch"
     run = simulation(FedAvg(), data, settings(rounds=1, fine_tune=1, dtype="float32"), name)
     assert not [k for k in run.history[0] if k.endswith(OVER) or "fine_tuned" in k]
-    with pytest.raises(UserError, match="scores each sample by itself"):
+    with pytest.raises(UserError, match="metric personal needs"):
         simulation(FedAvg(), data, settings(metric="personal", dtype="float32"), name)
-
-
-@pytest.mark.parametrize(
-    ("model", "labels"),
-    [(f"{OWN}:by_batch", 3), (f"{OWN}:by_batch(tracked=True)", 2)],
-)
-def test_a_model_that_sees_its_batch_is_evaluated_on_batches_of_all_labels(model, labels):
-    """The samples lie label by label, as those of folders do; 512 are in a batch."""
-    data = partitioned([4, 4], (3, 4, 4), tests=1200)
-    ids = data.test[np.argsort(data.dataset.y[data.test], kind="stable")]
-    fed = simulation(FedAvg(), data, settings(rounds=1, dtype="float32"), model).fed
-    seen = []
-
-    def loss(outputs, y):
-        seen.append(len(set(y.tolist())))
-        return torch.zeros(len(y))
-
-    with (
-        patch.object(fed.model, "logits", lambda w, x: torch.zeros(len(x), 3)),
-        patch.object(fed.model, "loss", loss),
-    ):
-        fed.evaluate(torch.zeros(fed.model.d), ids)
-    assert (seen[0], len(seen)) == (labels, 3)
 
 
 # Fine-tuning

@@ -7,15 +7,9 @@ from tests.support.oracle import (
     EXECUTIONS,
     LR,
     SIZES,
-    STEPS,
-    D,
     agrees,
-    clients,
     fedavg,
-    initial,
-    local_sgd,
     run_of,
-    selected,
 )
 from tests.support.simulations import (
     finish,
@@ -38,30 +32,6 @@ every = pytest.mark.parametrize("name", ALGORITHMS)
 def test_fedavg_at_a_decaying_rate(lr_decay, execution):
     oracle = fedavg(partitioned(SIZES), lr_decay=lr_decay)
     agrees(run_of(FedAvg(lr=LR), lr_decay=lr_decay, execution=execution), oracle)
-
-
-@pytest.mark.parametrize("count", [5, 2])
-def test_scaffold_at_a_decaying_rate(count):
-    """Option II divides by the current rate."""
-    n, parts = 5, list(clients(partitioned(SIZES)))
-
-    def oracle():
-        w, c, own, t = initial(), np.zeros(D), np.zeros((n, D)), 0
-        while True:
-            t += 1
-            ids, rate = selected(t, n, count), LR * 0.6 ** (t - 1)
-            ends, change = [], np.zeros(D)
-            for k in ids:
-                end = local_sgd(w, [parts[k]] * STEPS, rate, extra=lambda v, k=k, c=c: c - own[k])
-                new = own[k] - c + (w - end) / (STEPS * rate)
-                change += (new - own[k]) / n
-                own[k] = new
-                ends.append(end)
-            w, c = np.mean(ends, 0), c + change
-            yield w
-
-    given = {"lr_decay": 0.6, "participation": count / n, "aggregation": "plain"}
-    agrees(run_of(ALGORITHMS["scaffold"](lr=LR), **given), oracle())
 
 
 def common_to(name, **given):

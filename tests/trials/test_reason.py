@@ -3,10 +3,10 @@
 import pytest
 
 from trials.run.outcome import CHARACTERS, Status, reason, shortened
-from trials.run.running import RunningTrial
+from trials.run.trial import RunningTrial
 
 FRAMES = """Traceback (most recent call last):
-  File "trials/run/running.py", line 46, in step
+  File "trials.run.trial.py", line 46, in step
     return self._step(due)
            ^^^^^^^^^^^^^^^
   File "/mine/mine.py", line 12, in aggregate

@@ -1,11 +1,10 @@
 """What an algorithm refuses is refused before anything starts, with the reason."""
 
-import numpy as np
 import pytest
 
-from tests.support.oracle import SEED, SIZES, spelled
+from tests.support.oracle import SIZES, spelled
 from tests.support.searches import entries_of
-from tests.support.simulations import finish, partitioned, settings, simulation, state
+from tests.support.simulations import finish, partitioned
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.common.errors import UserError
@@ -64,19 +63,3 @@ def test_what_is_refused_is_refused_by_name_and_with_its_reason(name, key, monke
     with pytest.raises(UserError, match=words):
         spec.configured()
     spelled(name, "iid", **base).configured()
-
-
-@pytest.mark.parametrize("name", ["fedumf_feddc", "feddc", "feddyn", "scaffold"])
-@pytest.mark.parametrize("selection", ["with_replacement", "independent"])
-def test_a_server_that_keeps_a_mean_of_states_keeps_it(name, selection):
-    """Or refuses draws that may repeat."""
-    cls = ALGORITHMS[name]
-    common = settings(selection=selection, participation=0.6, aggregation="plain")
-    try:
-        refuse(name, cls, common)
-    except UserError:
-        return
-    found = state(finish(simulation(cls(lr=0.1), partitioned(SIZES), common, seed=SEED)))
-    for mean, rows in (("mean_h", "h"), ("g", "g_k"), ("c", "c_k")):
-        if mean in found:
-            np.testing.assert_allclose(found[mean], found[rows].mean(0), rtol=0, atol=1e-10)

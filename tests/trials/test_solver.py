@@ -14,7 +14,7 @@ from tests.support.simulations import (
     simulation,
 )
 from trials.algorithms import ALGORITHMS
-from trials.engine.training import full_pass, minibatches, steps_per_epoch
+from trials.engine.training import minibatches, steps_per_epoch
 
 sizes_ = st.lists(st.integers(1, 13), min_size=1, max_size=5)
 batches_ = st.one_of(st.integers(1, 20), st.just("full"))
@@ -75,19 +75,6 @@ def test_a_plan_is_the_clients_own(sizes, batch_size, words, more):
     for row, k in enumerate(some):
         assert taken(again, row) == taken(plan, k)
         assert taken(longer, row)[: steps[k]] == taken(plan, k)
-
-
-@given(sizes_, st.integers(1, 20))
-def test_a_full_pass_weighs_each_sample_1_over_m(sizes, width):
-    data, ids = partitioned(sizes), np.arange(len(sizes))[::-1]
-    plan = full_pass(data, ids, width)
-    for row, k in enumerate(ids):
-        steps = taken(plan, row)
-        assert sorted(chain(*steps)) == sorted(mine(data, k))
-        weight = plan.weight[row]
-        np.testing.assert_allclose(weight[weight > 0], 1 / sizes[k])
-        assert np.count_nonzero(weight) == sizes[k]
-        assert (weight[plan.steps[row] :] == 0).all()
 
 
 @pytest.mark.parametrize("execution", ["compiled", "batched", "sequential"])

@@ -48,28 +48,6 @@ def torch_two_sided(z, y, dtype=torch.float64):
     return losses.detach().numpy(), leaf.grad.numpy()
 
 
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4)])
-@pytest.mark.parametrize("classes", [2, 3, 10])
-def test_two_sided_of_any_shape(shape, classes):
-    rng = np.random.default_rng(1)
-    z, y = 3 * rng.normal(size=(*shape, classes)), rng.integers(0, classes, shape)
-    losses, slopes = torch_two_sided(z, y)
-    assert losses.shape == shape
-    np.testing.assert_allclose(losses, two_sided(z, y), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(slopes, two_sided_slope(z, y), rtol=1e-8, atol=1e-12)
-
-
-def test_two_sided_by_hand():
-    """Odds 3:1 are p = 3/4, 1/4: -2 ln 3/4 and -2 ln 1/4; three equal ones -ln 1/3 - 2 ln 2/3."""
-    losses, slopes = torch_two_sided([[np.log(3), 0.0]] * 2, [0, 1])
-    np.testing.assert_allclose(losses, [-2 * np.log(0.75), 2 * np.log(4)], rtol=0, atol=1e-14)
-    expected = [[-0.5, 0.5], [1.5, -1.5]]
-    np.testing.assert_allclose(slopes, expected, rtol=0, atol=1e-14)
-    losses, slopes = torch_two_sided([[5.0, 5.0, 5.0]], [1])
-    np.testing.assert_allclose(losses, [np.log(3) + 2 * np.log(1.5)], rtol=0, atol=1e-14)
-    np.testing.assert_allclose(slopes, [[0.5, -1.0, 0.5]], rtol=0, atol=1e-14)
-
-
 def exact(z, y):
     """Loss and slope in 500 digits."""
     with localcontext() as context:

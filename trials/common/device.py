@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 from functools import cache
 from math import inf
 
@@ -11,56 +12,37 @@ from trials.common.errors import UserError
 from trials.common.tensors import torch
 
 DEVICES = ("cpu", "cuda")
-"""The kinds of device that a trial runs on."""
-CONTEXT = 1_000_000_000
-"""Bytes of a GPU that a process takes besides its tensors: the context, kernels, work space."""
-TABLES = 1 / 4
-"""The share of a trial's part of a GPU that clients' tables may take; longer ones lie on the host."""
-KEPT = 2**28
-"""Bytes of freed memory that a process keeps for its next tensors."""
+CONTEXT = 1_000_000_000  # bytes of a GPU that a process takes besides its tensors
+TABLES = 1 / 4  # of a trial's part of a GPU; longer tables of clients lie on the host
+KEPT = 2**28  # bytes of freed memory that a process keeps for its next tensors
 
 
 def named(name: str) -> torch.device:
     """Return the device of this name, which need not be there; raise `UserError` where it is none of ours."""
-    if name.partition(":")[0] in DEVICES:
-        try:
+    with suppress(RuntimeError):
+        if name.partition(":")[0] in DEVICES:
             return torch.device(name)
-        except RuntimeError:
-            pass
-    raise _refused(name, f"must be {' or '.join(DEVICES)}")
+    raise UserError(f"device {name!r} cannot be used: must be {' or '.join(DEVICES)}")
 
 
 def usable(name: str) -> torch.device:
     """Return the device of this name; raise `UserError` where it is none, or cannot be used here."""
     device = named(name)
-    if device.type == "cuda" and (reason := no_gpu()):
-        raise _refused(name, reason)
-    try:
-        torch.empty(0, device=device)
-    except RuntimeError as error:
-        raise _refused(name, str(error).splitlines()[0]) from None
-    return device
-
-
-def _refused(name: str, reason: str) -> UserError:
-    return UserError(f"device {name!r} cannot be used: {reason}")
-
-
-def no_gpu() -> str:
-    """Return why this process's torch has no GPU, with the remedy; "" where it has one."""
-    if torch.version.cuda is None and torch.version.hip is None:
-        where = "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
-        return f"torch {torch.__version__} is a CPU build; {where}"
-    if not torch.cuda.is_available():
-        where = "see `nvidia-smi`, how new the driver is, and CUDA_VISIBLE_DEVICES"
-        return f"torch {torch.__version__} finds no GPU; {where}"
-    return ""
+    reason = look()[0] if device.type == "cuda" else ""
+    with suppress(RuntimeError):
+        if not reason:
+            return torch.empty(0, device=device).device
+    raise UserError(f"device {name!r} cannot be used: {reason or 'there is none of this number'}")
 
 
 def look() -> tuple[str, list[tuple[str, int]]]:
-    """Return why torch has no GPU on this machine ("" where it has), and the name and bytes of each."""
-    if reason := no_gpu():
-        return reason, []
+    """Return why torch has no GPU here, with the remedy, "" where it has one, and the name and bytes of each."""
+    if torch.version.cuda is None and torch.version.hip is None:
+        where = "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
+        return f"torch {torch.__version__} is a CPU build; {where}", []
+    if not torch.cuda.is_available():
+        where = "see `nvidia-smi`, how new the driver is, and CUDA_VISIBLE_DEVICES"
+        return f"torch {torch.__version__} finds no GPU; {where}", []
     cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     return "", [(card.name, card.total_memory) for card in cards]
 
@@ -71,29 +53,22 @@ def name_of(device: torch.device) -> str:
 
 
 def computes(device: torch.device, dtype: str) -> None:
-    """Have a GPU give the same bits each time, and products in the precision of a trial's `dtype`, in the whole process:
-    kernels that repeat, none chosen by a race, and float32 rounded to TF32 in `tf32` alone.
-    """
+    """Have a GPU give the same bits each time, and TF32 to the `dtype` tf32 alone, in the whole process."""
     if device.type != "cuda":
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
     torch.use_deterministic_algorithms(True, warn_only=True)
-    filling = torch.utils.deterministic  # a kernel for each empty tensor
-    filling.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
 
 
 @cache
 def keep_freed() -> None:
-    """Let this process keep up to `KEPT` bytes that tensors free. By default glibc gives large blocks back and asks for
-    them again in each step, which costs a recurrent network a quarter of its time.
-    """
-    tune = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tune is not None:
-        largest_of_heap, freed_at_its_end = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
-        tune(largest_of_heap, 2**25)
-        tune(freed_at_its_end, KEPT)
+    """Let this process keep what tensors free: glibc gives large blocks back, which costs a recurrent network a quarter."""
+    if (tune := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        tune(-3, 2**25)  # M_MMAP_THRESHOLD of malloc.h
+        tune(-1, KEPT)  # M_TRIM_THRESHOLD
 
 
 def take_part(share: float) -> None:
@@ -103,21 +78,13 @@ def take_part(share: float) -> None:
     torch.cuda.set_per_process_memory_fraction(part / total)
 
 
-def _left(device: torch.device, held: float) -> float:
-    """Return the bytes of this process's part of a GPU that are not `held`."""
+def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
+    """Return the bytes for clients that are computed at once, and for their tables: of a GPU what a process's part has
+    besides what is `held`. Never what is free, since no bit may depend on what else runs.
+    """
+    if device.type != "cuda":
+        return 2.0**31, inf
     total = torch.cuda.get_device_properties(device).total_memory
     fraction = torch.cuda.get_per_process_memory_fraction(device)
-    return max(0.0, min(fraction * total, total - CONTEXT) - held)
-
-
-def memory_budget(device: torch.device, held: float = 0.0) -> float:
-    """Return the bytes that clients computed at once may take by default: 2 GiB on a CPU; on a GPU the process's part of
-    it, less what a trial has `held` there throughout, and clients' tables. Never what is free at the moment: how many
-    are computed at once must not depend on what else runs.
-    """
-    return (1 - TABLES) * _left(device, held) if device.type == "cuda" else 2.0**31
-
-
-def tables_budget(device: torch.device, held: float = 0.0) -> float:
-    """Return the bytes of clients' tables that lie on the device; without bound on a CPU."""
-    return TABLES * _left(device, held) if device.type == "cuda" else inf
+    left = max(0.0, min(fraction * total, total - CONTEXT) - held)
+    return (1 - TABLES) * left, TABLES * left

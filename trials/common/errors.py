@@ -8,44 +8,16 @@ class UserError(ValueError):
     """Bad input. Its text is shown as it is, without a traceback, and the command exits with 2."""
 
 
-_CALLED = {
-    "lr": "learning_rate eta step_size",
-    "local_epochs": "epochs",
-    "local_steps": "local_steps_per_round steps",
-    "batch_size": "batch",
-    "clients": "num_clients n_clients",
-    "participation": "client_fraction fraction",
-    "rounds": "num_rounds communication_rounds",
-    "lr_decay": "lr_schedule",
-    "weight_decay": "l2",
-    "trials": "n_trials num_trials num_samples",
-    "datasets": "dataset",
-    "models": "model",
-    "algorithms": "algorithm",
-    "heterogeneity": "partition",
-    "dirichlet": "noniid non_iid non-iid",
-}
-USUAL = {other: name for name, others in _CALLED.items() for other in others.split()}
-"""What others call things that are known here by another name."""
-
-CUTOFF = 0.6
-"""How alike names must be for one to be meant: `nope` is not `pers`."""
-LONGEST = 200
-"""Characters of a value that a message shows."""
-
-
-def shown(value: object) -> str:
-    """Return a value as a message shows it."""
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+USUAL = {"learning_rate": "lr", "eta": "lr", "fraction": "participation", "noniid": "dirichlet"}
+"""What others call things that are known here by a name that is not alike."""
+CUTOFF = 0.6  # how alike names must be for one to be meant: `nope` is not `pers`
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """Return the error for a name that is not in a registry: it says the nearest one, or lists them all."""
-    names = sorted(known)
-    usual = USUAL.get(name.lower())
+    names, usual = sorted(known), USUAL.get(name.lower())
     near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)
     near = [usual] if usual in names else near
     listed = f"Known: {', '.join(names)}." if names else "There is none yet."
     hint = f"Did you mean {near[0]!r}?" if near else listed
-    return UserError(f"unknown {kind} {shown(name)}. {hint}")
+    return UserError(f"unknown {kind} {name!r}. {hint}")

@@ -3,17 +3,12 @@
 import stat
 from pathlib import Path
 
-from trials.common.errors import LONGEST, UserError, shown
+from trials.common.errors import UserError
 
 
 def look(text: str | Path, what: str) -> tuple[Path, str]:
-    """Return a path that a person named, and what is there: "file", "folder", "pipe or device", or "" for nothing.
-
-    Raises `UserError` for what can be no path, and for a link that leads nowhere; `what` says what is looked for.
-    """
-    written = str(text)
-    if len(written) > LONGEST or not written.isprintable():
-        written = shown(written)
+    """Return a path that a person named, and what is there, "" for nothing; raise `UserError` for what can be no path."""
+    written = str(text) if str(text).isprintable() else repr(str(text))
     try:
         path = Path(text).expanduser()
         mode = path.stat().st_mode
@@ -25,8 +20,8 @@ def look(text: str | Path, what: str) -> tuple[Path, str]:
     except (OSError, RuntimeError, ValueError) as error:  # no such user; NUL
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"cannot read {what} {written}: {reason}") from None
-    kind = "file" if stat.S_ISREG(mode) else "pipe or device"
-    return path, "folder" if stat.S_ISDIR(mode) else kind
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
+    return path, kinds.get(stat.S_IFMT(mode), "pipe or device")
 
 
 def resolved(text: str | Path, what: str) -> Path:
@@ -35,9 +30,7 @@ def resolved(text: str | Path, what: str) -> Path:
 
 
 def plain(path: Path, what: str) -> Path:
-    """Return the path of a file, which a link may lead to; `what` says what is read. Raise `UserError` where there is
-    none, or a pipe that reading would wait for.
-    """
+    """Return the path of a file; raise `UserError` where there is none, or a pipe that reading would wait for."""
     there, kind = look(path, what)
     if kind != "file":
         reason = f"it is a {kind}, not a file" if kind else "it does not exist"

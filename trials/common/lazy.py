@@ -5,18 +5,15 @@ from typing import Any
 
 
 class Lazy:
-    """Stands for a module: an attribute that is asked for imports it, and is kept.
-
-    What replaces an attribute of the module afterwards is not seen here.
-    """
+    """Stands for a module that is imported when it is asked for an attribute, which is kept."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(self.__name__), name)
-        setattr(self, name, found)
-        return found
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
 
     def __reduce__(self) -> tuple[type["Lazy"], tuple[str]]:
         return Lazy, (self.__name__,)

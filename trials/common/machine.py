@@ -5,17 +5,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-GROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows control groups."""
-OWN = Path("/proc/self/cgroup")
-"""Which group this process is in."""
+GROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""Where Linux shows control groups, and which this process is in."""
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may keep busy, at least 1: those that it may run on (`taskset`, cpusets),
-    within the quotas of its control groups (a container's `--cpus`) and its SLURM job's `-c`.
-    """
-    limits: list[float] = [_placed()]
+    """Return how many processors this process may keep busy, by its affinity, control groups and SLURM job; at least 1."""
+    here = hasattr(os, "sched_getaffinity")  # Linux alone has it
+    limits: list[float] = [len(os.sched_getaffinity(0)) if here else os.cpu_count() or 1]
     for text in _limits("cpu.max"):
         with suppress(ValueError):  # "max": no limit
             quota, period = map(int, text.split())
@@ -31,17 +28,8 @@ def machine_memory() -> int:
     return min([there, *(int(text) for text in _limits("memory.max") if text.isdigit())])
 
 
-def _placed() -> int:
-    """Return how many processors the kernel runs this process on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _limits(name: str) -> Iterator[str]:
-    """Yield what a file of this name says in the control group of this process and in those around it. A container may
-    show its own group as the topmost one, by the machine's path: what is not there of it is skipped.
-    """
+    """Yield what a file says in this process's control group and those around it, of which a container may lack some."""
     group = GROUPS
     with suppress(OSError):
         group /= OWN.read_text().strip().rpartition("::/")[2]

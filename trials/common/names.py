@@ -1,8 +1,7 @@
 """Short names with arguments: `dirichlet(0.3)`, `mlp(200, 200)`, `labels(2)+system(steps=1..20)`.
 
-A thing that has such a name is a frozen dataclass whose fields are the arguments; its registry maps the bare name to the
-class. A keyword-only field that is None may be left out; a bool is a flag, written as its bare name: `shards(2, strict)`.
-`parse` reads a name, `spell` writes the canonical one, and `parse(spell(x)) == x`.
+A thing that has such a name is a frozen dataclass whose fields are the arguments. A keyword-only field that is None may be
+left out; a bool is a flag, written as its bare name: `shards(2, strict)`. `parse(spell(x)) == x`.
 """
 
 import json
@@ -18,27 +17,22 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from trials.common.errors import UserError, unknown
 
-Range = tuple[int, int]
-"""An inclusive range of integers, written `1..20`."""
+Range = tuple[int, int]  # inclusive, written `1..20`
 N = TypeVar("N", int, float)
 
 
 def number(kind: type[N], text: str) -> N:
-    """Return a number as programs write it; raise `ValueError` for what only Python also takes: underscores
-    between digits, digits of other scripts, and whole numbers that 64 bits do not hold.
-    """
+    """Return a number as programs write it; raise `ValueError` for 1_000, digits of other scripts, more than 64 bits."""
     value = kind(text) if text.isascii() and "_" not in text else None
     if value is None or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         raise ValueError(text)
     return value
 
 
-_NAME = re.compile(
-    r"\s*(.+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL
-)
+_BARE = r".+\.py:\w+|[A-Za-z_][\w.]*:\w+|[A-Za-z_][\w-]*"
+_NAME = re.compile(rf"\s*({_BARE})\s*(?:\((.*)\))?\s*", re.DOTALL)
 _RECORDED = re.compile(r"[\w./: -]{1,250}")
-_hints = cache(get_type_hints)
-"""The types of a class's fields; working them out takes most of the time that a name is read in."""
+_hints = cache(get_type_hints)  # most of the time that a name is read in
 
 
 class LabelSet(frozenset[int]):
@@ -67,8 +61,7 @@ def _rule(value: Any, bounds: Mapping[str, float]) -> str:
     if all(inside) and ends[0] <= ends[-1]:
         return ""
     rules = [f"{words} {bound:g}" for words, bound in bounds.items() if isfinite(bound)]
-    rule = " and ".join(rules) or "finite"
-    return f"LOW..HIGH, LOW <= HIGH, {rule}" if isinstance(value, tuple) else rule
+    return " and ".join(["LOW..HIGH, LOW <= HIGH"] * (len(ends) - 1) + (rules or ["finite"]))
 
 
 def split_top(text: str, separator: str) -> list[str]:
@@ -91,31 +84,26 @@ def split(text: str) -> tuple[str, str | None]:
 
 def parse(kind: str, text: str, registry: Mapping[str, type]) -> Any:
     """Return the object a name stands for; raise `UserError` naming the nearest known name, or the usage."""
-    name, given = split(text)
+    name, arguments = split(text)
     if name not in registry:
         raise unknown(kind, text, registry)
-    return make(kind, text, registry[name], given)
+    return make(kind, text, registry[name], arguments)
 
 
 def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
     """Return the object of a class with the `arguments` of the name `text`; raise `UserError` with the usage."""
     hints, known = _hints(cls), {f.name: f for f in fields(cls)}
-    places = [f.name for f in fields(cls) if not f.kw_only]
+    places = [f.name for f in known.values() if not f.kw_only]
     wrong = UserError(f"{kind} {text!r}: the form is {usage(split(text)[0], cls)}")
     values: dict[str, Any] = {}
     for part in split_top(arguments, ",") if arguments and arguments.strip() else []:
-        keyed = re.fullmatch(r"(\w+)\s*=\s*(.*)", part)
-        if keyed:
-            name, value = keyed.groups()
-        elif hints.get(part) is bool:
-            name, value = part, ""
-        elif places:
-            name, value = places.pop(0), part
-        else:
+        name, equals, value = map(str.strip, part.partition("="))
+        flag = hints.get(name) is bool
+        if not (equals or flag):
+            name, value = places.pop(0) if places else "", part
+        if name not in known or name in values or flag != (value == ""):
             raise wrong
-        if name not in known or name in values or (hints[name] is bool) != (value == ""):
-            raise wrong
-        values[name] = value == "" or _convert(kind, text, name, value, hints[name])
+        values[name] = flag or _convert(kind, text, name, value, hints[name])
         bounds = known[name].metadata.get("bounds")
         if bounds and (rule := _rule(values[name], bounds)):
             raise UserError(f"{kind} {text!r}: {name} is {_show(values[name])}, but must be {rule}")
@@ -126,10 +114,10 @@ def make(kind: str, text: str, cls: type, arguments: str | None) -> Any:
 
 def spell(name: str, value: Any) -> str:
     """Return the canonical name of an object: arguments as in `parse`, none when all are defaults."""
-    given = [(f, getattr(value, f.name)) for f in fields(value)]
-    places = [(f, v) for f, v in given if not f.kw_only]
+    values = [(f, getattr(value, f.name)) for f in fields(value)]
+    places = [(f, v) for f, v in values if not f.kw_only]
     parts = [_show(v) for _, v in places] if any(v != f.default for f, v in places) else []
-    for f, v in given:
+    for f, v in values:
         if isinstance(v, bool):
             parts += [f.name] if v else []
         elif f.kw_only and v is not None:
@@ -141,24 +129,19 @@ def usage(name: str, cls: type) -> str:
     """Return how a name is written: `dirichlet(a)`, `shards(s, [strict])`, `system([steps=LOW..HIGH])`."""
     hints, parts = _hints(cls), []
     for f in fields(cls):
-        if hints[f.name] is bool:
-            parts.append(f"[{f.name}]")
-            continue
-        value = "LOW..HIGH" if _choices(hints[f.name]) == (Range,) else f.name.upper()
-        default = "" if f.default in (MISSING, None) else _show(f.default)
-        if f.kw_only:
-            part = f"{f.name}={default or value}"
-        else:
-            part = f"{f.name}={default}" if default else f.name
-        parts.append(f"[{part}]" if f.default is None else part)
+        value = "" if f.default in (MISSING, None) else _show(f.default)
+        if f.kw_only and not value:
+            value = "LOW..HIGH" if Range in _choices(hints[f.name]) else f.name.upper()
+        part = f"{f.name}={value}" if value and hints[f.name] is not bool else f.name
+        optional = hints[f.name] is bool or f.default is None
+        parts.append(f"[{part}]" if optional else part)
     return f"{name}({', '.join(parts)})" if parts else name
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
     """Return the types of a union, without None; any other hint is the only one."""
-    if isinstance(hint, UnionType):
-        return tuple(part for part in get_args(hint) if part is not NoneType)
-    return (hint,)
+    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return tuple(part for part in parts if part is not NoneType)
 
 
 def _convert(kind: str, text: str, key: str, value: str, hint: Any) -> Any:
@@ -199,16 +182,12 @@ def _show(value: Any) -> str:
 
 
 def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> None:
-    """Raise `UserError`, which begins with `where`, for a name that MLflow does not take, and for a value that is none of
-    a `kind`, or that JSON does not give back.
-    """
+    """Raise `UserError` for a name that MLflow refuses, a value that is no `kind`, or that JSON changes."""
     if not _RECORDED.fullmatch(name) or normpath(name) != name or name[0] in "/.":
-        rule = (
-            "a name has letters, digits, spaces and _ - . : / alone, and does not begin with / or ."
-        )
-        raise UserError(f"{where} {name!r} cannot be recorded: {rule}")
+        rule = "letters, digits, spaces and _ - . : / alone, and neither / nor . first"
+        raise UserError(f"{where} {name!r} cannot be recorded: a name has {rule}")
     with suppress(TypeError, ValueError):
-        given_back = json.loads(json.dumps(value))
-        if isinstance(value, kind) and (given_back == value or value != value):
+        copy = json.loads(json.dumps(value))
+        if isinstance(value, kind) and (copy == value or value != value):
             return
     raise UserError(f"{where} {name} has {value!r}, which JSON does not give back as it is")

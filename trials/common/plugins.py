@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import PathFinder
-from importlib.util import decode_source, module_from_spec, spec_from_file_location
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
@@ -24,10 +23,8 @@ from trials.common.files import plain, resolved
 T = TypeVar("T")
 _PREFIX = "suite_"
 _NAME = re.compile(r"((?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*)\s*(?:\(.*\))?(?:\?.*)?", re.DOTALL)
-_ran: dict[str, bytes] = {}
-"""What each file held when it ran in this process, by the module's name."""
-_settled: set[str] = set()
-"""Modules whose files are not read again: those that were sent to this process, or ran in this command."""
+_ran: dict[str, bytes] = {}  # what files held when they ran in this process, by their modules
+_settled: set[str] = set()  # whose files are not read again: they were sent, or ran in this command
 _in_command = False
 
 
@@ -43,9 +40,6 @@ def one_command() -> Iterator[None]:
         _settled.intersection_update(before)
 
 
-# What a name stands for
-
-
 def named(text: str) -> bool:
     """Return whether a name brings in code of others."""
     return _NAME.fullmatch(text) is not None
@@ -58,54 +52,42 @@ def _place(text: str) -> str:
 
 
 def file_of(text: str) -> Path | None:
-    """Return the file that a name's code lies in, None for a part of Python. Nothing of it runs, nor of the packages
-    around it. Raises `UserError` where there is no such file.
-    """
+    """Return the file of a name's code, None for a part of Python; nothing runs. Raises `UserError` without one."""
     place = _place(text)
     if place.endswith(".py"):
         return plain(resolved(place, "file of code"), "file of code")
     path, spec = None, None
     for name in accumulate(place.split("."), "{}.{}".format):
-        spec = PathFinder.find_spec(name, path)
-        if spec is None:
+        if (spec := PathFinder.find_spec(name, path)) is None:
             return None
         path = spec.submodule_search_locations
     return Path(spec.origin) if spec and spec.has_location and spec.origin else None
 
 
-def _sha256(text: str) -> str:
-    file = file_of(text)
-    return hashlib.sha256(_place(text).encode() if file is None else file.read_bytes()).hexdigest()
+def _sha256(text: str, content: bytes | None = None) -> str:
+    """Return the hash of a content, by default of what the name's file has now; of a part of Python, of its name."""
+    if content is None:
+        file = file_of(text)
+        content = _place(text).encode() if file is None else file.read_bytes()
+    return hashlib.sha256(content).hexdigest()
 
 
 def hashes(*names: str) -> dict[str, str]:
     """Return the SHA-256 of the code behind those of these names that bring in any: of a file as it ran here."""
-    digests = {}
-    for name in filter(named, names):
-        content = _ran.get(module_name(_place(name)))
-        digests[name] = _sha256(name) if content is None else hashlib.sha256(content).hexdigest()
-    return digests
+    ran = {name: _ran.get(module_name(_place(name))) for name in filter(named, names)}
+    return {name: _sha256(name, content) for name, content in ran.items()}
 
 
-def refuse_changed(
-    recorded: Mapping[str, str | None],
-    source: str,
-    else_: str = "name what is there now with --algorithm or --dataset and --set",
-) -> None:
+def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
     """Raise `UserError` where code is not what its `hashes` were recorded of, or none were."""
     for name, before in recorded.items():
         if (now := _sha256(name)) != before:
             changed = f"{name} has changed since: SHA-256 was {before} and is {now}"
-            raise UserError(f"{source}: {changed}. Put the former file back, or {else_}")
-
-
-# How its file runs
+            raise UserError(f"{source}: {changed}. Put the former file back, or begin anew")
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module of `FILE.py:Name`, an absolute path, or of `module:function`. A file runs once, and again where
-    it has changed; `what` it is said to hold. Raises `UserError` where it cannot run.
-    """
+    """Return the module of a name; a file runs again where it has changed. Raises `UserError` where it cannot."""
     place = text.rpartition(":")[0]
     if not place.endswith(".py"):
         return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))
@@ -121,13 +103,10 @@ def imported(text: str, what: str) -> ModuleType:
 
 
 def _run(path: str, content: bytes) -> None:
-    """Make a module of a file, run from its content, which is what is hashed: Python's compiled copy
-    beside the file may be of another. Modules that lie beside it are found as with `python FILE.py`.
-    """
+    """Make a module of a file's content, which is what is hashed; modules beside it are found as with `python FILE.py`."""
     name, folder = module_name(path), str(Path(path).parent)
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    module = sys.modules[name] = module_from_spec(spec)
+    module = sys.modules[name] = ModuleType(name)
+    module.__file__ = path
     sys.path.insert(0, folder)
     try:
         exec(compile(content, path, "exec", dont_inherit=True), module.__dict__)
@@ -152,27 +131,23 @@ def function(text: str, what: str) -> Any:
     return value
 
 
-def sources(texts: Iterable[str]) -> dict[str, str]:
-    """Return the text of each file that one of these names brings in, by its path."""
+def sources(texts: Iterable[str]) -> dict[str, bytes]:
+    """Return the content of each file that one of these names brings in, by its path."""
     files = [str(file_of(text)) for text in texts if named(text) and ".py:" in text]
-    contents = {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
-    return {file: decode_source(content) for file, content in contents.items()}
+    return {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
 
 
-def supply(path: str, text: str) -> None:
-    """Import a file from its text, for a machine that may not have the file."""
+def supply(path: str, content: bytes) -> None:
+    """Import a file from its content, for a machine that may not have the file."""
     if module_name(path) not in sys.modules:
         with contained():
-            _run(path, text.encode())
+            _run(path, content)
         _settled.add(module_name(path))
 
 
 def module_name(path: str) -> str:
     """Return the name under which a file is imported."""
     return f"{_PREFIX}{zlib.crc32(path.encode()):08x}"
-
-
-# How it is called
 
 
 class ExitedError(RuntimeError):
@@ -187,10 +162,8 @@ def contained() -> Iterator[None]:
     except BaseException as end:
         if isinstance(end, Exception | KeyboardInterrupt) and not isinstance(end, StopIteration):
             raise
-        text = f"it raised {type(end).__name__}: {_text(end)}"
-        if isinstance(end, SystemExit):
-            text = f"it called sys.exit({end.code!r})"
-        raise ExitedError(text).with_traceback(end.__traceback__) from None
+        exited = ExitedError(f"it raised {type(end).__name__}({_text(end)})")
+        raise exited.with_traceback(end.__traceback__) from None
 
 
 def tried(what: str, function: Callable[[], T]) -> T:
@@ -201,15 +174,12 @@ def tried(what: str, function: Callable[[], T]) -> T:
     except UserError:
         raise
     except Exception as error:
-        own = _own_frames(error)
-        line = f", line {own[-1].lineno}" if own else ""
+        line = "".join(f", line {frame.lineno}" for frame in _own_frames(error)[-1:])
         raise UserError(f"{what} raised {type(error).__name__}: {_text(error)}{line}") from error
 
 
 def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
-    """Return what a method of a class of others gives; raise `UserError`, which names the method and its file, where
-    that is none of a `kind`, a type or a union of types.
-    """
+    """Return what a method of others gives; raise `UserError`, with its file, where that is none of a `kind`."""
     with contained():
         answer = getattr(owner, name)(*arguments)
     if not isinstance(answer, kind):
@@ -227,19 +197,16 @@ def written(owner: object) -> str:
 
 def failure(error: BaseException) -> str | None:
     """Return what such a file raised, or let pass, with its own frames and no others; None where it was not on the way."""
-    own = _own_frames(error)
-    if not own:
+    if not (own := _own_frames(error)):
         return None
-    lines = [f"{own[-1].filename} failed: {type(error).__name__}: {_text(error)}"]
-    for frame in own:
-        lines.append(f"  File {frame.filename}, line {frame.lineno}, in {frame.name}: {frame.line}")
-    return "\n".join(lines)
+    first = f"{own[-1].filename} failed: {type(error).__name__}: {_text(error)}\n"
+    return "".join([first, *traceback.format_list(own)]).rstrip()
 
 
-def _own_frames(error: BaseException) -> traceback.StackSummary:
+def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     walked = traceback.walk_tb(error.__traceback__)
     own = ((f, line) for f, line in walked if str(f.f_globals.get("__name__")).startswith(_PREFIX))
-    return traceback.StackSummary.extract(own)
+    return list(traceback.StackSummary.extract(own))
 
 
 def _text(error: BaseException) -> str:

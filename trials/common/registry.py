@@ -20,8 +20,8 @@ _SEPARATORS = re.compile(r"[+,(){}]")
 class Registry(dict[str, type[T]]):
     """The classes of one kind by name. As a dict it has the project's own entries alone.
 
-    `kind` names it in messages; `base` is what a class of others derives from, and `needs` are the methods
-    that it defines itself; `check(cls, where)` raises `UserError` where it breaks another rule of the kind.
+    A class of others derives from `base`, and defines the methods that it `needs`; `check(cls, where)` raises `UserError`
+    where it breaks another rule of the kind.
     """
 
     def __init__(
@@ -35,7 +35,6 @@ class Registry(dict[str, type[T]]):
     ) -> None:
         super().__init__(entries)
         self.kind, self.group, self.base, self.needs, self._check = kind, group, base, needs, check
-        self._rule = f"derives from {base.__module__}.{base.__name__}"
 
     def known(self) -> dict[str, type[T]]:
         """Return all by name: the project's own and those of installed packages that are not `broken`."""
@@ -51,15 +50,13 @@ class Registry(dict[str, type[T]]):
         """Return the class of a name without arguments, in `text`; raise `UserError` where there is none."""
         if name in self:
             return self[name]
+        if name.endswith(".py"):
+            there = [f"{name}:{each}" for each in self.defined(name)]
+            which = ": name its class too: " + " or ".join(there) if there else " has none"
+            raise UserError(f"{self.kind} {name}{which}")
         path, _, class_name = name.rpartition(":")
         if path.endswith(".py"):
-            there = self.defined(path, class_name)
-            cls = getattr(self._module(path, class_name), class_name, None)
-            return self._checked(cls, str(resolved(path, "")), class_name, ", ".join(there))
-        if name.endswith(".py"):
-            if there := [f"{name}:{each}" for each in self.defined(name)]:
-                raise UserError(f"{self.kind} {name}: name its class too: {' or '.join(there)}")
-            raise UserError(f"{name} has no class that {self._rule}")
+            return self._checked(getattr(self._module(path), class_name, None), path, class_name)
         for point in entry_points(group=self.group, name=name):
             cls = self._installed(point)
             if isinstance(cls, UserError):
@@ -68,16 +65,14 @@ class Registry(dict[str, type[T]]):
         raise unknown(self.kind, text or name, self.known())
 
     def read(self, text: str) -> tuple[str, T]:
-        """Return a name with its arguments as it is recorded, and its object. Raises `UserError` for a name or
-        arguments that are none, and for a file whose path has a sign that separates names.
-        """
-        bare, given = names.split(text)
+        """Return a name as it is recorded, and its object; raise `UserError` for what is none, or a path with `+(`."""
+        bare, arguments = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
         if name.rpartition(":")[0] and (sign := _SEPARATORS.search(name)):
             has = f"the path in {name} has {sign[0]!r}, which separates names"
             raise UserError(f"{self.kind} {text!r}: {has}: move the file to another folder")
-        made: T = names.make(self.kind, text, cls, given)
-        return names.spell(name, made), made
+        value: T = names.make(self.kind, text, cls, arguments)
+        return names.spell(name, value), value
 
     def located(self, name: str) -> str:
         """Return the name, with the absolute path of a file. No code runs."""
@@ -85,36 +80,29 @@ class Registry(dict[str, type[T]]):
         file = path.endswith(".py")
         return f"{resolved(path, f'{self.kind} file')}:{class_name}" if file else name
 
-    def defined(self, path: str, name: str = "") -> list[str]:
-        """Return the classes of this kind that a file defines, in its order; asked for because of one's `name`."""
-        module = self._module(path, name)
-        own = {n: v for n, v in vars(module).items() if isinstance(v, type)}
-        own = {n: v for n, v in own.items() if v.__module__ == module.__name__}
-        return [n for n, v in own.items() if issubclass(v, self.base)]
+    def defined(self, path: str) -> list[str]:
+        """Return the classes of this kind that a file defines, in its order."""
+        module = self._module(path)
+        classes, here = [v for v in vars(module).values() if isinstance(v, type)], module.__name__
+        return [c.__name__ for c in classes if issubclass(c, self.base) and c.__module__ == here]
 
-    def _module(self, path: str, name: str) -> Any:
-        place = resolved(path, f"{self.kind} file")
-        return plugins.imported(f"{place}:{name}", self.kind)
+    def _module(self, path: str) -> Any:
+        return plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
         """Return the class of an entry point, or why it is none."""
         package = point.dist.name if point.dist else "a package"
         where = f"{self.kind} {point.name} of {package} ({point.value})"
         try:
-            return self._checked(point.load(), where, point.attr)
+            return self._checked(plugins.tried(where, point.load), where, point.attr)
         except UserError as fault:
             return fault
-        except (Exception, SystemExit) as error:
-            return UserError(f"{where} cannot be imported: {error!r}")
 
-    def _checked(self, cls: Any, where: str, name: str, there: str = "") -> type[T]:
-        """Return a class of others, if it is one of this kind; raise `UserError` that names what it lacks.
-        `there`: those that are where it was looked for.
-        """
+    def _checked(self, cls: Any, where: str, name: str) -> type[T]:
+        """Return a class of others, if it is one of this kind; raise `UserError` that names what it lacks."""
         if not (isinstance(cls, type) and issubclass(cls, self.base)):
-            article = "an" if self.kind[0] in "aeiou" else "a"
-            rule = f"is {article} {self.kind}; it has {there}" if there else self._rule
-            raise UserError(f"{where} has no class {name!r} that {rule}")
+            rule = f"derives from {self.base.__module__}.{self.base.__name__}"
+            raise UserError(f"{where} has no class {name!r} that {rule}, as every {self.kind} does")
         if lacks := [n for n in self.needs if getattr(cls, n) is getattr(self.base, n)]:
             raise UserError(f"{where}:{name} lacks {', '.join(lacks)}, which every {self.kind} has")
         self._check(cls, f"{where}:{name}")

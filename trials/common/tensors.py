@@ -1,9 +1,6 @@
 """torch as this package imports it: `from trials.common.tensors import Tensor, torch`.
 
-Importing torch takes two seconds. What is declared here (ranges, papers, names, settings) is read by
-commands that compute nothing, so torch is loaded by the first that does. `Tensor` is for annotations;
-`isinstance` takes `torch.Tensor`. What needs torch to be defined, a class that derives from one of
-torch's, lies in a module of its own that is imported where it is used.
+Importing torch takes two seconds, so who computes first loads it. `Tensor` is for annotations alone.
 """
 
 import os

@@ -10,16 +10,13 @@ import numpy.typing as npt
 from trials.common import randomness
 from trials.common.tensors import Tensor, torch
 
-AT_ONCE = 2**22
-"""Random numbers that a GPU hashes at a time: a few hundred megabytes while it does."""
+AT_ONCE = 2**22  # random numbers that a GPU hashes at a time, in a few hundred megabytes
 
 
 def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return what the host holds, in `dtype` (its own by default), on a device; what is there already stays. A copy to a
-    GPU is from page-locked memory and in its dtype, since the host would wait for any other.
-    """
+    """Return what the host holds, in `dtype`, on a device; what is there already stays."""
     if isinstance(host, np.ndarray):
         host = torch.from_numpy(np.ascontiguousarray(host))
     tensor = host if dtype is None else host.to(dtype)
@@ -27,15 +24,12 @@ def to_device(
         return tensor.to(device)
     if tensor.device.type != "cpu":
         return tensor
+    # The host waits for a copy of memory that is not page-locked.
     return tensor.contiguous().pin_memory().to(device, non_blocking=True)
 
 
-def distinct(
-    ids: Tensor, device: torch.device
-) -> tuple[npt.NDArray[Any], Tensor | slice, Tensor | slice]:
-    """Return each of `ids` (k,) once, where it first stands, and how to come back to all of them; both index
-    rows on the device.
-    """
+def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
+    """Return each of `ids` (k,) once, where it first stands, and the way back; these index rows on the device."""
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
         return array, slice(None), slice(None)
@@ -46,9 +40,7 @@ def distinct(
 def uniform_on(
     device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return `randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), in `dtype` (float64 by default), on
-    a device. A GPU hashes the last word itself, `AT_ONCE` numbers at a time, since the host would take longer.
-    """
+    """Return `randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device; a GPU hashes the last itself."""
     dtype = dtype or torch.float64
     if device.type == "cpu":
         return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)
@@ -58,14 +50,10 @@ def uniform_on(
 
 
 def _hashed(state: Tensor, word: Tensor) -> Tensor:
-    """Return uniform numbers (k, b) of states (k, 1) and words (b,): the bits of `randomness.bits`, because
-    products wrap alike with a sign and without.
-    """
-    golden, first, second = (
-        int(number.astype(np.int64)) for number in (randomness.GOLDEN, *randomness.FACTORS)
-    )
-    z = (state * golden) ^ (word + golden)
-    for shift, factor in ((30, first), (27, second), (31, 1)):
+    """Return uniform numbers (k, b) of states (k, 1) and words (b,): products wrap alike with a sign and without."""
+    signed = np.array([randomness.GOLDEN, *randomness.FACTORS]).view(np.int64).tolist()
+    z = (state * signed[0]) ^ (word + signed[0])
+    for shift, factor in ((30, signed[1]), (27, signed[2]), (31, 1)):
         # The shift of a number with a sign would repeat the sign.
         z = (z ^ ((z >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return ((z >> 11) & ((1 << 53) - 1)).double() * 2.0**-53

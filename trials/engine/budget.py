@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from trials.common.device import memory_budget, tables_budget
-from trials.common.tensors import torch
 from trials.engine.training import asked_steps, steps_per_epoch
-from trials.federated_data import FederatedData, Samples
+from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
-from trials.models.base import Model
 from trials.settings import Settings
 
-VECTORS = 5
-"""Vectors of weights of each selected client in a round beside local training's: start, end, message, direction, draws."""
-JOINED = 2
-"""Those that are written once more where a pack computes them beside others': its start, its direction."""
-PLANNED = 64
-"""Bytes of each sample of a round's minibatches while it is put in its place, at least."""
+VECTORS = 5  # of weights of each selected client: start, end, message, direction, draws
+JOINED = 2  # those that a pack writes once more: start, direction
+PLANNED = 64  # bytes of each sample of a round's minibatches while it is put in its place, at least
 ID = np.dtype(np.int64).itemsize
 
 
@@ -44,33 +38,9 @@ def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) ->
 def resident_bytes(
     data: FederatedData, settings: Settings, d: int, size: int, members: int = 1
 ) -> float:
-    """Return the bytes on the device throughout, with numbers of `size` bytes and d weights: the samples, which trials of
-    a process share, and each trial's round: plans of minibatches and `VECTORS`.
-    """
+    """Return the bytes held on the device throughout: samples, plans and `VECTORS`, of `size` bytes a number."""
     per_epoch = steps_per_epoch(data.sizes, settings.batch_size)
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)
     vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
     clients = members * selected(settings, data.clients)
     return data.dataset.bytes(size) + float(clients * (plan + vectors))
-
-
-def divided(
-    data: FederatedData,
-    model: Model,
-    settings: Settings,
-    on: Samples,
-    execution: str,
-    memory: float | None,
-    members: int,
-) -> tuple[int | None, float]:
-    """Return how many clients are computed at once (None: all that are selected), as the settings say or `memory` bytes
-    hold, by default `memory_budget`, and the bytes of the device that a trial's tables of clients may take, where up
-    to `members` trials share the process.
-    """
-    one = torch.empty(0, dtype=on.dtype, device=on.device)
-    always = resident_bytes(data, settings, model.d, one.element_size(), members)
-    chunk = settings.chunk
-    if execution == "batched" and chunk is None:
-        client = model.bytes_a_client(widest(data, settings), one)
-        chunk = max(1, int((memory or memory_budget(on.device, always)) // client))
-    return chunk, tables_budget(on.device, always) / members

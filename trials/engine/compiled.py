@@ -65,9 +65,7 @@ def _sgd(
     shift: Array,
     momentum: float,
 ) -> None:
-    """Take steps `first` (k,) to `last` (k,), exclusive, of k clients on their weights (k, C p + C) in place, and add
-    their losses (k,). What there is none of is (0, 0).
-    """
+    """Take steps `first` (k,) to `last`, exclusive, on weights (k, C p + C) in place; what is missing is (0, 0)."""
     p, kind = x.shape[1], weights.dtype.type
     outputs = weights.shape[1] // (p + 1)
     size = outputs * p

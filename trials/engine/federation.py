@@ -9,22 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from trials.common import randomness
-from trials.common.device import computes, keep_freed
+from trials.common.device import budgets, computes, keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.datasets.base import OnDemand
-from trials.engine import budget
+from trials.engine import budget, training
 from trials.engine.direction import Direction
-from trials.engine.training import (
-    SGD,
-    Solver,
-    asked_steps,
-    execution,
-    full_pass,
-    minibatches,
-    samples_met,
-    steps_per_epoch,
-)
+from trials.engine.training import SGD, Solver
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
@@ -33,8 +24,7 @@ from trials.scoring.scores import SCORES
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
-SERVER = -1
-"""The "client id" whose initial weights are everyone's common ones."""
+SERVER = -1  # the "client id" whose initial weights are everyone's common ones
 
 
 class ClientRows:
@@ -45,16 +35,12 @@ class ClientRows:
     """
 
     def __init__(
-        self,
-        clients: int,
-        default: Callable[[Tensor], Tensor],
-        device: torch.device,
-        host: bool = False,
+        self, n: int, default: Callable[[Tensor], Tensor], device: torch.device, host: bool = False
     ) -> None:
         self.default, self.device = default, device
         self.home = torch.device("cpu") if host else device
         self._pinned = host and device.type == "cuda"
-        self.slot = torch.full((clients,), -1)
+        self.slot = torch.full((n,), -1)
         self._table: Tensor | None = None
         self._used = 0
 
@@ -111,8 +97,8 @@ class Federation:
     """What an algorithm sees of the world in a round, and all it can do in it.
 
     Clients are ids (k,), int64 on the CPU, and may repeat where they are selected with replacement; weights are rows
-    (k, d) on the device. Each service counts what it does: bytes, steps, passes; a repeated client works and sends
-    once. All that is drawn is a function of (seed, round).
+    (k, d) on the device. Each service counts what it does; a repeated client works and sends once. All that is drawn is
+    a function of (seed, round).
     """
 
     def __init__(
@@ -127,32 +113,40 @@ class Federation:
         members: int = 1,
         solver: Callable[..., Solver] = Solver,
     ) -> None:
-        """`memory` and `members` say what it may take (`budget.divided`); `solver` makes the solver, as the class does."""
+        """Up to `members` trials share the process; `memory` (bytes) is for clients that are computed at once."""
         computes(device, settings.dtype)
         keep_freed()
         self.data, self.model, self.settings, self.seed = data, model, settings, seed
-        self.n, self.round = data.clients, 0
-        self.device, self._level = device, heterogeneity
+        self.n, self.device, self._level = data.clients, device, heterogeneity
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
         if not isinstance(data.dataset.x, OnDemand):
             model.check(data.dataset.x)
-        self.execution = execution(model, settings, device)
-        self.chunk, self.tables = budget.divided(
-            data, model, settings, self.x, self.execution, memory, members
-        )
+        self.execution = training.execution(model, settings, device)
+        self.chunk, self.tables = self._divided(memory, members)
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
         if heterogeneity.timed:
             self.counters[CLOCK] = 0.0
-        self._loss: Tensor | None = None
-        self._uploaded, self._absent = set[int](), set[int]()
-        self._steps_done = np.zeros(self.n)
-        self.took: float | None = None
-        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""
+        self.took: float | None = None
+        """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
+        self.round, self._steps_done = 0, np.zeros(self.n)
+        self._loss: Tensor | None = None
+        self._uploaded, self._absent = set[int](), set[int]()
+
+    def _divided(self, memory: float | None, members: int) -> tuple[int | None, float]:
+        """Return how many clients are computed at once, None for all, and the bytes of the device for their tables."""
+        chunk, like = self.settings.chunk, torch.empty(0, dtype=self.dtype, device=self.device)
+        sizes = self.d, like.element_size(), members
+        always = budget.resident_bytes(self.data, self.settings, *sizes)
+        at_once, tables = budgets(self.device, always)
+        if self.execution == "batched" and chunk is None:
+            client = self.model.bytes_a_client(budget.widest(self.data, self.settings), like)
+            chunk = max(1, int((memory or at_once) // client))
+        return chunk, tables / members
 
     @property
     def d(self) -> int:
@@ -172,15 +166,14 @@ class Federation:
     @property
     def half(self) -> int:
         """Return half of the clients that are computed at once; 0 where they cannot be, or were halved."""
-        if self.halved or self.execution != "batched":
-            return 0
-        return min(self.chunk or self.n, self.count) // 2
+        together = self.execution == "batched" and not self.halved
+        return min(self.chunk or self.n, self.count) // 2 if together else 0
 
     def begin(self, round_index: int) -> None:
         """Start a round (counted from 1); called by the loop, not by algorithms."""
-        self.round, self._loss = round_index, None
+        self.round, self._loss, self.took = round_index, None, None
+        self._steps_done = np.zeros(self.n)
         self._uploaded, self._absent = set(), set()
-        self._steps_done, self.took = np.zeros(self.n), None
         if self.model.statistics is not None:
             self.model.statistics.begin()
         if self.halved and round_index >= self.halved["round"]:
@@ -197,20 +190,17 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return the mean minibatch loss of this round's last training, or of its full gradients where that is NaN; None
-        where nobody took a gradient. To ask is to wait for the device.
-        """
+        """Return the mean loss of this round's last training, or of its full gradients if NaN; None without any."""
         return None if self._loss is None else float(self._loss)
 
     # Who
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm.
+        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm; of another `stream` others.
 
-        Of n uniform numbers, one a client: the K = participation n smallest (without replacement),
-        or those below `participation`, at least one (independent). With replacement: K draws, ids
-        may repeat. Another `stream` gives another set. Under `+dropout(rate)` some do not answer and are left
-        out; at least one stays.
+        Of n uniform numbers, one a client: the K = participation n smallest (without replacement), or those below
+        `participation`, at least one (independent). With replacement: K draws, ids may repeat. Under `+dropout(rate)`
+        some do not answer and are left out; at least one stays.
         """
         s = self.settings
         if s.selection == "with_replacement":
@@ -220,11 +210,7 @@ class Federation:
         return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
-        """Return K draws with replacement with probabilities proportional to p (n,): ascending ids (K,).
-
-        The round's uniform numbers are mapped through the cumulative p; p = 0 everywhere is uniform.
-        Under `+dropout(rate)` as in `select`.
-        """
+        """Return K draws with probabilities as p (n,), equal ones where all are 0: ascending ids (K,). See `select`."""
         share = p.double().cpu().numpy()
         cumulative = np.cumsum(share if share.any() else np.ones_like(share))
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.count))
@@ -338,10 +324,9 @@ class Federation:
     ) -> Tensor:
         """Return the weights (k, d) of clients `ids` after local SGD from `start` (k, d).
 
-        Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d)
-        for the clients still at work; `rows` tensors (k, ...) are cut to the same clients. `lr` is a
-        number, or (k,), or (k, epochs); all else is the study's settings. `at_round` computes what the clients did
-        in an earlier round, which was counted then (`deferred`).
+        Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d) for the clients still
+        at work, `rows` (k, ...) cut to them. `lr` is a number, or (k,), or (k, epochs); all else is the study's settings.
+        `at_round` computes what clients did in an earlier round, which was counted then (`deferred`).
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)
@@ -367,15 +352,14 @@ class Federation:
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return (d,) after SGD on all clients' data together, from `start` (d,): as many minibatches of the study's size
-        (with full batches: of the mean client's) as hold the samples that clients `ids` would go through in this round.
-        """
+        """Return (d,) after SGD from `start` on all data together: on as many samples as clients `ids` would meet."""
         once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
-        work = samples_met(self.data.sizes[once], self._steps(once, self.round), size)
+        work = training.samples_met(self.data.sizes[once], self._steps(once, self.round), size)
         steps, rule = np.array([max(1, round(work / width))]), self._rule(lr)
-        plan = self._solver.once(minibatches, pool, one, steps, width, (self.seed, self.round))
+        words = self.seed, self.round
+        plan = self._solver.once(training.minibatches, pool, one, steps, width, words)
         w, self._loss, _ = self._solver.sgd(start.unsqueeze(0), plan, rule, lambda w, g: g, {})
         self._worked(pool, one, steps, width)
         return w[0]
@@ -389,7 +373,7 @@ class Federation:
         """Return the gradients of F_k on each client's full data at w (k, d): (k, d)."""
         once, first, back = distinct(ids, self.device)
         w = w[first]
-        g, loss = self._solver.gradient(w, full_pass(self.data, once))
+        g, loss = self._solver.gradient(w, training.full_pass(self.data, once))
         if self.settings.weight_decay:
             g = g.add_(w, alpha=self.settings.weight_decay)
         self.counters["gradient_passes"] += len(once)
@@ -402,7 +386,10 @@ class Federation:
         """Return the task's metric (accuracy, say) of w (k, d) on each client's own training data, (k,)."""
         once, first, back = distinct(ids, self.device)
         self.counters["evaluation_passes"] += len(once)
-        return self._solver.score(w[first], full_pass(self.data, once), self._scores)[back]
+        plan = training.full_pass(self.data, once)
+        width, shared = plan.samples.shape[2], (self._scores,)
+        answer = self._solver.call(Solver.scored, w[first], plan, width=width, shared=shared)
+        return answer["score"][back]
 
     def clipped(self, g: Tensor) -> Tensor:
         """Return rows g (k, d), none longer than the study's `clip_norm`."""
@@ -412,7 +399,7 @@ class Federation:
         """Return (k, d) after epochs of plain local SGD of distinct `ids` from `start`, as in the next round; not counted."""
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         words = (self.seed, self.round + 1)
-        plan = self._solver.once(minibatches, self.data, ids.numpy(), steps, size, words)
+        plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, words)
         return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
@@ -433,7 +420,7 @@ class Federation:
         once, first, back = distinct(ids, self.device)
         steps, size = self._steps(once, round_index), self.settings.batch_size
         words = (self.seed, round_index)
-        plan = self._solver.once(minibatches, self.data, once, steps, size, words)
+        plan = self._solver.once(training.minibatches, self.data, once, steps, size, words)
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
         rows = {name: value[first] for name, value in rows.items()}
@@ -442,28 +429,27 @@ class Federation:
         return w[back], path[back]
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
-        """Count local steps and the samples in them."""
+        met = training.samples_met(data.sizes[ids], steps, batch_size)
         self.counters["client_steps"] += int(steps.sum())
+        self.counters["sample_gradients"] += met
         if data is self.data:
             self._steps_done[ids] += steps
-        self.counters["sample_gradients"] += samples_met(data.sizes[ids], steps, batch_size)
 
     def _rule(self, lr: float | Tensor) -> SGD:
         s = self.settings
         return SGD(lr, s.momentum, s.weight_decay, s.clip_norm)
 
     def _per_epoch(self, ids: Array) -> Array:
-        return steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)
+        return training.steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)
 
     def _steps(self, ids: Array, round_index: int) -> Array:
         per_epoch = self._per_epoch(ids)
-        asked = asked_steps(self.settings, per_epoch)
+        asked = training.asked_steps(self.settings, per_epoch)
         return self._level.local_steps(asked, per_epoch, ids, round_index, self.seed)
 
     def _of_steps(self, lr: Tensor, ids: Array, steps: int) -> Tensor:
         """Return the rates of clients (k,), or of their epochs (k, epochs), for each step: (k, steps)."""
-        if lr.dim() == 1:
-            return lr.unsqueeze(1).expand(-1, steps)
+        lr = lr if lr.dim() == 2 else lr.unsqueeze(1)
         epoch = np.minimum(np.arange(steps) // self._per_epoch(ids)[:, None], lr.shape[1] - 1)
         return lr.gather(1, to_device(epoch, lr.device))
 
@@ -471,7 +457,5 @@ class Federation:
         return torch.zeros(len(ids), self.d, dtype=self.dtype, device=self.device)
 
     def _shares(self, ids: Array) -> Array:
-        """Return the weights of `weights`, on the host."""
-        plain = self.settings.aggregation == "plain"
-        m = np.ones(len(ids)) if plain else self.data.sizes[ids]
+        m = np.ones(len(ids)) if self.settings.aggregation == "plain" else self.data.sizes[ids]
         return m / m.sum()

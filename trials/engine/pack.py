@@ -11,18 +11,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from greenlet import getcurrent, greenlet
 
 from trials.common.plugins import contained
 from trials.common.tensors import torch
-from trials.engine.training import Answer, Solver
+from trials.engine.training import Answer, Method, Solver
 
-Result = TypeVar("Result")
-KEPT = 16
-"""How many plans and initial weights a pack keeps for those that ask for the same."""
+KEPT = 16  # how many plans and initial weights a pack keeps for those that ask for the same
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Call:
     """What a run asks its solver for: a method's answer on arguments with a row a client, and `shared` ones."""
 
     solver: Solver
-    method: Callable[..., Answer]
+    method: Method
     rows: tuple[Any, ...]
     shared: tuple[Any, ...]
 
@@ -44,9 +42,7 @@ class Call:
 
 
 class Pack:
-    """Runs that go on side by side: `run` their works, whose solvers are made by `solver`. Plans and initial weights that
-    several ask for are made once, and not to be changed.
-    """
+    """Runs that go on side by side: `run` their works, whose solvers are made by `solver`, and whose plans are shared."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
@@ -63,21 +59,19 @@ class Pack:
             self._made[key] = make()
         return self._made[key]
 
-    def run(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
-        """Return the results of all works. One that raises ends them all, so works catch what is their own."""
-        members = [greenlet(work) for work in works]
-        results: dict[greenlet, Result] = {}
+    def run(self, works: Sequence[Callable[[], None]]) -> None:
+        """Run all works. One that raises ends them all, so works catch what is their own."""
         waiting: dict[greenlet, Call] = {}
-        turns: dict[greenlet, tuple[Answer, ...]] = dict.fromkeys(members, ())
+        turns: dict[greenlet, tuple[Answer, ...]] = {greenlet(work): () for work in works}
         while turns:
             for member, answer in turns.items():
-                came = member.switch(*answer)
-                (results if member.dead else waiting)[member] = came
+                call = member.switch(*answer)
+                if not member.dead:
+                    waiting[member] = call
             turns = {}
             for group in _alike(waiting):
                 calls = {member: waiting.pop(member) for member in group}
                 turns |= zip(calls, _answers(list(calls.values())), strict=True)
-        return [results[member] for member in members]
 
 
 class PackedSolver(Solver):
@@ -91,9 +85,7 @@ class PackedSolver(Solver):
         key = make.__name__, self.model.network, *map(_content, arguments)
         return self._pack.once(key, lambda: make(*arguments))
 
-    def call(
-        self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
-    ) -> Answer:
+    def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
         hub, answer = getcurrent().parent, ()
         if hub is not None and self.joins(width, slopes=method is Solver.follow):
             answer = hub.switch(Call(self, method, rows, shared))
@@ -110,9 +102,7 @@ def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Return the answers of calls that are alike, computed as one; () to whom computes its own: who is alone, and all
-    where memory, or code of others that makes samples, fails, so that who fails fails alone.
-    """
+    """Return the answers of calls that are alike, computed as one; () to whom computes its own, as where that fails."""
     if len(calls) == 1:
         return [()]
     first = calls[0]
@@ -143,7 +133,7 @@ def _structure(value: Any) -> Hashable:
 
 def _joined(values: Sequence[Any]) -> Any:
     """Return one argument with the rows of all, one after the other's, padded along the next axis to the longest."""
-    first = values[0]
+    first, row = values[0], 0
     if is_dataclass(first) and not isinstance(first, type):
         names = [field.name for field in fields(first)]
         return replace(first, **{n: _joined([getattr(v, n) for v in values]) for n in names})
@@ -154,7 +144,6 @@ def _joined(values: Sequence[Any]) -> Any:
     whole: Any = np.zeros(shape, first.dtype) if isinstance(first, np.ndarray) else None
     if isinstance(first, torch.Tensor):
         whole = first.new_zeros(shape)
-    row = 0
     for value in values:
         rows = whole[row : row + len(value)]
         rows[(slice(None), *map(slice, value.shape[1:2]))] = value

@@ -24,10 +24,8 @@ from trials.scoring.scores import Scores
 from trials.settings import Settings
 
 Array = npt.NDArray[Any]
-BLOCK = 512
-"""Samples on which one model is evaluated at a time."""
-EXECUTIONS = ("compiled", "batched", "sequential")
-"""The ways to compute; they agree up to rounding."""
+BLOCK = 512  # samples on which one model is evaluated at a time
+EXECUTIONS = ("compiled", "batched", "sequential")  # the ways to compute; they agree up to rounding
 COMPILED: dict[Loss, float] = {cross_entropy: 0.0, squared_error: 2.0, half_squared_error: 1.0}
 """The losses that are compiled; of a squared error the c of its slope c (z - y)."""
 
@@ -39,8 +37,8 @@ class BatchPlan:
     """The samples that each of k rows meets at each step.
 
     `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss, 0 for padding, which
-    comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random numbers of each row's training, such as
-    dropout's, if any. `clients` (k,) are those that the rows are of; a plan of several runs does not say.
+    comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random numbers of each row's training, `clients`
+    (k,) those that the rows are of.
     """
 
     samples: Array
@@ -72,9 +70,7 @@ def samples_met(sizes: Array, steps: Array, batch_size: int | str) -> int:
 def minibatches(
     data: FederatedData, ids: Array, steps: Array, batch_size: int | str, words: tuple[int, ...]
 ) -> BatchPlan:
-    """Return `steps` (k,) minibatches for clients `ids` (k,), whose samples weigh alike: each pass over a client's data
-    in a new order, a function of (`words`, client, pass) alone.
-    """
+    """Return `steps` (k,) minibatches of clients: each pass in a new order, a function of (`words`, client, pass) alone."""
     sizes = data.sizes[ids]
     width = int(sizes.max()) if batch_size == "full" else min(int(batch_size), int(sizes.max()))
     per_epoch = steps_per_epoch(sizes, batch_size)
@@ -124,10 +120,9 @@ def _counts_up(lengths: Array) -> Array:
 
 @dataclass(frozen=True)
 class SGD:
-    """How a step is taken: v <- momentum v + clipped(direction(w, g + weight_decay w)), w <- w - lr v.
+    """How a step is taken: v <- momentum v + clipped(direction(w, g + weight_decay w)), w <- w - lr v, v = 0 at first.
 
-    `lr` is one number, or (k, J): of each row and step. A direction longer than `clip_norm` is cut
-    to that length. v starts at 0.
+    `lr` is one number, or (k, J): of each row and step. A direction longer than `clip_norm` is cut to that length.
     """
 
     lr: float | Tensor
@@ -187,8 +182,8 @@ Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
 (a, d), if any, in place; `parts` are gradients (a, size), one a parameter."""
 _Step = tuple[slice, int, tuple[Tensor, Tensor, Tensor]]
 """Rows of a group, the step that they take, and its minibatch: x, y, the samples' shares."""
-Answer = dict[str, Tensor]
-"""What a call gives for each of its rows, which are first."""
+Answer = dict[str, Tensor]  # what a call gives for each of its rows, which are first
+Method = Callable[..., Answer]
 
 
 def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
@@ -204,9 +199,7 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """Return how a run is computed: as the settings say, else in the first way there is, which for models that cannot be
-    batched is the only one. Raises `UserError` for `compiled` where a model, loss or device does not have it.
-    """
+    """Return how a run is computed, as asked where that is possible; raise `UserError` for `compiled` where not."""
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
         rule = "execution is compiled, which is for linear models without two_sided on a CPU with numba"
@@ -233,9 +226,7 @@ class Solver:
         """Return what `make` gives, plans or initial weights; runs of a pack share it, and nobody changes it."""
         return make(*arguments)
 
-    def call(
-        self, method: Callable[..., Answer], *rows: Any, width: int, shared: tuple[Any, ...] = ()
-    ) -> Answer:
+    def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
         """Return a method's answer on arguments with a row a client, of `width` samples; packs join equal `shared` ones."""
         return method(self, *rows, *shared)
 
@@ -359,13 +350,8 @@ class Solver:
 
         return move
 
-    def score(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Tensor:
-        """Return the weighted mean over a plan of the first of `scores` at w (k, d), (k,)."""
-        width = plan.samples.shape[2]
-        return self.call(Solver.scored, w, plan, width=width, shared=(scores,))["score"]
-
     def scored(self, w: Tensor, plan: BatchPlan, scores: Scores) -> Answer:
-        """Return the `score` of each row."""
+        """Return as `score` the weighted mean over a plan of the first of `scores` at each row of w (k, d), (k,)."""
         totals = w.new_zeros(len(w))
         for _, ids, steps in self._groups(plan):
             now, sums = w[ids], w.new_zeros(len(ids))
@@ -391,12 +377,8 @@ class Solver:
     def means(
         self, w: Tensor, ids: Array, scores: Scores, width: int = BLOCK, apart: bool = True
     ) -> Answer:
-        """Return `evaluate` in blocks of `width` samples; if `apart`, each row has its own copy of them and is computed
-        as if it were alone.
-
-        Where a sample's outputs depend on its block, blocks are drawn by chance, the same ever: in the
-        order of a data set that lies label by label each would have one label.
-        """
+        """Return `evaluate` in blocks of `width` samples; if `apart`, each row as if it were alone."""
+        # Else each block of a data set that lies label by label would have one label.
         if len(ids) > width and not self.model.one_by_one:
             ids = randomness.generator("evaluation").permutation(ids)
         rows, total = w.shape[:-1], dict[str, Tensor]()
@@ -410,9 +392,7 @@ class Solver:
         return {metric: value / len(ids) for metric, value in total.items()}
 
     def _groups(self, plan: BatchPlan) -> Iterator[tuple[Array, Tensor, Iterator[_Step]]]:
-        """Yield clients that are computed together, those with most steps first: their rows in the plan (a,), the same
-        on the device, and their steps. The plan is copied to the device once.
-        """
+        """Yield the clients computed together, most steps first: rows in the plan (a,), these on the device, steps."""
         device, order = self.x.device, np.argsort(-plan.steps, kind="stable")
         ids, samples = to_device(order, device), to_device(plan.samples[order], device)
         weight = to_device(plan.weight[order], device, self.x.dtype)
@@ -435,5 +415,4 @@ class Solver:
 
 
 def _rates(lr: Tensor, step: int) -> Tensor:
-    """Return the rates (a, 1) of rows at a step."""
     return lr[:, min(step, lr.shape[1] - 1), None]

@@ -47,6 +47,9 @@ MODIFIERS: Registry[Modifier] = Registry(
 )
 """In the order in which they are spelled and applied; those from elsewhere follow by their names."""
 
+TIMES = np.ndarray | np.number | float | int
+"""What a modifier gives of devices' seconds."""
+
 
 @dataclass(frozen=True)
 class Heterogeneity:
@@ -69,7 +72,7 @@ class Heterogeneity:
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
         """Return those of the partition's `clients` that take no part in training, ascending."""
-        apart = [modifier.unseen(clients, rng) for modifier in self.modifiers]
+        apart = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]
         return np.unique(np.concatenate([np.empty(0, np.int64), *apart]))
 
     def local_steps(
@@ -91,11 +94,11 @@ class Heterogeneity:
         return steps * self._pace(ids, seed) + self._waiting(ids, seed)
 
     def _pace(self, ids: Array, seed: int) -> Array:
-        factors = [modifier.step_seconds(ids, seed) for modifier in self.modifiers]
+        factors = [plugins.hook(m, "step_seconds", TIMES, ids, seed) for m in self.modifiers]
         return np.prod(np.broadcast_arrays(np.ones(len(ids)), *factors), axis=0)
 
     def _waiting(self, ids: Array, seed: int) -> Array:
-        terms = [modifier.waiting_seconds(ids, seed) for modifier in self.modifiers]
+        terms = [plugins.hook(m, "waiting_seconds", TIMES, ids, seed) for m in self.modifiers]
         return np.sum(np.broadcast_arrays(np.zeros(len(ids)), *terms), axis=0)
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:

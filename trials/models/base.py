@@ -17,8 +17,7 @@ from trials.models.network import EVALUATION, GRADIENT, STEP, Network, RunningSt
 from trials.scoring.losses import Loss, cross_entropy
 
 Array = npt.NDArray[Any]
-ROWS = 7
-"""Clients on which it is tried whether a client's bits depend on who is computed with it."""
+ROWS = 7  # clients on which it is tried whether a client's bits depend on who is computed with it
 
 
 class Slot(NamedTuple):
@@ -44,9 +43,7 @@ class Architecture:
         cls.summary = (cls.__doc__ or "").partition("\n")[0]
 
     def network(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Return the network for samples of `shape`, its parameters in the order of their first use, `LAYER.weight` before
-        `LAYER.bias`; raise `UserError` when they do not fit.
-        """
+        """Return the network for samples of `shape`, parameters in order of use; raise `UserError` for no fit."""
         raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
@@ -188,9 +185,7 @@ class Model:
             return losses, [torch.bmm(dz.transpose(1, 2), x).flatten(1), dz.sum(1)]
 
     def exact(self, width: int, like: Tensor, slopes: bool = True) -> bool:
-        """Return whether a client's outputs on `width` samples, or its gradient (`slopes`), have the same bits whoever is
-        computed with it: tried on 1, 2 and `ROWS` clients.
-        """
+        """Return whether a client's outputs, or `slopes`, have the same bits whoever is computed with it: tried."""
         key = width, slopes, like.dtype, like.device, torch.get_num_threads()
         if key not in self.network.exact:
             draw = torch.Generator().manual_seed(0)

@@ -12,8 +12,7 @@ STEP, GRADIENT, EVALUATION = "step", "gradient", "evaluation"
 """What a network is called for: a training step, a gradient over all of a client's data, an evaluation. The
 first draws random numbers, such as dropout's; in the first two BatchNorm normalises by the batch."""
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
-Values = dict[str, Tensor]
-"""Tensors by their names in a module."""
+Values = dict[str, Tensor]  # tensors by their names in a module
 
 
 class Network:

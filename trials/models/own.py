@@ -21,12 +21,12 @@ from trials.common.tensors import Tensor, nn, torch
 from trials.models.base import Architecture
 from trials.models.network import EVALUATION, GRADIENT, STEP, Network, seeded
 
+Make = Callable[..., Any]
 TORCHVISION = "torchvision:"
-TRIED = 4
-"""Samples that a module is tried on, of zeros and ones, which pixels and tokens may be."""
+TRIED = 4  # samples that a module is tried on, of zeros and ones, which pixels and tokens may be
 
 
-def located(make: Callable[..., Any]) -> str:
+def located(make: Make) -> str:
     """Return the name of a function that makes a module; raise `UserError` where it is not one of a file."""
     place, name = inspect.getmodule(make), getattr(make, "__qualname__", "")
     file = getattr(place, "__file__", None)
@@ -71,9 +71,8 @@ def _arguments(text: str) -> dict[str, Any]:
             raise ValueError
         return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
     except (SyntaxError, ValueError):
-        raise UserError(
-            f"model {text!r}: arguments are given by name and are plain values, as in make(width=32)"
-        ) from None
+        rule = "arguments are plain values by name, as in make(width=32)"
+        raise UserError(f"model {text!r}: {rule}") from None
 
 
 def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given: Any) -> nn.Module:
@@ -92,9 +91,7 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given
     return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **given), shape)
 
 
-def _made(
-    name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int, seed: int
-) -> nn.Module:
+def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     """Return the module of a call under a seed; raise `UserError` where it is none, or cannot be trained."""
     call = partial(make, shape, classes, **_arguments(name))
     with seeded(seed >> 1), torch.device("cpu"):
@@ -109,9 +106,7 @@ def _made(
 
 
 @lru_cache(maxsize=8)
-def _fitted(
-    name: str, make: Callable[..., Any], shape: tuple[int, ...], classes: int, frozen: bool
-) -> Network:
+def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
     """Return the module for samples of `shape` with how it is computed; raise `UserError` where it does not do."""
     build = partial(_made, name, make, shape, classes)
     network, draw = Network(build(0), shape, build, frozen), torch.Generator().manual_seed(0)
@@ -119,10 +114,8 @@ def _fitted(
     call = partial(numbers, network, x, EVALUATION)
     outputs, *_ = plugins.tried(f"model {name} on samples {tuple(x.shape)}", call)
     if outputs.shape != (len(x), classes):
-        raise UserError(
-            f"model {name} must give a tensor ({len(x)}, {classes}) for {len(x)} samples of shape {shape} in "
-            f"{classes} classes, not {tuple(outputs.shape)}"
-        )
+        size = f"({len(x)}, {classes}) of samples {tuple(x.shape)}"
+        raise UserError(f"model {name} must give a tensor {size}, not {tuple(outputs.shape)}")
     network.draws = _draws(network, x)
     network.one_by_one = _by_sample(network, x, EVALUATION)
     network.why_alone = _why_alone(network, x)

@@ -11,8 +11,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from trials.common.errors import UserError
 
-SIDES = (None, 64, 224, 299)
-"""Sides of images to try, the data's own first: the smallest that a network takes."""
+SIDES = (None, 64, 224, 299)  # of images, the data's own first: the smallest that is taken
 
 
 class BatchedLinear(torch.autograd.Function):

@@ -6,7 +6,6 @@ all machines of a cluster can reach.
 
 import io
 import os
-import re
 import time
 import uuid
 import zlib
@@ -17,13 +16,11 @@ from typing import Any
 
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
+from trials.common.tensors import torch
 
 fs: Any = Lazy("pyarrow.fs")
 
-SPARING = 20
-"""A checkpoint's cost in time is at most one part in so many."""
-_WRITTEN = re.compile(r"(.+?)\.pt(\.damaged|\.[0-9a-f]{8}\.part)?")
-"""The name of a file that a trial wrote: a checkpoint, one set aside, or a write cut off."""
+SPARING = 20  # a checkpoint's cost in time is at most one part in so many
 
 
 class StorageError(Exception):
@@ -33,8 +30,8 @@ class StorageError(Exception):
 class Checkpoint:
     """The state of one trial; at most one file, and for the moment of a write a second one.
 
-    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state, read with `weights_only`: tensors
-    and plain values. It is `due` `seconds` after the start or the last write, for at most a twentieth of the time.
+    A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state, read with `weights_only`. It is `due`
+    `seconds` after the start or the last write, for at most a twentieth of the time.
     """
 
     def __init__(self, place: str, seconds: float = 60.0) -> None:
@@ -50,51 +47,43 @@ class Checkpoint:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the file; raise `StorageError` when the storage does not take it."""
-        import torch  # here, since a folder is checked and removed without it
-
-        started = time.monotonic()
-        buffer = io.BytesIO()
+        started, buffer = time.monotonic(), io.BytesIO()
         torch.save(state, buffer)
         body = buffer.getbuffer()
-        fresh = self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex[:8]}.part")
+        fresh = str(self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex[:8]}.part"))
         try:
             self._system.create_dir(str(self._path.parent), recursive=True)
-            with self._system.open_output_stream(str(fresh)) as out:
+            with self._system.open_output_stream(fresh) as out:
                 out.write(zlib.crc32(body).to_bytes(4, "big"))
                 out.write(body)
             if isinstance(self._system, fs.LocalFileSystem):
                 with open(fresh) as written:
                     os.fsync(written.fileno())
-            self._system.move(str(fresh), str(self._path))
+            self._system.move(fresh, str(self._path))
         except OSError as error:
             with suppress(OSError):
-                self._system.delete_file(str(fresh))
+                self._system.delete_file(fresh)
             raise StorageError(f"checkpoint {self.place} cannot be written: {error}") from None
         self._last = time.monotonic()
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state, or None when there is none; raise `StorageError` when it cannot be read, or is damaged: it is
-        then renamed, so that the next attempt starts from round 0.
-        """
-        import torch  # here, since a folder is checked and removed without it
-
+        """Return the state, None without any; raise `StorageError` where it is not to be read, or damaged: set aside."""
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()
             body = memoryview(content)[4:]
             if len(content) >= 4 and zlib.crc32(body) == int.from_bytes(content[:4], "big"):
                 return dict(torch.load(io.BytesIO(body), weights_only=True, map_location="cpu"))
-            aside = self._path.with_name(self._path.name + ".damaged")
+            aside = self._path.with_name(f"{self._path.name}.damaged")
             self._system.move(str(self._path), str(aside))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StorageError(f"checkpoint {self.place} cannot be read: {error}") from None
-        raise StorageError(
-            f"checkpoint {self.place} is damaged ({len(content)} bytes with a wrong checksum). "
-            f"It is now {aside.name}; when the sweep is resumed, this trial starts from round 0"
-        )
+        damage = f"is damaged ({len(content)} bytes with a wrong checksum). It is now {aside.name}"
+        again = "when the sweep is resumed, this trial starts from round 0"
+        raise StorageError(f"checkpoint {self.place} {damage}; {again}")
 
     def delete(self) -> None:
         """Remove the file, if it is there and can be removed."""
@@ -103,37 +92,33 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """A folder of checkpoints, by path or URI. Others may have files in it too, so that it is only ever emptied by name.
-
-    Raises `UserError` where pyarrow knows no file system for it.
-    """
+    """A folder of checkpoints by path or URI, perhaps with files of others; `UserError` where pyarrow knows none."""
 
     def __init__(self, place: str) -> None:
         try:
-            self._system, path = fs.FileSystem.from_uri(place)
+            self._system, self._path = fs.FileSystem.from_uri(place)
         except (OSError, ValueError, TypeError) as error:
             raise UserError(f"checkpoints in {place}: {error}") from None
-        self.place, self._path = place, PurePosixPath(path)
+        self.place = place
 
     def make(self) -> None:
         """Make the folder; raise `UserError` where no file can be written in it, which is tried."""
-        probe = str(self._path / ".suite-sweep")
+        probe = str(PurePosixPath(self._path, ".suite-sweep"))
         try:
-            self._system.create_dir(str(self._path), recursive=True)
+            self._system.create_dir(self._path, recursive=True)
             self._system.open_output_stream(probe).close()
             self._system.delete_file(probe)
         except OSError as error:
             raise UserError(f"checkpoints in {self.place} cannot be written: {error}") from None
 
     def clear(self, trial_ids: Container[str]) -> None:
-        """Remove what these trials wrote, and then the folder, if it is empty, as far as they can be removed. On an object
-        store, which has no folders, an empty one may be listed on: pyarrow can remove it only with what is in it by then.
-        """
+        """Remove what these trials wrote, and the folder if it is empty then, as far as they can be removed."""
         with suppress(OSError):
-            chosen = fs.FileSelector(str(self._path), allow_not_found=True)
-            for file in self._system.get_file_info(chosen):
-                written = _WRITTEN.fullmatch(file.base_name)
-                if written and written[1] in trial_ids:
+            for file in self._system.get_file_info(
+                fs.FileSelector(self._path, allow_not_found=True)
+            ):
+                trial_id, mark, _ = file.base_name.partition(".pt")
+                if mark and trial_id in trial_ids:
                     with suppress(OSError):
                         self._system.delete_file(file.path)
             if isinstance(self._system, fs.LocalFileSystem):

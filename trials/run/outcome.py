@@ -5,7 +5,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
 
 from trials.scoring.metrics import LAST, score
 
@@ -15,17 +14,10 @@ class Status(StrEnum):
 
     RUNNING = "running"
     FINISHED = "finished"
-    PRUNED = "pruned"
-    """Stopped early: its entry's scheduler saw that it was behind."""
+    PRUNED = "pruned"  # its entry's scheduler saw that it was behind
     DIVERGED = "diverged"
     FAILED = "failed"
-    HALTED = "halted"
-    """A fault around it (a storage that does not work) ended it; it is not to blame."""
-
-    @property
-    def ran_to_its_end(self) -> bool:
-        """Return whether a trial that ended so ended by itself, be it by divergence."""
-        return self in (Status.FINISHED, Status.DIVERGED)
+    HALTED = "halted"  # by a fault around it, such as a storage that does not work
 
 
 ENDINGS = (Status.FINISHED, Status.PRUNED, Status.DIVERGED, Status.FAILED)
@@ -36,57 +28,25 @@ class TrialKind(StrEnum):
     """What a trial is for. All but searches repeat a search trial with another seed."""
 
     SEARCH = "search"
-    CONFIRM = "confirm"
-    """One of the best few configurations again, with a further seed of the search's."""
-    FINAL = "final"
-    """The best configuration again, with a fresh seed: what leaderboards are made of."""
-    BATCH = "batch"
-    """One run of a fixed list, which no search asked for."""
-
-    @property
-    def counted(self) -> bool:
-        """Return whether such a trial is part of the search, and so of its budget."""
-        return self in (TrialKind.SEARCH, TrialKind.CONFIRM)
+    CONFIRM = "confirm"  # one of the best few configurations, with a further seed of the search's
+    FINAL = "final"  # the best one, with a fresh seed: what leaderboards are made of
+    BATCH = "batch"  # of a fixed list, which no search asked for
 
 
 REPEATS = {TrialKind.CONFIRM: "c", TrialKind.FINAL: "f"}
 """Kinds of runs that repeat a search trial, and their letters in trial ids."""
 _LETTERS = {TrialKind.SEARCH: "s", **REPEATS}
-_ID = re.compile(
-    r"(?P<entry_id>.+?)(?:-(?P<replicate>(?:[vdt]\d+)+))?"
-    r"-(?P<letter>[scf])(?P<index>\d{4,})(?:-(?P<number>\d+))?"
-)
+_INDEX = re.compile(r"-[scf](\d{4,})(?:-\d+)?")
 
 
-@dataclass(frozen=True)
-class TrialId:
-    """The name of a sweep's trial: `1f3a9c0d-s0004` is search trial 4 of a scenario, `1f3a9c0d-f0004-1` its
-    second final run, `1f3a9c0d-t2-s0004` search trial 4 of its third tuning.
+def trial_id(search: str, kind: TrialKind, index: int, number: int | None = None) -> str:
+    """Return a trial's name: `1f3a9c0d-s0004` for search trial 4, `1f3a9c0d-f0004-1` for its second final run."""
+    return f"{search}-{_LETTERS[kind]}{index:04d}" + ("" if number is None else f"-{number}")
 
-    `index` is the search trial's, `number` counts the runs of a kind that repeat it.
-    """
 
-    entry_id: str
-    kind: TrialKind
-    index: int
-    number: int | None = None
-    replicate: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read an id; raise `ValueError` for what is none."""
-        match = _ID.fullmatch(text)
-        if match is None:
-            raise ValueError(f"{text!r} is not the id of a sweep's trial")
-        kind = next(kind for kind, letter in _LETTERS.items() if letter == match["letter"])
-        number = None if match["number"] is None else int(match["number"])
-        return cls(match["entry_id"], kind, int(match["index"]), number, match["replicate"] or "")
-
-    def __str__(self) -> str:
-        """Return the id as it is journaled and recorded."""
-        number = "" if self.number is None else f"-{self.number}"
-        owner = f"{self.entry_id}-{self.replicate}" if self.replicate else self.entry_id
-        return f"{owner}-{_LETTERS[self.kind]}{self.index:04d}{number}"
+def index_of(trial_id: str) -> int:
+    """Return the index of the search trial that a name is of, or that its run repeats."""
+    return int(_INDEX.findall(trial_id)[-1])
 
 
 CHARACTERS = 4000
@@ -95,9 +55,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def reason(error: str) -> str:
-    """Return the line of a traceback that names the exception, the first below the last frame; of another text the last
-    line. Colours are left out.
-    """
+    """Return the line of a traceback that names the exception, or the last line of another text, without colours."""
     lines = _COLOUR.sub("", error).strip().splitlines() or [""]
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
     below = lines[frames[-1] :] if frames else []
@@ -113,9 +71,7 @@ def shortened(error: str) -> str:
 
 
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
-    """Return whether a run counts as the untrained model where runs are compared by a metric: it diverged, or
-    has no finite mean of it.
-    """
+    """Return whether a run counts as untrained where runs are compared by a metric: it diverged, or has no finite mean."""
     return status == Status.DIVERGED or metric in not_finite
 
 
@@ -127,10 +83,9 @@ FACTS = ("fingerprint", "execution", "chunk", "halved", "device", "model_note", 
 class TrialResult:
     """How a trial stands or ended, and its whole history; also the part of it that a step reports.
 
-    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it reported.
-    `execution` and `device` say how and on what it was computed, `chunk` how many clients at once (None: all), `halved`
-    from which `round` on another `chunk`, `model_note` how a module of others was computed, and why, `data_note` how
-    samples were made of a table, and what of them reaches nobody.
+    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it reported. `chunk`
+    says how many clients were computed at once (None: all), `halved` from which `round` on another `chunk`, the notes how a
+    module of others was computed, how samples were made of a table, and what of them reaches nobody.
     """
 
     status: Status = Status.FAILED
@@ -163,15 +118,6 @@ class TrialResult:
         names = {k for entry in trained[-LAST:] for k, v in entry.items() if not math.isfinite(v)}
         return sorted(names)
 
-    @property
-    def fault(self) -> str:
-        """Return in a line why it failed or diverged; "" of one that did neither."""
-        if self.status not in (Status.FAILED, Status.DIVERGED):
-            return ""
-        last = self.history[-1] if self.history else {}
-        bad = sorted(name for name, value in last.items() if not math.isfinite(value))
-        return reason(self.error) or f"not finite: {' '.join(bad)}"
-
     def last(self, metric: str) -> float | None:
         """Return the last finite value of a metric; None where there is none."""
         values = (entry.get(metric, math.nan) for entry in reversed(self.history))
@@ -191,9 +137,7 @@ class TrialResult:
         return value if math.isfinite(value) else None
 
     def add(self, news: "TrialResult") -> None:
-        """Take over what a step reported. A history from the untrained model on replaces all before it: the
-        trial began again.
-        """
+        """Take over what a step reported; a history from round 0 on replaces all before it, since the trial began again."""
         if news.history and news.history[0]["round"] == 0:
             self.history.clear()
             self.intermediates.clear()

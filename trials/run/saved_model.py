@@ -8,6 +8,7 @@ back without this package.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -33,9 +34,7 @@ CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 
 
 class ModelCard(BaseModel):
-    """What a saved model is: the run, what its task is ranked by, its samples' shape, what the ranked model scored at
-    its end, and the SHA-256 of the `code` that makes the model, where that is code of others.
-    """
+    """What a saved model is; `scores` are the ranked model's at its end, `code` its SHA-256, if of others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,9 +55,7 @@ class ModelCard(BaseModel):
 
 @dataclass
 class SavedModel:
-    """The final models of one run as state dicts: the server's, and those of the n clients stacked, (n, ...), either of
-    which a method may not have. The running statistics of BatchNorm that both are evaluated with are in them.
-    """
+    """The final models of a run as state dicts, where the method has them; clients' are stacked, (n, ...)."""
 
     card: ModelCard
     server: Values | None
@@ -67,31 +64,23 @@ class SavedModel:
     @classmethod
     def of(cls, spec: TrialSpec, simulation: Simulation) -> Self:
         """Return what a simulation has now, which is at its end."""
-        fed, last = simulation.fed, simulation.history[-1]
-        scored, own = simulation.scored(), simulation.personal()
-        ranked, dataset = next(iter(scored.values())), fed.data.dataset
-        server = next((m for m in scored.values() if isinstance(m, torch.Tensor)), None)
-        if isinstance(ranked, Devices):
-            own = ranked.models
-        card = ModelCard(
-            spec=spec,
-            shape=dataset.shape,
-            classes=dataset.classes,
-            metric=dataset.task.metric,
-            scores={
-                name: value
-                for name, value in last.items()
-                if name.startswith(("test_", "val_")) and math.isfinite(value)
-            },
-            code=next(iter(plugins.hashes(*spec.scenario.model_code).values()), None),
-        )
+        fed, data, last = simulation.fed, simulation.fed.data.dataset, simulation.history[-1]
+        scored, own = list(simulation.scored().values()), simulation.personal()
+        if isinstance(scored[0], Devices):
+            own = scored[0].models
+        names = [name for name, value in last.items() if math.isfinite(value)]
+        scores = {name: last[name] for name in names if name.startswith(("test_", "val_"))}
+        about = {"shape": data.shape, "classes": data.classes, "metric": data.task.metric}
+        code = next(iter(plugins.hashes(*spec.scenario.model_code).values()), None)
+        card = ModelCard(spec=spec, **about, scores=scores, code=code)
+        server = next((model for model in scored if isinstance(model, torch.Tensor)), None)
         return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, own))
 
     def files(self, folder: Path) -> None:
         """Write the files into a folder that is there, the card last: without it there is no model."""
-        (folder / CARD).unlink(missing_ok=True)
-        for name, tensors in ((SERVER, self.server), (CLIENTS, self.clients)):
+        for name in (CARD, SERVER, CLIENTS):
             (folder / name).unlink(missing_ok=True)
+        for name, tensors in ((SERVER, self.server), (CLIENTS, self.clients)):
             if tensors is not None:
                 torch.save(tensors, folder / name)
         (folder / CARD).write_text(self.card.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -100,16 +89,14 @@ class SavedModel:
         """Return the server's model, or a client's own; raise `UserError` where there is none."""
         from trials.models.torch_modules import TrainedModel  # a class of torch's
 
-        name, own = self.card.spec.algorithm, self.clients or {}
-        n = len(next(iter(own.values()))) if own else 0
-        clients = f"its clients' are 0 to {n - 1}" if n else "it keeps none of its clients"
-        if client is None:
-            if self.server is None:
-                raise UserError(f"{name} has no server model: {clients}")
-            return TrainedModel(self.card.model(), self.server)
-        if not 0 <= client < n:
-            raise UserError(f"{name} has no model of client {client}: {clients}")
-        return TrainedModel(self.card.model(), {key: rows[client] for key, rows in own.items()})
+        own, tensors, what = self.clients or {}, self.server, "server model"
+        n = min(map(len, own.values()), default=0)
+        if client is not None:
+            what, there = f"model of client {client}", 0 <= client < n
+            tensors = {key: rows[client] for key, rows in own.items()} if there else None
+        if tensors is None:
+            raise UserError(f"{self.card.spec.algorithm} has no {what}; it keeps {n} clients' own")
+        return TrainedModel(self.card.model(), tensors)
 
 
 def _state_dict(model: Model, w: Tensor | None) -> Values | None:
@@ -123,33 +110,26 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder; raise `UserError` where it holds none that can be read. Code of a model of others runs
-    only where the caller names it, `model`, and it is what the folder's model was made by.
+    """Return the models in a folder; raise `UserError` where none can be read. Code of others runs only where the caller
+    names it, `model`, and it is what the folder's model was made by.
     """
-    card, what = read_card(folder), f"saved model {folder}"
+    what, path = f"saved model {folder}", folder / CARD
+    try:
+        card = ModelCard.model_validate_json(plain(path, "saved model").read_bytes())
+    except (OSError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"saved model {path} cannot be read: {reason}") from None
     for name in card.spec.scenario.model_code:
         if model is None:
-            raise UserError(
-                f"{what} needs code of others, {name}, which would run with all that you may do: "
-                "read it, and name it, as in load_model(folder, model='my.py:make')"
-            )
+            way = "read it, and name it, as in load_model(folder, model='my.py:make')"
+            raise UserError(f"{what} needs code of others, {name}: {way}")
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})
-        plugins.refuse_changed({spec.model: card.code}, what, "train it anew")
+        plugins.refuse_changed({spec.model: card.code}, what)
     server, clients = (_loaded(card, folder / name) for name in (SERVER, CLIENTS))
     if server is None and clients is None:
         raise UserError(f"{what}: the models that its run ranked are missing")
     return SavedModel(card, server, clients)
-
-
-def read_card(folder: Path) -> ModelCard:
-    """Return the card of the models in a folder; raise `UserError` where it holds none that can be read."""
-    try:
-        text = plain(folder / CARD, "saved model").read_text(encoding="utf-8")
-        return ModelCard.model_validate_json(text)
-    except (OSError, UnicodeDecodeError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"saved model {folder / CARD} cannot be read: {reason}") from None
 
 
 def _loaded(card: ModelCard, path: Path) -> Values | None:
@@ -159,14 +139,10 @@ def _loaded(card: ModelCard, path: Path) -> Values | None:
     model, rows = card.model(), int(path.name == CLIENTS)
     shapes = {slot.name: slot.shape for slot in model.layout}
     shapes |= {name: tuple(value.shape) for name, value in model.network.tracked.items()}
-    try:
-        # Tensors and plain values only: nothing that a file says is run.
+    fits = False
+    with suppress(Exception):  # whatever torch's reader, which runs nothing, comes across
         tensors: Values = torch.load(path, weights_only=True, map_location="cpu")
         fits = shapes == {name: tuple(value.shape[rows:]) for name, value in tensors.items()}
-    except Exception:  # whatever torch's reader runs into
-        raise UserError(
-            f"saved model {path} cannot be read: it is damaged, or holds more than tensors"
-        ) from None
     if not fits:
-        raise UserError(f"saved model {path} does not hold the weights of the model in {CARD}")
+        raise UserError(f"saved model {path} is damaged, or of another model than {CARD} says")
     return tensors

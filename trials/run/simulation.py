@@ -5,7 +5,7 @@ An evaluation says what models are worth: on pooled samples, over the clients, a
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,17 +27,15 @@ from trials.scoring.metrics import LABELWISE, PERSONAL, Task
 from trials.scoring.scores import MEASURES
 
 Array = npt.NDArray[Any]
-BLOCK = 64
-"""Clients that are tested, and before that fine-tuned, at a time."""
-OUTPUTS = 512
-"""Samples whose outputs are computed at a time."""
+BLOCK = 64  # clients that are tested, and before that fine-tuned, at a time
+OUTPUTS = 512  # samples whose outputs are computed at a time
 
 
 class Simulation:
     """One federated run: an algorithm, a federation, and the loop that evaluates on the way.
 
-    `history` holds one flat dict an evaluation, round 0 (the untrained model) first; counters are cumulative. The run is
-    over when `finished`: all rounds done, or `diverged`, which no test sample decides.
+    `history` holds one flat dict an evaluation, round 0 (the untrained model) first; counters are cumulative. No test
+    sample decides whether it has `diverged`.
     """
 
     @contained()
@@ -69,16 +67,17 @@ class Simulation:
 
     @contained()
     def advance(self) -> dict[str, float]:
-        """Run the rounds up to the next evaluation; return it, which is also appended to `history`. A round whose training
-        loss is not finite is the last: the run has diverged. Raises `UserError` where the algorithm's state or models
-        have other shapes than they must.
-        """
+        """Run up to the next evaluation; return it. Raises `UserError` where state or models have wrong shapes."""
         fed = self.fed
         started, first = time.perf_counter(), fed.round
         while not self.finished:
             fed.begin(fed.round + 1)
-            now = replace(self.algorithm, lr=self._rate(fed.round))
-            self.state = self._checked(hook(now, "round", dict, self.state, fed))
+            now, before = replace(self.algorithm, lr=self._rate(fed.round)), self.state.get("w")
+            self.state = hook(now, "round", dict, self.state, fed)
+            after: Any = self.state.get("w", before)
+            if before is not None and after.shape != before.shape:
+                shapes = f"{tuple(after.shape)} after a round, {tuple(before.shape)} before it"
+                raise UserError(f"state 'w' has shape {shapes}")
             fed.end()
             self.diverged = (loss := fed.train_loss) is not None and not math.isfinite(loss)
             if fed.round % fed.settings.evaluation_gap == 0:
@@ -87,33 +86,26 @@ class Simulation:
         self.history.append(self._evaluation())
         return self.history[-1]
 
-    def _checked(self, after: State) -> State:
-        before, after_w = self.state.get("w"), after.get("w")
-        if before is not None and after_w is not None and after_w.shape != before.shape:
-            raise UserError(
-                f"state 'w' has shape {tuple(after_w.shape)} after a round, {tuple(before.shape)} before it"
-            )
-        return after
-
     def _rate(self, round_index: int) -> float:
-        """Return the learning rate of a round."""
         return float(self.algorithm.lr * self.fed.settings.lr_decay ** (round_index - 1))
 
     def _evaluation(self) -> dict[str, float]:
         """Return the scores of the models that the algorithm names; the ranked one's have no prefix."""
         started, fed = time.perf_counter(), self.fed
-        entry: dict[str, float] = {"round": fed.round}
-        scored = self.scored()
-        for rank, (name, model) in enumerate(scored.items()):
-            entry |= _on_parts(fed, model, "" if rank == 0 else f"{name}_")
-            if rank == 0:
-                entry |= self._over_clients(model)
+        (_, ranked), *others = self.scored().items()
+        entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
+        for name, model in others:
+            entry |= _on_parts(fed, model, f"{name}_")
         entry |= hook(self.algorithm, "measured", dict, self.state, fed)
         for name, value in entry.items():
             check_recorded(f"{written(self.algorithm)}: its metric", name, value, int | float)
-        self.diverged = self.diverged or not self._sound(next(iter(scored.values())), entry)
-        if (loss := fed.train_loss) is not None:
-            entry["train_loss"] = loss
+        if not self.diverged:
+            loss = entry.get("val_loss", 0.0)
+            if "val_loss" not in entry and self.finished:  # else the next training loss tells
+                loss = _scores(fed, ranked, fed.data.train)["loss"]
+            self.diverged = not math.isfinite(loss)
+        if fed.train_loss is not None:
+            entry["train_loss"] = fed.train_loss
         if fed.round:
             entry["round_seconds"] = self._clock
             entry["evaluation_seconds"] = time.perf_counter() - started
@@ -133,37 +125,46 @@ class Simulation:
 
     def personal(self) -> Tensor | None:
         """Return the clients' own models; raise `UserError` where they are not one of each client."""
-        fed = self.fed
-        models: Tensor | None = hook(
-            self.algorithm, "personal", torch.Tensor | None, self.state, fed
-        )
+        fed, kind = self.fed, torch.Tensor | None
+        models: Tensor | None = hook(self.algorithm, "personal", kind, self.state, fed)
         if models is not None and models.shape != (fed.n, fed.d):
             shape = tuple(models.shape)
             raise UserError(f"personal() gives the shape {shape}, not ({fed.n}, {fed.d})")
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return how the clients are served: in the end, and all along where the run is judged by that."""
-        fed, judged = self.fed, self.fed.settings.metric == "personal"
-        ended = fed.round == 0 or self.finished
-        if not ended and not judged:
-            return {}
-        own = self.personal() if judged or isinstance(ranked, Devices) else None
-        scores = _over_clients(fed, ranked, own, ended)
-        models = _served(fed, ranked, own)
-        if ended and models is not None and fed.settings.fine_tune:
-            scores |= _fine_tuned(fed, models, self._rate(max(1, fed.round)))
-        return scores
-
-    def _sound(self, ranked: Tensor | Devices, entry: dict[str, float]) -> bool:
-        """Return whether the ranked model's loss is finite: on validation data. Without any, on training data
-        after the last round; after the others the next one's training loss tells.
+        """Return the mean over clients with the ranked model, or with their own where those are ranked or judged; of the
+        untrained and final models also its spread, that over clients without a part in training, and after fine-tuning.
         """
-        if "val_loss" in entry:
-            return math.isfinite(entry["val_loss"])
-        if not self.finished:
-            return True
-        return math.isfinite(_scores(self.fed, ranked, self.fed.data.train)["loss"])
+        fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
+        ended = fed.round == 0 or self.finished
+        if not (ended or judged):
+            return {}
+        models = ranked if isinstance(ranked, torch.Tensor) else None
+        if (judged or models is None) and (own := self.personal()) is not None:
+            models = own
+        if judged and models is None:
+            raise UserError("metric personal needs a model of every client: scored() or personal()")
+        if not fed.model.one_by_one:  # a sample's score depends on its batch
+            return {}
+        metric, tests, entry = data.dataset.task.metric, data.client_tests, dict[str, float]()
+        if models is not None and tests is not None:
+            each = _each_scored(fed, models, tests)
+            entry[f"test_{metric}{PERSONAL}"] = float(each.mean())
+            if ended:
+                entry |= _unevenness(fed, f"test_{metric}", each)
+            if judged and data.client_vals is not None:
+                validated = _each_scored(fed, models, data.client_vals)
+                entry[f"val_{metric}{PERSONAL}"] = float(validated.mean())
+        if ended and data.unseen_tests is not None and isinstance(ranked, torch.Tensor):
+            unseen = _each_scored(fed, ranked, data.unseen_tests)
+            entry[f"test_{metric}_unseen"] = float(unseen.mean())
+        epochs = fed.settings.fine_tune
+        if ended and epochs and models is not None and tests is not None:
+            tuned = partial(fed.fine_tune, lr=self._rate(max(1, fed.round)), epochs=epochs)
+            each, name = _each_scored(fed, models, tests, tuned), f"test_{metric}_fine_tuned"
+            entry |= {name: float(each.mean()), **_unevenness(fed, name, each)}
+        return entry
 
     def save(self) -> dict[str, Any]:
         """Return everything that survives a round, as tensors, numbers and strings only."""
@@ -188,8 +189,7 @@ class Simulation:
             at = self.state[name].device if name in self.state else self.fed.device
             self.state = {**self.state, name: tensor.to(at)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
-        self.fed.halved = saved.get("halved")
-        self.fed.counters = dict(saved["counters"])
+        self.fed.halved, self.fed.counters = saved["halved"], dict(saved["counters"])
         self.history = [dict(entry) for entry in saved["history"]]
         if self.fed.model.statistics is not None:
             self.fed.model.statistics.server = saved["statistics"]
@@ -197,11 +197,7 @@ class Simulation:
 
 def _alone(tensor: Tensor | None) -> Tensor | None:
     """Return a tensor as it is written: on the host, without the rest of its storage, which would be written too."""
-    if tensor is None:
-        return None
-    host = tensor.cpu()
-    whole = host.untyped_storage().nbytes() == host.numel() * host.element_size()
-    return host if whole else host.clone(memory_format=torch.contiguous_format)
+    return None if tensor is None else tensor.to("cpu", copy=True)
 
 
 # On pooled samples
@@ -212,10 +208,11 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
     if isinstance(model, torch.Tensor):
         return {k: float(v) for k, v in fed.evaluate(model, ids).items()}
     each = fed.evaluate(model.models, ids)
-    means = {k: float(v @ model.weights.to(v)) for k, v in each.items()}
+    scores = {k: float(v @ model.weights.to(v)) for k, v in each.items()}
     metric = fed.data.dataset.task.metric
-    ends = {f"{metric}_min": each[metric].min(), f"{metric}_max": each[metric].max()}
-    return means | {name: float(value) for name, value in ends.items()}
+    scores[f"{metric}_min"] = float(each[metric].min())
+    scores[f"{metric}_max"] = float(each[metric].max())
+    return scores
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
@@ -249,89 +246,31 @@ def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str
 
 def refuse_personal(data: FederatedData, model: Model) -> None:
     """Raise `UserError` where no client can be tested by itself, as metric `personal` asks."""
-    lacks = ""
-    if not model.one_by_one:
-        lacks = "a model that scores each sample by itself, not by its batch's statistics"
-    elif data.client_tests is None:
-        lacks = "labels or owners that say which client a test sample is of"
-    if lacks:
-        raise UserError(f"metric personal needs {lacks}: use metric pooled")
+    if not model.one_by_one or data.client_tests is None:
+        needs = "samples that are scored one by one, and labels or owners that say whose they are"
+        raise UserError(f"metric personal needs {needs}: use metric pooled")
 
 
-def _served(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> Tensor | None:
-    """Return the models that clients are tested with: the ranked one (d,), or their `own` (n, d) under `metric: personal`
-    and where models of some devices are ranked; None where the method then keeps none.
-    """
-    if isinstance(model, torch.Tensor) and (own is None or fed.settings.metric != "personal"):
-        return model
-    return own
-
-
-def _over_clients(
-    fed: Federation, ranked: Tensor | Devices, own: Tensor | None, ended: bool
-) -> dict[str, float]:
-    """Return how the `_served` models serve the clients, each tested on what it would meet: the plain mean over clients,
-    under `metric: personal` also on validation data. Of the untrained and the final models (`ended`) also how unevenly,
-    and the mean over clients that took no part in training. Nothing where a sample's score depends on its batch.
-    """
-    data, judged, models = fed.data, fed.settings.metric == "personal", _served(fed, ranked, own)
-    if models is None and judged:
-        raise UserError("metric personal needs a model of every client, by scored() or personal()")
-    if not fed.model.one_by_one:
-        return {}
-    name, entry = f"test_{data.dataset.task.metric}", dict[str, float]()
-    if models is not None and data.client_tests is not None:
-        each = _each_scored(fed, models, data.client_tests)
-        entry[f"{name}{PERSONAL}"] = float(each.mean())
-        if ended:
-            entry |= _unevenness(fed, name, each)
-        if judged and data.client_vals is not None:
-            validated = _each_scored(fed, models, data.client_vals)
-            entry[f"val_{data.dataset.task.metric}{PERSONAL}"] = float(validated.mean())
-    if ended and data.unseen_tests is not None and isinstance(ranked, torch.Tensor):
-        entry[f"{name}_unseen"] = float(_each_scored(fed, ranked, data.unseen_tests).mean())
-    return entry
-
-
-def _each_scored(fed: Federation, models: Tensor, tests: ClientTests) -> Array:
-    """Return what clients score, each with its own of models (n, d), or all with one (d,)."""
-    metric = fed.data.dataset.task.metric
-    if models.dim() == 1:
-        return tests.shares @ np.array([_scores(fed, models, ids)[metric] for ids in tests.groups])
-    return _by_blocks(fed, tests, partial(_rows, models))
-
-
-def _fine_tuned(fed: Federation, models: Tensor, lr: float) -> dict[str, float]:
-    """Return what `models`, one (d,) or each client's own (n, d), are worth to clients that go on by themselves: each
-    trains for `fine_tune` epochs of plain local SGD at rate `lr`, then is tested on what it would meet. Mean over
-    clients, the worst 10 % and the standard deviation; nothing where clients cannot be tested.
-    """
-    epochs, tests = fed.settings.fine_tune, fed.data.client_tests
-    if epochs is None or tests is None or not fed.model.one_by_one:
-        return {}
-    everyone = models if models.dim() == 2 else models.expand(fed.n, -1)
-
-    def trained(ids: Array) -> Tensor:
-        return fed.fine_tune(torch.from_numpy(ids), _rows(everyone, ids), lr, epochs)
-
-    each = _by_blocks(fed, tests, trained)
-    name = f"test_{fed.data.dataset.task.metric}_fine_tuned"
-    return {name: float(each.mean()), **_unevenness(fed, name, each)}
-
-
-def _rows(models: Tensor, ids: Array) -> Tensor:
-    return models[torch.from_numpy(ids).to(models.device)]
-
-
-def _by_blocks(fed: Federation, tests: ClientTests, models: Any) -> Array:
-    """Return what clients score with `models(ids)` (k, d), each on the groups that it would meet, block by block."""
+def _each_scored(
+    fed: Federation,
+    models: Tensor,
+    tests: ClientTests,
+    tuned: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Array:
+    """Return what each client scores on what it would meet with its own of `models` (n, d), or one (d,), `tuned` before."""
     metric, each = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
+    if models.dim() == 1 and tuned is None:
+        return tests.shares @ np.array([_scores(fed, models, ids)[metric] for ids in tests.groups])
+    models = models.expand(fed.n, -1)
     for first in range(0, len(each), BLOCK):
         block = slice(first, first + BLOCK)
-        w, shares = models(tests.clients[block]), tests.shares[block]
+        ids, shares = torch.from_numpy(tests.clients[block]), tests.shares[block]
+        w = models[ids.to(models.device)]
+        w = w if tuned is None else tuned(ids, w)
         for group in np.flatnonzero(shares.any(0)):
             who = np.flatnonzero(shares[:, group])
-            scores = fed.evaluate(_rows(w, who), tests.groups[group])[metric].cpu().numpy()
+            rows = w[torch.from_numpy(who).to(w.device)]
+            scores = fed.evaluate(rows, tests.groups[group])[metric].cpu().numpy()
             each[block][who] += shares[who, group] * scores
     return each
 

@@ -24,7 +24,7 @@ SPELLING = {
 
 
 class Scenario(NamedTuple):
-    """Data set, model and heterogeneity level; in this order wherever a person reads it."""
+    """Data set, model and heterogeneity level, in this order."""
 
     dataset: str
     model: str
@@ -38,12 +38,12 @@ class Scenario(NamedTuple):
     @classmethod
     def canonical(cls, dataset: str, model: str, heterogeneity: str) -> Self:
         """Return it with the canonical spelling of each part; raise `UserError` for the first that is none."""
-        names = cls(dataset, model, heterogeneity).names()
-        return cls(**{part: SPELLING[part](name) for part, name in names.items()})
+        names = dataset, model, heterogeneity
+        return cls(*(spell(name) for spell, name in zip(SPELLING.values(), names, strict=True)))
 
     @property
     def code(self) -> list[str]:
-        """Return its names, and each part of the level; some may load third-party code."""
+        """Return the names that may load third-party code."""
         return [self.dataset, *self.model_code, *split_top(self.heterogeneity, "+")]
 
     @property
@@ -57,7 +57,6 @@ class Scenario(NamedTuple):
         return self._asdict()
 
     def __str__(self) -> str:
-        """Return it in a line: `digits · logreg · iid`."""
         return " · ".join(self)
 
 
@@ -109,23 +108,12 @@ class TrialSpec(BaseModel):
 
 
 def canonical(
-    algorithm: str,
-    params: dict[str, Any],
-    scenario: Scenario,
-    settings: Settings,
-    seed: int,
+    algorithm: str, params: dict[str, Any], scenario: Scenario, settings: Settings, seed: int
 ) -> TrialSpec:
-    """Return a spec whose names have their canonical spelling and whose params are all there; raise `UserError` for the
-    first thing that is wrong.
-    """
+    """Return a spec in canonical spelling, with all params; raise `UserError` for the first thing that is wrong."""
     configured = algorithms.resolve(algorithm).configured(params)
-    return TrialSpec(
-        algorithm=algorithms.canonical(algorithm),
-        params=configured.params(),
-        **Scenario.canonical(*scenario).names(),
-        settings=settings,
-        seed=seed,
-    )
+    names = {"algorithm": algorithms.canonical(algorithm), **Scenario.canonical(*scenario).names()}
+    return TrialSpec(**names, params=configured.params(), settings=settings, seed=seed)
 
 
 def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "iid") -> None:
@@ -141,9 +129,8 @@ def _asked(settings: Settings, level: str) -> dict[str, str]:
     uneven = heterogeneity.parse(level).changes_work
     asked = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
-        asked[f"{key}={value}"] = f"{key}={value}"
-        if value != Settings.model_fields[key].default:
-            asked[key] = f"{key}={value}"
+        keys = [key] if value != Settings.model_fields[key].default else []
+        asked |= dict.fromkeys([*keys, f"{key}={value}"], f"{key}={value}")
     return asked
 
 
@@ -155,16 +142,14 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
     """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
-    values = settings.model_dump()
-    return "; ".join(
-        f"{key} is {values[key]}, its paper's {value}: {reason}"
-        for key, (value, reason) in cls.requires.items()
-        if values[key] != value
-    )
+    values, beside = settings.model_dump(), []
+    for key, (value, reason) in cls.requires.items():
+        if values[key] != value:
+            beside.append(f"{key} is {values[key]}, its paper's {value}: {reason}")
+    return "; ".join(beside)
 
 
-PACK = "pack"
-"""The one key of Tune's `config`."""
+PACK = "pack"  # the one key of Tune's `config`
 
 
 @with_config(ser_json_inf_nan="constants")
@@ -172,9 +157,8 @@ PACK = "pack"
 class TrialConfig:
     """One trial to run, and how: what Ray Tune hands to the process of a trial.
 
-    `stops` are rounds at which a scheduler decides, so that each is the last of a step. `memory_budget` (bytes) is what
-    clients computed at once may take, `members` how many trials its process has at most, `need` what Ray sets aside for
-    it. A trial whose `checkpoint` is there continues from it.
+    `stops` are rounds at which a scheduler decides. `memory_budget` (bytes) is for clients that are computed at once,
+    `members` how many trials its process has at most, `need` what Ray sets aside for it.
     """
 
     trial: TrialSpec

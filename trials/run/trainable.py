@@ -15,27 +15,21 @@ from trials.common.tensors import torch
 from trials.federated_data import FederatedData
 from trials.run.checkpoint import Checkpoint, StorageError
 from trials.run.outcome import Status
-from trials.run.running import RunningPack, RunningTrial
 from trials.run.spec import PACK, TrialConfig, TrialSpec, unpacked
-from trials.run.trial import load_dataset, partition_data
+from trials.run.trial import RunningPack, load_dataset, partition_data
 
 REPORTS = "reports"
 """Where the result of a step has the `TrialResult` of each trial, the part of it that is new, by id."""
-STATE = "state.pt"
-"""The file in the folder of one of Tune's checkpoints."""
-KEPT = 16
-"""Partitions that an actor keeps, oldest out first. A partition is indices; its samples are shared."""
+STATE = "state.pt"  # the file in the folder of one of Tune's checkpoints
+KEPT = 16  # partitions that an actor keeps. A partition is indices; its samples are shared
 
 
 class FederatedTrial(tune.Trainable):
     """A pack of one or more trials of a sweep, or one trial in a search of a script's own (`suite.trainable`).
 
-    In a sweep Tune's `config` is `trials.run.spec.packed`, and a step's result has what is new of each
-    trial under `REPORTS`. An exception does not raise: it would cost the actor.
-
-    In a script's search `asked` makes the `TrialConfig` of Tune's `config`. A step runs to the next evaluation and
-    returns it flat: `round`, metrics, counters, `status`, and `val_score`, the mean of the last three evaluations on
-    validation data; of a run that diverged the worst finite score of its task. Exceptions raise.
+    In a sweep Tune's `config` is `trials.run.spec.packed`, and no exception raises: it would cost the actor. In a script's
+    search `asked` makes the `TrialConfig` of Tune's `config`, and a step returns the next evaluation, flat, with `status`
+    and `val_score`, the mean of the last three validation scores; of a run that diverged the worst of its task.
     """
 
     @classmethod
@@ -50,18 +44,16 @@ class FederatedTrial(tune.Trainable):
         self,
         config: dict[str, Any],
         datasets: Mapping[str, Any] | None = None,
-        sources: Mapping[str, str] | None = None,
+        sources: Mapping[str, bytes] | None = None,
         asked: Callable[[Mapping[str, Any]], TrialConfig] | None = None,
         data_root: str | None = None,
     ) -> None:
-        """Take over what all trials of the actor share, and the first of them.
-
-        `datasets` maps `TrialSpec.dataset_key` to a data set, or to one in Ray's object store; others are
-        loaded from `data_root`. `sources` maps the paths of third parties' algorithm files to their text.
+        """Take over what all trials of the actor share, and the first of them. `datasets` are by `TrialSpec.dataset_key`,
+        perhaps in Ray's object store, `sources` what is in third parties' files by their paths.
         """
         import_module("torch")  # two seconds of the actor's start, not of its first trial
-        for path, text in (sources or {}).items():
-            plugins.supply(path, text)
+        for path, content in (sources or {}).items():
+            plugins.supply(path, content)
         self._datasets, self._asked, self._data_root = dict(datasets or {}), asked, data_root
         self._data: dict[str, FederatedData] = {}
         self.reset_config(config)
@@ -81,44 +73,35 @@ class FederatedTrial(tune.Trainable):
         if self._asked is None:
             news = self._running.step()
             return {REPORTS: news, "done": not self._running.trials}
-        result, simulation = self._only.advance(lambda: True), self._only.simulation
-        entry = simulation.history[-1]
+        trial = self._running.trials[""]
+        result, simulation = trial.advance(lambda: True), trial.simulation
+        entry, status = simulation.history[-1], result.status
         value = result.intermediates.get(int(entry["round"]), math.nan)
-        return {
-            **entry,
-            "val_score": simulation.task.worst if result.status == Status.DIVERGED else value,
-            "status": str(result.status),
-            "done": result.status != Status.RUNNING,
-        }
+        value = simulation.task.worst if status == Status.DIVERGED else value
+        done = status != Status.RUNNING
+        return {**entry, "val_score": value, "status": str(status), "done": done}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the trial's state: tensors and plain values, nothing that runs code on load."""
-        Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._only.save())
+        Checkpoint(str(Path(checkpoint_dir, STATE).resolve())).save(self._running.trials[""].save())
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | str | None) -> None:
-        """Continue from a checkpoint's folder; with the same config to the last bit. Raises
-        `StorageError` when its file is not there or damaged.
-        """
-        path = Path(str(checkpoint), STATE).resolve()
-        saved = Checkpoint(str(path)).load()
-        if saved is None:
+        """Continue from a checkpoint's folder; raise `StorageError` when its file is not there or damaged."""
+        path = str(Path(str(checkpoint), STATE).resolve())
+        if (saved := Checkpoint(path).load()) is None:
             raise StorageError(f"checkpoint {path} is not there")
-        self._only.load(saved)
-
-    @property
-    def _only(self) -> RunningTrial:
-        """Return the trial of a script's search."""
-        return self._running.trials[""]
+        self._running.trials[""].load(saved)
 
     def _partitioned(self, spec: TrialSpec) -> FederatedData:
         """Return the data of a spec; all partitions of a data set share its samples."""
         key, dataset = spec.data_key, self._datasets.get(spec.dataset_key)
-        if isinstance(dataset, ray.ObjectRef):
-            dataset = ray.get(dataset)
         if key not in self._data:
-            if len(self._data) == KEPT:
-                self._data.pop(next(iter(self._data)))
-            dataset = load_dataset(spec, self._data_root) if dataset is None else dataset
+            if isinstance(dataset, ray.ObjectRef):
+                dataset = ray.get(dataset)
+            elif dataset is None:
+                dataset = load_dataset(spec, self._data_root)
             self._datasets[spec.dataset_key] = dataset
+            if len(self._data) == KEPT:
+                self._data.clear()
             self._data[key] = partition_data(spec, dataset)
         return self._data[key]

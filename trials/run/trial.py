@@ -1,9 +1,13 @@
-"""A trial made runnable: its data, its model, its simulation."""
+"""A trial made runnable: its data, its model, its simulation; and trials as they run in a process, report by report."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from trials import datasets, heterogeneity, models
 from trials.common.device import name_of, named, usable
@@ -14,16 +18,22 @@ from trials.common.tensors import torch
 from trials.datasets.base import Dataset
 from trials.engine.budget import plan_bytes
 from trials.engine.federation import Federation
+from trials.engine.pack import Pack
 from trials.engine.training import Solver, execution
 from trials.federated_data import FederatedData, partition
 from trials.models.base import Model
-from trials.run.outcome import Status, TrialResult
+from trials.run.checkpoint import Checkpoint, StorageError
+from trials.run.outcome import Status, TrialResult, shortened
 from trials.run.simulation import Simulation
-from trials.run.spec import TrialSpec
+from trials.run.spec import TrialConfig, TrialSpec
 from trials.scoring import losses
+from trials.scoring.metrics import score
 
 BYTES_A_WEIGHT = 16
 """What a trial takes of memory at least: the model, its start, a gradient and a direction."""
+REPORT_SECONDS = 1.0
+"""A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
+Partitioned = Callable[[TrialSpec], FederatedData]
 
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
@@ -38,20 +48,16 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data set partitioned to clients as the spec says: as it is kept with the data set, or else computed,
-    and from then on kept if `keep`. Raises `UserError` where it cannot be, or no sample is left to validate on.
-    """
+    """Return the data partitioned as the spec says, or kept; raise `UserError` where none are left to validate on."""
     level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if kept is None:
         data = partition(dataset, level, spec.settings)
     else:  # what comes from Ray's object store cannot be written, and torch wants it so
         data = FederatedData(dataset, *(ids.copy() for ids in kept))
     if (share := spec.settings.val_fraction) and not len(data.val):
-        who = "there are not" if dataset.client is None else f"none of {data.clients} clients has"
-        raise UserError(
-            f"val_fraction={share:g}: nothing is left to validate on, since {who} {math.ceil(1 / share)} training "
-            "samples: raise it (0.5 at most), or let a run go without by val_fraction=0"
-        )
+        needed = f"it takes {math.ceil(1 / share)} training samples, of one client if born there"
+        way = "raise it (0.5 at most), or let a run go without by val_fraction=0"
+        raise UserError(f"val_fraction={share:g} leaves none to validate on, {needed}: {way}")
     if keep:
         dataset.partitions[spec.data_key] = data.ids
     _refuse_more_than_memory(plan_bytes(data, spec.settings, level), "minibatches of a round take")
@@ -59,20 +65,15 @@ def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> Fed
 
 
 def _refuse_more_than_memory(needed: float, what: str) -> None:
-    if needed > (there := machine_memory()):
-        raise UserError(
-            f"{what} {needed / 1e9:,.0f} GB of memory at least, and this machine has {there / 1e9:,.0f} GB"
-        )
+    if needed > machine_memory():
+        raise UserError(f"{what} {needed / 1e9:,.0f} GB of memory, more than this machine has")
 
 
 def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
-    """Return the model of a spec, for the data set's shape; raise `UserError` when it does not fit, or has no
-    such execution on the device, which need not be there.
-    """
-    s = spec.settings
+    """Return the model of a spec for a data set; raise `UserError` where it does not fit data or device."""
+    s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
-    architecture, size = models.parse(spec.model), (dataset.shape, dataset.classes)
-    model = Model(architecture, *size, loss, s.dtype == "bf16", s.buffers)
+    model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
     what = f"model {spec.model} has {model.d:.3g} weights, which take"
     _refuse_more_than_memory(model.d * BYTES_A_WEIGHT, what)
     if device != "cpu" or s.execution == "compiled":  # else any is, and torch waits
@@ -81,21 +82,13 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
 
 
 def simulate(
-    spec: TrialSpec,
-    data: FederatedData,
-    device: str = "cpu",
-    threads: int = 1,
-    memory: float | None = None,
-    solver: Callable[..., Solver] = Solver,
-    members: int = 1,
+    spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1, **more: Any
 ) -> Simulation:
-    """Return a simulation at round 0. One thread by default, so that the bits do not depend on the load; `memory` (bytes),
-    `solver` and `members` as `Federation` takes them.
-    """
+    """Return a simulation at round 0. On one thread no bit depends on the load; `more` is `Federation`'s."""
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
-    fed = Federation(data, model, level, s, spec.seed, at, memory, members, solver)
+    fed = Federation(data, model, level, s, spec.seed, at, **more)
     return Simulation(spec.configured(), fed)
 
 
@@ -108,10 +101,7 @@ def run(
     halved: dict[str, int] | None = None,
     tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
-    """Load, partition and run to the end, without Ray; `halved` is what was recorded of a run that is repeated, and
-    `tell` is told what of the data has to be known. Raises `UserError` for a device that cannot be used, or whose
-    memory does not do.
-    """
+    """Run to the end, without Ray; `halved` is as recorded, `tell` takes the data's notes. `UserError` of the device."""
     usable(device)
     data = partition_data(spec, load_dataset(spec, root))
     if data.note:
@@ -123,11 +113,9 @@ def run(
         for entry in simulation.evaluations():
             on_evaluation(entry)
     except (torch.OutOfMemoryError, MemoryError) as error:
-        reason = (str(error).splitlines() or ["memory is full"])[0]
-        raise UserError(
-            f"{device} has too little memory for this run of {spec.algorithm} on {spec.scenario}; a smaller "
-            f"memory_budget or chunk computes fewer clients at once ({reason})"
-        ) from None
+        reason = next(iter(str(error).splitlines()), "memory is full")
+        way = "a smaller memory_budget or chunk computes fewer clients at once"
+        raise UserError(f"{device} has too little memory for this run; {way} ({reason})") from None
     return simulation, data
 
 
@@ -147,3 +135,108 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
         model_note=fed.model.network.note,
         data_note=fed.data.note,
     )
+
+
+class RunningTrial:
+    """The trial of a config, alone or in a pack: from its start, or a checkpoint, to one report after the other."""
+
+    def __init__(
+        self, config: TrialConfig, partitioned: Partitioned, pack: Pack | None = None
+    ) -> None:
+        self.config, self._partitioned = config, partitioned
+        self._solver: Callable[..., Solver] = Solver if pack is None else pack.solver
+        self._simulation: Simulation | None = None
+        self._reported = 0
+        self._scores: dict[int, float] = {}
+        place, seconds = config.checkpoint, config.checkpoint_seconds
+        self._checkpoint = Checkpoint(place, seconds) if place else None
+
+    @property
+    def simulation(self) -> Simulation:
+        """Return the simulation, which is begun, or gone on with from the checkpoint, when it is first asked for."""
+        if self._simulation is None:
+            config = self.config
+            data, how = self._partitioned(config.trial), (config.device, config.threads)
+            more: dict[str, Any] = {"memory": config.memory_budget, "members": config.members}
+            self._simulation = simulate(config.trial, data, *how, **more, solver=self._solver)
+            saved = self._checkpoint.load() if self._checkpoint else None
+            if saved is not None and saved["spec"] == config.trial.model_dump_json():
+                self.load(saved)
+        return self._simulation
+
+    def step(self, due: Callable[[], bool]) -> TrialResult:
+        """Run as `advance` does, but what fails is in the result, and raises nothing."""
+        try:
+            return self.advance(due)
+        except StorageError as fault:
+            return TrialResult(Status.HALTED, error=shortened(str(fault)))
+        except Exception:
+            return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
+
+    def advance(self, due: Callable[[], bool]) -> TrialResult:
+        """Run up to the next of the config's stops, or until a report is `due`; where memory does not hold that many clients,
+        from the last checkpoint on with half of them. Return what was not reported yet.
+        """
+        try:
+            return self._rounds(due)
+        except torch.OutOfMemoryError:
+            if self._simulation is None or not self._simulation.fed.half:
+                raise
+        self._simulation, self._scores, self._reported = None, {}, 0
+        if self.config.device == "cuda":
+            torch.cuda.empty_cache()
+        fed = self.simulation.fed
+        fed.halved = {"round": fed.round + 1, "chunk": fed.half}
+        return self._rounds(due)
+
+    def save(self) -> dict[str, Any]:
+        """Return the state that a restart needs; the spec says whose it is."""
+        spec = self.config.trial.model_dump_json()
+        return {"spec": spec, "scores": self._scores, "simulation": self.simulation.save()}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Continue from what `save` gave, perhaps of a trial with other hyperparameters."""
+        self.simulation.load(saved["simulation"])
+        self._scores, self._reported = saved["scores"], 0
+
+    def _rounds(self, due: Callable[[], bool]) -> TrialResult:
+        simulation, config = self.simulation, self.config
+        for entry in simulation.evaluations():
+            if entry["round"] in config.stops or due():
+                break
+        value = score(simulation.history, f"val_{simulation.task.metric}")
+        if math.isfinite(value):
+            self._scores[simulation.fed.round] = value
+        result, since = result_of(simulation, self._reported), -1.0
+        if self._reported:
+            since = simulation.history[self._reported - 1]["round"]
+        result.intermediates = {at: kept for at, kept in self._scores.items() if at > since}
+        self._reported = len(simulation.history)
+        if result.status == Status.RUNNING and self._checkpoint and self._checkpoint.due:
+            self._checkpoint.save(self.save())
+        return result
+
+
+class RunningPack:
+    """Trials that begin together in one process, by id: one alone, or several that compute together."""
+
+    def __init__(self, configs: Mapping[str, TrialConfig], partitioned: Partitioned) -> None:
+        pack = self._pack = Pack() if len(configs) > 1 else None
+        self.trials = {i: RunningTrial(c, partitioned, pack) for i, c in configs.items()}
+
+    def step(self) -> dict[str, TrialResult]:
+        """Run until half of the trials that go on have a report, or a second is over; return what is new of each."""
+        started, going, news = time.monotonic(), self.trials, dict[str, TrialResult]()
+
+        def due() -> bool:
+            return time.monotonic() - started > REPORT_SECONDS or 2 * len(news) > len(going)
+
+        def work(trial_id: str) -> None:
+            news[trial_id] = going[trial_id].step(due)
+
+        if self._pack is None:
+            work(*going)
+        else:
+            self._pack.run([partial(work, trial_id) for trial_id in going])
+        self.trials = {i: going[i] for i in going if news[i].status == Status.RUNNING}
+        return {trial_id: news[trial_id] for trial_id in going}

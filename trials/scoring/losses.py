@@ -7,8 +7,7 @@ from collections.abc import Callable
 from trials.common.errors import UserError
 from trials.common.tensors import F, Tensor, torch
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Logits (..., C) and labels (...) -> losses (...)."""
+Loss = Callable[[Tensor, Tensor], Tensor]  # logits (..., C) and labels (...) -> losses (...)
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
@@ -42,12 +41,8 @@ def half_squared_error(outputs: Tensor, y: Tensor) -> Tensor:
     return squared_error(outputs, y) / 2
 
 
-LOSSES: dict[str, Loss] = {
-    "cross_entropy": cross_entropy,
-    "two_sided": two_sided,
-    "squared_error": squared_error,
-    "half_squared_error": half_squared_error,
-}
+_ALL = (cross_entropy, two_sided, squared_error, half_squared_error)
+LOSSES: dict[str, Loss] = {loss.__name__: loss for loss in _ALL}
 OF_METRIC = {
     "accuracy": ("cross_entropy", "two_sided"),
     "mse": ("squared_error", "half_squared_error"),
@@ -56,10 +51,10 @@ OF_METRIC = {
 
 
 def resolve(name: str | None, metric: str) -> Loss:
-    """The loss of a task ranked by `metric`; raises `UserError` when it is not one of that task's."""
+    """Return the loss of a task ranked by `metric`; raise `UserError` when it is not one of that task's."""
     known = OF_METRIC[metric]
     if name is not None and name not in known:
         raise UserError(
-            f"loss {name} does not fit data that are ranked by {metric}; use {' or '.join(known)}"
+            f"loss {name} does not fit data ranked by {metric}; use {' or '.join(known)}"
         )
     return LOSSES[name or known[0]]

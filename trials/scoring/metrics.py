@@ -14,45 +14,22 @@ Direction = Literal["maximize", "minimize"]
 History = Sequence[Mapping[str, float]]
 """One flat dict an evaluation, the untrained model's (round 0) first."""
 
-LAST = 3
-"""A score is the mean of so many evaluations, the last ones."""
-COUNTERS = (
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-    "clients_uploaded",
-    "client_steps",
-    "gradient_passes",
-    "evaluation_passes",
-    "sample_gradients",
-)
-"""What is counted, all cumulative since round 1. `sample_gradients` is the work of steps and passes in
-one unit: samples whose gradient was taken."""
-CLOCK = "simulated_time"
-"""What is counted besides where a level says how fast devices are: seconds since round 1."""
-COUNTED = (
-    "client_steps",
-    "gradient_passes",
-    "sample_gradients",
-    "uploaded_bytes",
-    "downloaded_bytes",
-    "peer_bytes",
-)
-"""The counters of work and bytes, cumulative since round 1."""
+LAST = 3  # a score is the mean of so many evaluations, the last ones
+BYTES = ("uploaded_bytes", "downloaded_bytes", "peer_bytes")
+COUNTED = ("client_steps", "gradient_passes", "sample_gradients", *BYTES)
+"""The counters of work and bytes, cumulative since round 1. `sample_gradients` is the work of steps and passes in one
+unit: samples whose gradient was taken."""
+COUNTERS = (*COUNTED, "clients_uploaded", "evaluation_passes")
+CLOCK = "simulated_time"  # seconds since round 1, where a level says how fast devices are
 COSTS: dict[str, tuple[str, ...]] = {
     "rounds": (),
     "steps": ("sample_gradients",),
-    "bytes": ("uploaded_bytes", "downloaded_bytes", "peer_bytes"),
+    "bytes": BYTES,
     "seconds": (CLOCK,),
 }
-"""What runs are compared at equal amounts of. Steps are counted in samples whose gradient was taken,
-so that minibatches and full-gradient passes weigh alike; bytes in both directions and between peers;
-seconds are simulated.
-"""
+"""What runs are compared at equal amounts of; seconds are simulated."""
 REACHED = ("reached_round", "reached_client_steps", "reached_bytes")
-"""What a final run records of the first evaluation at or past its study's target: the round, and client
-steps and bytes until then.
-"""
+"""What a final run records of the first evaluation at or past its study's target: the round, and costs until then."""
 DERIVED = ("val_score", "test_score", "rounds_to_target", *REACHED)
 """What a trial records besides what its rounds measured."""
 
@@ -67,60 +44,52 @@ class Task:
 
     @property
     def sign(self) -> int:
-        """1 where more is better, -1 where less is: `sign * value` is always better when larger."""
+        """Return 1 where more is better, -1 where less is: `sign * value` is always better when larger."""
         return sign(self.direction)
 
     def by(self, metric: str) -> "Task":
-        """The task as it is judged under the setting `metric`; raises `UserError` where that is of another task."""
+        """Return the task as it is judged under the setting `metric`; raise `UserError` where that is of another task."""
         if metric in LABELWISE:
             if self != CLASSIFICATION:
-                raise UserError(
-                    f"metric is {metric}, which is of a classification, but this task is a regression"
-                )
+                raise UserError(f"metric is {metric}, which is of a classification alone")
             return replace(self, metric=metric)
         return replace(self, metric=f"{self.metric}{PERSONAL}") if metric == "personal" else self
 
     @property
     def pooled(self) -> str:
-        """The mean over pooled samples that it is, is made of, or is measured beside it."""
+        """Return the mean over pooled samples that it is, is made of, or is measured beside it."""
         return "accuracy" if self.metric in LABELWISE else self.metric.removesuffix(PERSONAL)
 
 
 LABELWISE = ("macro_f1", "balanced_accuracy", "auc")
 """Metrics of a classification that weigh its labels alike (`trials.scoring.scores`)."""
-PERSONAL = "_personal"
-"""What the name of a mean over clients of each one's own score ends with."""
+PERSONAL = "_personal"  # what the name of a mean over clients of each one's own score ends with
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)
 REGRESSION = Task("mse", "minimize", worst=1e30)
-TASKS = {
-    task.metric: task
-    for asked in (CLASSIFICATION, REGRESSION)
-    for task in (asked, asked.by("personal"))
-} | {metric: CLASSIFICATION.by(metric) for metric in LABELWISE}
+_JUDGED = [CLASSIFICATION.by(metric) for metric in ("pooled", "personal", *LABELWISE)]
+TASKS = {task.metric: task for task in (*_JUDGED, REGRESSION, REGRESSION.by("personal"))}
 """The tasks there are, by the metric that their runs are ranked by."""
 
 
 def direction(metric: str) -> Direction:
-    """Which way a recorded metric is better: accuracies and `LABELWISE` up; losses, errors and spreads down."""
+    """Return which way a recorded metric is better: accuracies and `LABELWISE` up; losses, errors and spreads down."""
     upwards = any(name in metric for name in ("accuracy", *LABELWISE))
-    upwards = upwards and not metric.endswith("spread")
-    return "maximize" if upwards else "minimize"
+    return "maximize" if upwards and not metric.endswith("spread") else "minimize"
 
 
 def sign(way: Direction) -> int:
-    """1 for maximize, -1 for minimize."""
+    """Return 1 for maximize, -1 for minimize."""
     return 1 if way == "maximize" else -1
 
 
 def best_of(way: Direction) -> Callable[[float, float], float]:
-    """The better of two values."""
+    """Return what gives the better of two values."""
     return max if way == "maximize" else min
 
 
 def score(history: History, metric: str, lost: bool = False) -> float:
-    """What a run scores by a metric: its mean over the last `LAST` evaluations of trained models, NaN
-    where it is not measured, as without validation data. A run that is `lost`, which diverged or has no
-    finite mean, counts as the `untrained` model.
+    """Return a run's mean of a metric over the last `LAST` evaluations of trained models, NaN where it is not measured, as
+    without validation data; of a run that is `lost` (it diverged, or has no finite mean) the `untrained` model's.
     """
     if lost:
         return untrained(history, metric)
@@ -129,22 +98,19 @@ def score(history: History, metric: str, lost: bool = False) -> float:
 
 
 def untrained(history: History, metric: str) -> float:
-    """The untrained model's value; where that is not finite either, the worst finite one of a task."""
+    """Return the untrained model's value; where that is not finite either, the worst finite one of a task."""
     first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
     worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
     return first if math.isfinite(first) else worst
 
 
 def cost_until(entry: Mapping[str, float], at: str) -> float:
-    """What a run cost until an evaluation, in one of `COSTS`."""
+    """Return what a run cost until an evaluation, in one of `COSTS`."""
     return sum(entry.get(name, 0.0) for name in COSTS[at])
 
 
 def reach(history: History, metric: str, target: float) -> dict[str, float]:
-    """`REACHED` of a run whose test scores are measured by a task's metric; {} when it never got there.
-
-    The untrained model does not count.
-    """
+    """Return `REACHED` of a run that is tested by a task's metric, {} when it never got there; round 0 does not count."""
     better = TASKS[metric].sign
     for entry in history:
         value = entry.get(f"test_{metric}")

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trials.common.lazy import Lazy
 from trials.common.tensors import Tensor
 
+metrics: Any = Lazy("sklearn.metrics")
+special: Any = Lazy("scipy.special")
+stats: Any = Lazy("scipy.stats")
 Array = npt.NDArray[Any]
 Scores = Callable[[Tensor, Tensor], dict[str, Tensor]]
 """Outputs (..., C) and targets (...) -> values (...) by metric, the ranked one first."""
@@ -32,37 +36,26 @@ SCORES: dict[str, Scores] = {"accuracy": classification, "mse": regression}
 
 def macro_f1(logits: Array, y: Array) -> float:
     """Return the mean over labels, true or predicted ones, of F1 = 2 TP / (2 TP + FP + FN); logits (N, C), y (N,)."""
-    guess = logits.argmax(1)
-    both = np.unique(np.concatenate([y, guess]))
-    hit, true, said = (_counts(v, both) for v in (y[guess == y], y, guess))
-    return float((2 * hit / (true + said)).mean())
+    return float(metrics.f1_score(y, logits.argmax(1), average="macro"))
 
 
 def balanced_accuracy(logits: Array, y: Array) -> float:
     """Return the mean over true labels of the share of their samples that are recognised."""
-    guess, labels = logits.argmax(1), np.unique(y)
-    return float((_counts(y[guess == y], labels) / _counts(y, labels)).mean())
+    labels = np.unique(y)
+    return float(metrics.recall_score(y, logits.argmax(1), labels=labels, average="macro"))
 
 
 def auc(logits: Array, y: Array) -> float:
     """Return the area under the ROC curve, one label against the rest: the mean over true labels c of P(p_c(a) > p_c(b))
     + P(p_c(a) = p_c(b)) / 2, a of label c and b of another, p the softmax; NaN where there is one label only.
     """
-    shifted = np.exp(logits - logits.max(1, keepdims=True))
-    p = shifted / shifted.sum(1, keepdims=True)
-    areas = []
-    for label in np.unique(y):
-        ours = y == label
-        n, others = int(ours.sum()), int((~ours).sum())
-        if others:
-            _, place, ties = np.unique(p[:, label], return_inverse=True, return_counts=True)
-            ranks = (np.cumsum(ties) - (ties - 1) / 2)[place]  # of equal ones the mean
-            areas.append((ranks[ours].sum() - n * (n + 1) / 2) / (n * others))
-    return float(np.mean(areas)) if areas else float("nan")
-
-
-def _counts(values: Array, labels: Array) -> Array:
-    return np.bincount(values, minlength=int(labels.max()) + 1)[labels]
+    labels, p = np.unique(y), special.softmax(logits, axis=1)
+    if len(labels) == 1:
+        return float("nan")
+    ranks = stats.rankdata(p, axis=0)  # of equal ones the mean
+    n = np.array([(y == label).sum() for label in labels])
+    sums = np.array([ranks[y == label, label].sum() for label in labels])
+    return float(np.mean((sums - n * (n + 1) / 2) / (n * (len(y) - n))))
 
 
 MEASURES: dict[str, Callable[[Array, Array], float]] = {

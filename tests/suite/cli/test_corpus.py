@@ -117,13 +117,13 @@ from trials.algorithms.fedavg import FedAvg
 ALGORITHMS = {
     "lacks init, round, scored": FINE + "class A(Algorithm):\n    pass\n",
     "its field mu has no range": FINE + "class A(FedAvg):\n    mu: float = 0.1\n",
-    "a.py raised ExitedError: it called sys.exit(0), line 2": "\nimport sys; sys.exit(0)\n",
+    "a.py raised ExitedError: it raised SystemExit(0), line 2": "\nimport sys; sys.exit(0)\n",
     "SyntaxError": "x = 1\nclass X(:\n",
     "has no class 'A'": "A = 5",
-    "ZeroDivisionError: division by zero File a.py, line 9, in round: 1 / 0": (
+    'ZeroDivisionError: division by zero File "a.py", line 9, in round 1 / 0': (
         FINE + "class A(FedAvg):\n    def round(self, *args, **more):\n        1 / 0\n"
     ),
-    "ExitedError: it called sys.exit(0)": (
+    "ExitedError: it raised SystemExit(0)": (
         FINE + "class A(FedAvg):\n    def init(self, *args, **more):\n        raise SystemExit(0)\n"
     ),
 }
@@ -142,7 +142,7 @@ def load():
 CHECKS = """
 Mine has lr                 | check mine.py --set mu=1
 lr is -1, but must be above 0 | check mine.py --set lr=-1
-mine.py has no class 'Yours' that is an algorithm; it has Mine | check mine.py:Yours
+mine.py has no class 'Yours' that derives from | check mine.py:Yours
 name its class too: mine.py:Mine | sweep smoke --algorithms mine.py
 """
 
@@ -156,7 +156,7 @@ def plugins() -> list[Row]:
     for says, code in FUNCTIONS.items():
         rows.append((f"function: {says}", run, says, {"d.py": LOAD + code}))
     rows.append(
-        ("data that exit", run, "it called sys.exit(0), line 1", {"d.py": "raise SystemExit(0)"})
+        ("data that exit", run, "it raised SystemExit(0), line 1", {"d.py": "raise SystemExit(0)"})
     )
     plan = "sweep smoke --sampler own.py:make --dry-run"
     for code in ("return seed", "return seed / 0"):

@@ -21,10 +21,8 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.searches import a_study, a_trial
 from tests.support.simulations import timeless
-from trials.run import running
 from trials.run.outcome import Status, TrialKind, TrialResult
-from trials.run.running import RunningPack
-from trials.run.trial import partition_data
+from trials.run.trial import RunningPack, partition_data
 
 
 class Source:
@@ -315,7 +313,7 @@ def swept(
             one.stopped("a")
 
     monkeypatch.setattr(driver, "drive", drive)
-    monkeypatch.setattr(running, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("trials.run.trial.REPORT_SECONDS", 0.0)
     monkeypatch.setattr(dispatch, "PAUSE", 0.0)
     given = {"trials": 8, "seeds": 1, "sampler": "tpe", "pack": 1, "retries": 0}
     settings = {"rounds": 4, "clients": 4, "eval_every": 1, "execution": "batched"}

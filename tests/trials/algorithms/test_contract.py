@@ -168,25 +168,6 @@ def test_bad_hyperparameters_are_refused():
     assert cls.configured({"variant": "heterogeneity", "psi": 1}).psi == 1.0
 
 
-@every
-def test_scored_models_are_vectors_and_the_first_is_ranked(name):
-    made = simulation(
-        ALGORITHMS[name](), partitioned([4, 5]), settings(rounds=2, **local_work(name))
-    )
-    for _ in range(2):
-        scored = made.algorithm.scored(made.state, made.fed)
-        for model in scored.values():
-            assert (model if isinstance(model, torch.Tensor) else model.models[0]).shape == (
-                made.fed.d,
-            )
-        first = next(iter(scored.values()))
-        models, weights = (first[None], torch.ones(1)) if isinstance(first, torch.Tensor) else first
-        losses = [made.fed.evaluate(w, made.fed.data.test)["loss"] for w in models]
-        expected = sum(float(p) * float(loss) for p, loss in zip(weights, losses, strict=True))
-        assert made.history[-1]["test_loss"] == pytest.approx(expected, abs=1e-12)
-        made.advance()
-
-
 def test_an_algorithm_is_found_by_name_and_names_its_paper():
     assert all(algorithms.resolve(name) is cls and cls.paper for name, cls in ALGORITHMS.items())
     references = {name for name, cls in ALGORITHMS.items() if cls.reference}
@@ -205,21 +186,3 @@ def test_ranges_that_make_no_sense_are_refused():
     with pytest.raises(UserError, match="must be a whole number"):
         Range("int", 1, 9).check("n", 1.5)
     assert Range("int", 1, 9).check("n", 2.0) == 2
-
-
-def test_an_algorithm_of_another_file(tmp_path):
-    file = tmp_path / "mine.py"
-    file.write_text(
-        "from dataclasses import dataclass\n"
-        "from trials.algorithms.fedavg import FedAvg\n"
-        "@dataclass(frozen=True)\n"
-        "class Mine(FedAvg):\n"
-        "    '''FedAvg again.'''\n"
-    )
-    cls = algorithms.resolve(f"{file}:Mine")
-    assert issubclass(cls, ALGORITHMS["fedavg"])
-    assert cls.ranges() == ALGORITHMS["fedavg"].ranges()
-    with pytest.raises(UserError, match="has no class 'Yours'"):
-        algorithms.resolve(f"{file}:Yours")
-    with pytest.raises(UserError, match="does not exist"):
-        algorithms.resolve(f"{tmp_path}/none.py:Mine")

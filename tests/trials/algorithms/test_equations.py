@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import equations as eq
 from tests.support.equations import SYSTEM, Problem
-from tests.support.oracle import EXECUTIONS, GENERAL, LR, agrees
+from tests.support.oracle import EXECUTIONS, GENERAL, agrees
 from trials import topology
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
@@ -192,17 +192,6 @@ def test_a_run_is_its_equations(row, case, execution):
     agrees(run, row.equations(problem), of, least=0)
 
 
-def test_what_is_selected_leaves_returns_repeats_and_differs_in_its_work():
-    """Otherwise states of absent clients would not be tested."""
-    for case in ("some", "devices", "chance"):
-        chosen = [set(ids.tolist()) for _, ids, _ in islice(Problem(CASES[case]).rounds(), 5)]
-        assert set.union(*chosen) == set(range(5))
-        assert any((a & c) - b for a, b, c in combinations(chosen, 3)), "somebody comes back"
-    problem = Problem(CASES["repeats"])
-    assert any(len(set(problem.select(t))) < 3 for t in range(1, 6))
-    assert len({Problem(level=SYSTEM).steps(1, k) for k in range(5)}) > 1
-
-
 @pytest.mark.parametrize("name", sorted({row.name for row in ROWS}))
 def test_each_hyperparameter_matters_to_the_equations(name):
     """Of a method's rows no two give the same: an oracle that does not know one would agree with anything."""
@@ -222,22 +211,3 @@ def test_a_matrix_of_ones_own(tmp_path):
         problem = Problem(CASES["some"])
         run = problem.run("defed", {"topology": f"file:{file}"})
         agrees(run, eq.defed(problem, USERS), "W")
-
-
-@pytest.mark.parametrize("degree", [2, 4, 6, 8])
-def test_the_papers_lattices_of_ten(degree):
-    problem = Problem(ONCE, sizes=(4, 6, 5, 3, 7, 5, 8, 4, 6, 2))
-    run = problem.run("defed", {"topology": f"ring({degree})"})
-    agrees(run, eq.defed(problem, eq.circle(10, degree)), "W")
-
-
-def test_the_rates_of_fedagg_meet_the_clip():
-    """Rates below 0, above eta_max lr and between are all met."""
-    problem = Problem({**CASES["minibatches"], **EPOCHS})
-    for alpha, eta_max in ((0.1, 2.0), (0.7, 1.05)):
-        w, (t, ids, lr) = problem.initial(), next(problem.rounds())
-        paths = [eq.path_of(problem, w, k, t, [lr] * 3) for k in ids]
-        fields = eq.mean_fields(problem, ids, paths)
-        free, _ = eq.agg_rates(paths, *fields, alpha, "raw", lr, eta_max)
-        assert (free > eta_max * LR).any()
-        assert (free < eta_max * LR).any()

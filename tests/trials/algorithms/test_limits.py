@@ -15,9 +15,6 @@ from tests.support.oracle import (
     LR,
     SEED,
     activations,
-    clients,
-    gradient,
-    initial,
     loss,
     selected,
     shares,
@@ -35,17 +32,7 @@ from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.models import MODELS
 from trials.models.base import Architecture
-from trials.run.spec import refuse
 from trials.scoring.metrics import REGRESSION
-
-
-@pytest.mark.parametrize("widths", [(2, 3), (2, 4, 3, 3)])
-def test_the_reference_s_gradient_is_the_slope_of_its_loss(widths):
-    x, y = next(clients(partitioned([9])))
-    w, h = initial(widths=widths), 1e-6
-    steps = h * np.eye(len(w))
-    slope = [(loss(w + e, x, y, widths) - loss(w - e, x, y, widths)) / (2 * h) for e in steps]
-    np.testing.assert_allclose(gradient(w, x, y, widths), slope, atol=1e-8)
 
 
 class Parabola(nn.Module):
@@ -305,32 +292,3 @@ def test_a_client_alone_knows_nothing_of_the_others():
     moved = np.abs(ends[0] - ends[1]).max(1)
     assert moved[3] == 0
     assert (np.delete(moved, 3) > 1e-4).all()
-
-
-COMMON_START = ["fedsgd", "scaffold", "feddyn", "feddc", "fednova", "folb", "folb_two_set"]
-COMMON_START += ["fednu_sign", "lb_optimal", "lb_norm", "fedumf", "fedumf_feddc", "fedagg"]
-COMMON_START += ["fedagg_literal"]
-REFUSED = {
-    "init=own": ({"init": "own"}, "iid", COMMON_START),
-    "momentum": ({"momentum": 0.5}, "iid", ["scaffold", "feddc", "fedumf_feddc", "fedagg_literal"]),
-    "selection=with_replacement": (
-        {"selection": "with_replacement"},
-        "iid",
-        ["scaffold", "feddyn", "feddc", "fedumf_feddc"],
-    ),
-    "local_steps": ({"local_steps": 4}, "iid", ["fedagg", "fedagg_literal"]),
-    "system": ({}, "iid+system(steps=1..4)", ["fedagg", "fedagg_literal"]),
-}
-
-
-@pytest.mark.parametrize("setting", REFUSED)
-def test_settings_are_refused_where_equations_would_no_longer_mean_what_they_say(setting):
-    given, level, refusing = REFUSED[setting]
-    common = settings(**{"local_steps": None, **given})
-    for name, cls in ALGORITHMS.items():
-        refuse(name, cls, settings(local_steps=None))
-        if name in refusing:
-            with pytest.raises(UserError, match=name):
-                refuse(name, cls, common, level)
-        else:
-            refuse(name, cls, common, level)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from tests.support.model_cases import CASES, CLASSES
-from tests.support.simulations import finish, same, settings, simulation
+from tests.support.simulations import settings, simulation
 from trials import models
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedma_fixed_width import match
@@ -133,29 +133,6 @@ def test_the_gradient_is_the_slope_of_the_loss(name, loss):
     assert float((up - down) / (2 * h)) == pytest.approx(float((g * u).sum()), rel=1e-3, abs=1e-7)
 
 
-@pytest.mark.parametrize("name", AT_ONCE)
-def test_batched_equals_sequential(name):
-    """Unequal clients, unequal work, so that there are paddings and rows that end early."""
-    common = {"batch_size": 2, "rounds": 2, "momentum": 0.5, "clip_norm": 1.0}
-    runs = [
-        finish(
-            simulation(
-                ALGORITHMS["fedavg"](lr=0.05),
-                CASES[name].partitioned([3, 1, 2]),
-                settings(local_steps=2, execution=execution, **common),
-                CASES[name].text,
-                "iid+system(steps=1..3)",
-            )
-        )
-        for execution in ("batched", "sequential")
-    ]
-    assert [run.fed.execution for run in runs] == ["batched", "sequential"]
-    same(*runs, 1e-10)
-    a, b = (run.history[-1] for run in runs)
-    for metric in ("train_loss", "test_loss"):
-        assert a[metric] == pytest.approx(b[metric], abs=1e-10)
-
-
 def pooled(*layers, average=False, same_side=False):
     """Convolutions, each with ReLU and pooling."""
     pool = nn.AvgPool2d(2) if average else nn.MaxPool2d(2, ceil_mode=same_side)
@@ -251,17 +228,6 @@ def test_stacked_lstms_are_those_of_torch():
     (g,) = torch.autograd.grad(expected.sum(), net.weight_hh_l0)
     (found,) = torch.autograd.grad(stack(x).sum(), stack.lstm1.weight)
     close(found[:, 6:], g)
-
-
-def test_a_gradient_is_taken_in_training_mode_and_scores_are_not(monkeypatch):
-    """A GPU's backward pass refuses an LSTM's that was computed in another mode; the numbers are the same."""
-    modes, lstm = [], torch.lstm
-    monkeypatch.setattr(torch, "lstm", lambda *given: modes.append(given[6]) or lstm(*given))
-    model, case = CASES["char_lstm"].fitted(), CASES["char_lstm"]
-    w, x = weights(model, 1)[0], case.samples(np.random.default_rng(0), 2)
-    model.logits(w, x)
-    model.gradients(w, x, torch.tensor([1, 2]), torch.tensor([0.5, 0.5]))
-    assert modes == [False, False, True, True], "two layers"
 
 
 def test_fedma_takes_chains_and_names_what_is_none(fitted):
