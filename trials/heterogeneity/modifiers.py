@@ -82,19 +82,15 @@ class LogNormal:
 
     def assign(self, partition: TakesSizes, y: Array, clients: int, rng: Rng) -> list[Array]:
         enough(len(y), clients)
-        return partition.assign_sizes(y, self.sizes(len(y), clients, rng), rng)
-
-    def sizes(self, samples: int, clients: int, rng: Rng) -> Array:
-        """Return m_k (n,), at least 1 each, sum `samples`."""
         z = rng.standard_normal(clients)
         # Rescaling undoes any common factor: with the largest share at 1 nothing overflows.
         share = np.exp(self.sigma * (z - z.max()))
-        sizes = np.floor(share / share.sum() * samples).astype(int)
-        sizes[0] += samples - sizes.sum()
+        sizes = np.floor(share / share.sum() * len(y)).astype(int)
+        sizes[0] += len(y) - sizes.sum()
         for k in np.flatnonzero(sizes == 0):
             sizes[sizes.argmax()] -= 1
             sizes[k] = 1
-        return sizes
+        return partition.assign_sizes(y, sizes, rng)
 
 
 @dataclass(frozen=True)

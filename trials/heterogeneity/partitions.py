@@ -137,13 +137,11 @@ class DirichletByClass(Partition):
         cuts = np.minimum(np.cumsum(p, axis=1) * stock[:, None], stock[:, None]).astype(int)
         cuts[:, -1] = stock
         counts = np.diff(cuts, prepend=0).T
-        sizes = counts.sum(1)
-        for k in np.flatnonzero(sizes == 0):
-            giver = sizes.argmax()
+        for k in np.flatnonzero(counts.sum(1) == 0):
+            giver = counts.sum(1).argmax()
             label = counts[giver].argmax()
-            for client, change in ((giver, -1), (k, 1)):
-                counts[client, label] += change
-                sizes[client] += change
+            counts[giver, label] -= 1
+            counts[k, label] += 1
         return assign_counts(y, counts, rng)
 
 
@@ -173,11 +171,10 @@ class Labels(Partition):
             raise UserError(f"the data have only {len(stock)} labels")
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
         holders = holds.sum(0)
-        for label in np.flatnonzero(stock < least * holders)[:1]:
-            many = f"{holders[label]} of {clients} clients"
-            raise UserError(
-                f"label {label} has {stock[label]} samples for {many}, each needs {least}"
-            )
+        if (scarce := np.flatnonzero(stock < least * holders)).size:
+            few = f"label {scarce[0]} has {stock[scarce[0]]} samples"
+            many = f"{holders[scarce[0]]} of {clients} clients"
+            raise UserError(f"{few} for {many}, each needs {least}")
         return holds
 
 
@@ -229,10 +226,8 @@ class Natural(Partition):
         if owner is None:
             raise UserError("this data set does not say which client a sample belongs to")
         born, k = np.unique(owner, return_inverse=True)
-        if len(born) != clients:
-            raise UserError(
-                f"the data have {len(born)} clients, not {clients}; leave `clients` out"
-            )
+        if (n := len(born)) != clients:
+            raise UserError(f"the data have {n} clients, not {clients}; leave `clients` out")
         return by_client(k, np.arange(len(owner)), clients)
 
 
@@ -257,10 +252,8 @@ class GaussianSizes(Partition):
         present = np.flatnonzero(stocks(y))
         held = self.held(clients, present, rng)
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
-        if sizes.max() > len(y):
-            raise UserError(
-                f"a client would hold {sizes.max():.0f} samples, but there are {len(y)}"
-            )
+        if (most := sizes.max()) > len(y):
+            raise UserError(f"a client would hold {most:.0f} samples, but there are {len(y)}")
         of_label = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []
         for labels, m in zip(held, sizes.astype(int), strict=True):
