@@ -15,8 +15,7 @@ from trials.common import randomness
 from trials.common.errors import UserError
 from trials.common.plugins import hook
 from trials.common.tensors import Tensor, torch
-from trials.common.transfer import to_device
-from trials.datasets.base import Dataset, OnDemand, drawn_of_each
+from trials.datasets.base import Dataset, drawn_of_each
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 
@@ -29,28 +28,13 @@ UNREACHED = "reaches nobody: "
 class Samples:
     """The samples x of a data set on a device: `samples[ids]` (..., *shape) for ids (...)."""
 
-    def __init__(self, x: Array | OnDemand, device: torch.device, dtype: torch.dtype) -> None:
-        self.device, self.dtype, self.source = device, dtype, x
-        self.on_demand = isinstance(x, OnDemand)
-        if not isinstance(x, OnDemand):
-            self.x = torch.from_numpy(x).to(device, dtype).contiguous()
+    def __init__(self, x: Array, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype = device, dtype
+        self.x = torch.from_numpy(x).to(device, dtype).contiguous()
 
     def __getitem__(self, ids: Tensor | Array) -> Tensor:
         ids = torch.as_tensor(ids)
-        if isinstance(self.source, OnDemand):
-            made = self.source.take(ids.flatten().cpu().numpy())
-            flat = to_device(made, self.device, self.dtype)
-        else:
-            flat = self.x.index_select(0, ids.flatten())
-        return flat.unflatten(0, ids.shape)
-
-    def matrix(self, y: Tensor, ids: Array) -> tuple[Tensor, Tensor, Array]:
-        """Return a matrix (m, p), its labels (m,), and `rows`: sample `ids[...]` is row `rows[...]`."""
-        if isinstance(self.source, OnDemand):
-            once, rows = np.unique(ids, return_inverse=True)
-            kept = torch.from_numpy(once)
-            return self[kept].flatten(1), y[kept], rows.reshape(ids.shape)
-        return self.x.flatten(1), y, ids
+        return self.x.index_select(0, ids.flatten()).unflatten(0, ids.shape)
 
 
 @lru_cache(maxsize=1)  # one data set and device at a time
@@ -190,10 +174,8 @@ class FederatedData:
     @cached_property
     def fingerprint(self) -> str:
         """A checksum of samples, splits and owners: equal only if every client holds the same."""
-        x, crc = self.dataset.x, 0
-        samples = np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x
-        ids = self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
-        for array in (samples, self.dataset.y, *ids):
+        crc, ids = 0, self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
+        for array in (self.dataset.x, self.dataset.y, *ids):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)
         return f"{crc:08x}"
 

@@ -12,7 +12,6 @@ from trials.common import randomness
 from trials.common.device import computes, keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
-from trials.datasets.base import OnDemand
 from trials.engine import budget
 from trials.engine.direction import Direction
 from trials.engine.training import (
@@ -135,8 +134,7 @@ class Federation:
         self.device, self._level = device, heterogeneity
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
-        if not isinstance(data.dataset.x, OnDemand):
-            model.check(data.dataset.x)
+        model.check(data.dataset.x)
         self.execution = execution(model, settings, device)
         self.chunk, self.tables = budget.divided(
             data, model, settings, self.x, self.execution, memory, members
