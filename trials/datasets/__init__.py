@@ -1,8 +1,7 @@
 """Data sets, as one array of samples with a test part and, where data are born on clients, owners.
 
-A data set is a frozen dataclass whose fields are the arguments of its name (`synthetic(1,1)`) and
-whose `load` returns a `Dataset`. A new one is one class and one entry of `_OWN`, or one class in a file
-elsewhere (examples/own_dataset.py).
+A data set is a frozen dataclass whose fields are the arguments of its name (`synthetic(1,1)`) and whose `load` returns a
+`Dataset`. A new one is one class and one entry of `_OWN`, or one class in a file elsewhere (examples/own_dataset.py).
 """
 
 from trials.common import names

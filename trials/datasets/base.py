@@ -44,18 +44,14 @@ class Dataset:
         """Shape of one sample: (features,), (tokens,) or (channels, height, width)."""
         return tuple(self.x.shape[1:])
 
-    def bytes(self, size: int) -> int:
-        """Count the bytes of samples and labels on a device, with numbers of `size` bytes."""
-        return self.x.size * size + self.y.nbytes
-
 
 @dataclass(frozen=True)
 class Published:
     """A published file, or a folder of files that end in one of `suffixes`, known by its content however it is packed.
 
     `path` below the data root is a file, as it is or with .gz behind its name, or a folder or a tar archive of it, which
-    may have its name at the `url`, too. `md5` is that of a file's content, of a folder that of lines `NAME MD5` in the order
-    of names. It is "" where none is published: what is in such a file is checked as it is loaded.
+    may have its name at the `url`, too. `md5` is that of a file's content, of a folder that of lines `NAME MD5` in order;
+    "" where none is published: what is in such a file is checked as it is loaded.
     """
 
     path: str
@@ -182,13 +178,14 @@ class DatasetFamily(ABC):
                     raise self.refusal(folder, absent) from None
             report = file.report(folder)
             if not report["sound"]:
-                raise self.wrong(folder, report["path"], report["expected"], report["found"])
+                content = (
+                    "has the wrong content: expected {expected}, found {found}. Nothing was loaded"
+                )
+                problem = (
+                    f"{report['path']} {content.format(**report)}; remove it and get it again."
+                )
+                raise self.refusal(folder, problem)
         return folder
-
-    def wrong(self, root: Path, path: Path, expected: str, found: str) -> UserError:
-        """Return the error for a file with the wrong content."""
-        content = f"{path} has the wrong content: expected {expected}, found {found}."
-        return self.refusal(root, f"{content} Nothing was loaded; remove it and get it again.")
 
     def refusal(self, root: Path, problem: str) -> UserError:
         """Return the error for a problem of its files, with which of them to put where."""

@@ -14,10 +14,7 @@ from trials.scoring.metrics import REGRESSION, Task
 
 @dataclass(frozen=True)
 class Digits(DatasetFamily):
-    """Handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes.
-
-    1,797 images, pixels / 16. There is no official test split: `seed` draws a fifth, stratified by label.
-    """
+    """Handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes; a fifth is test, drawn by `seed`."""
 
     kind = "grey images"
 
@@ -61,10 +58,7 @@ class Synthetic(DatasetFamily):
 
 @dataclass(frozen=True)
 class SyntheticIID(DatasetFamily):
-    """FedProx's Synthetic_iid: one model and one input law for all devices.
-
-    Sizes and x as Synthetic, but one W, b ~ N(0, 1) for all devices and v_k = 0.
-    """
+    """FedProx's Synthetic_iid: as Synthetic, with one W, b ~ N(0, 1) for all devices and v_k = 0."""
 
     kind = "generated features"
     family = "synthetic"
@@ -81,11 +75,9 @@ class SyntheticIID(DatasetFamily):
 class FedDCSynthetic(DatasetFamily):
     """FedDC's synthetic: 20 devices, 5 classes; alpha=0: one solution, beta=0: one input law.
 
-    It is FedDyn's too, and FedUmf's (Fig. A5): 200 samples a device and 30 features, otherwise as `Synthetic`. Two flags
-    of the authors' code make the solution or the inputs common: all devices then have one W, b ~ N(0, 1), or v_k = 0.
-
-    Reading: alpha = 0 sets the first flag and beta = 0 the second, as in the authors' runs. Their test set is the
-    training set; here a tenth of each device's samples is test.
+    It is FedDyn's too, and FedUmf's (Fig. A5): 200 samples a device and 30 features, otherwise as `Synthetic`. The flags
+    of the authors' code give all devices one W, b ~ N(0, 1), or v_k = 0. Reading: alpha = 0 and beta = 0 set them, as in
+    the authors' runs. Their test set is the training set; here a tenth of each device's samples is test.
     """
 
     kind = "generated features"
@@ -110,8 +102,8 @@ class FedDCSynthetic(DatasetFamily):
 class Sine(DatasetFamily):
     """DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE.
 
-    6,000 training samples with x in [-6, 6] and 1,000 test samples with x in [-12, 12] (DeFed section V). x (N, 1) is
-    used as it is. Reading: x is uniform, and the test set has the noise too; the paper states neither.
+    6,000 training samples with x (N, 1) in [-6, 6] and 1,000 test samples with x in [-12, 12] (DeFed section V).
+    Reading: x is uniform, and the test set has the noise too; the paper states neither.
     """
 
     task: ClassVar[Task] = REGRESSION

@@ -112,10 +112,7 @@ def _idx_files(archive: str, url: str, *md5: str) -> tuple[Published, ...]:
 
 @dataclass(frozen=True)
 class MNIST(Torchvision):
-    """MNIST 28x28 through torchvision, 10 classes (LeCun et al. 1998).
-
-    60,000 / 10,000 images, standardised by the training set's mean and deviation; with the flag `unit` pixels / 255.
-    """
+    """MNIST 28x28 through torchvision, 10 classes (LeCun et al. 1998). With the flag `unit` pixels are in [0, 1]."""
 
     family = "mnist"
     archive = "MNIST"
@@ -181,10 +178,9 @@ class FashionMNIST01(FashionMNIST):
 class MNISTPowerLaw(MNIST):
     """FedProx's MNIST: 70,000 images on 1,000 devices of 2 digits each (natural).
 
-    Training and test images are pooled, 69 a device in the mean; a tenth of each device's is test. Device u has the
-    digits (u + j) mod 10, j < `labels` (FOLB Fig. 6: 1, 2, 5, 10), with the sizes of `labels(c)+sizes(powerlaw)`. A
-    pixel p of 0..255 becomes (p - mean) / (deviation + 0.001), mean and deviation of that pixel over all images, as in
-    the authors' code.
+    Training and test images are pooled; a tenth of each device's is test. Device u has the digits (u + j) mod 10,
+    j < `labels` (FOLB Fig. 6: 1, 2, 5, 10), with the sizes of `labels(c)+sizes(powerlaw)`. A pixel p of 0..255 becomes
+    (p - mean) / (deviation + 0.001), mean and deviation of that pixel over all images, as in the authors' code.
     """
 
     labels: int = bounded(2, low=1, high=10)
@@ -264,10 +260,7 @@ class EMNIST(Torchvision):
 
 @dataclass(frozen=True)
 class EMNISTLetters(EMNIST):
-    """EMNIST Letters 28x28, 26 classes, or the first `letters` (FedDC: 10).
-
-    124,800 / 20,800 images, upper and lower case merged, labels 0..25; of ten letters 48,000 / 8,000.
-    """
+    """EMNIST Letters 28x28, 26 classes, or the first `letters` (FedDC: 10). Upper and lower case are merged."""
 
     options: ClassVar = {"split": "letters"}
     letters: int = bounded(26, low=2, high=26)
@@ -280,11 +273,7 @@ class EMNISTLetters(EMNIST):
 
 @dataclass(frozen=True)
 class EMNISTByClass(EMNIST):
-    """EMNIST by class 28x28, 62 classes, without writers.
-
-    697,932 / 116,323 images of digits, upper case and lower case, unbalanced. On 200 clients under
-    `labels(2)+sizes(powerlaw)` it is FOLB's FEMNIST; `femnist` has writers.
-    """
+    """EMNIST by class 28x28, 62 classes, without writers. FOLB's under `labels(2)+sizes(powerlaw)`, 200 clients."""
 
     options: ClassVar = {"split": "byclass"}
     classes = 62
@@ -294,12 +283,10 @@ class EMNISTByClass(EMNIST):
 class FEMNIST10(EMNISTByClass):
     """FedProx's FEMNIST: 10 lower-case letters on 200 devices (natural).
 
-    Training and test images of a..j of EMNIST by class are pooled, up to 4,000 of a letter, pixels / 255. Device u has
-    the letters (u + j) mod 10, j < `labels`, and max(2, floor(n_u / labels)) images of each, n_u =
-    floor(LogNormal(4, 1) + 5). A tenth of each device's images is test.
-
-    Reading: 5 labels as in the paper (femnist10(3) is its code). In the code all devices share the first images of a
-    letter, which would put one image in two splits: here each image is partitioned once.
+    Training and test images of EMNIST by class are pooled, up to 4,000 of a letter, pixels / 255. Device u has the letters
+    (u + j) mod 10, j < `labels`, max(2, floor(n_u / labels)) images of each, n_u = floor(LogNormal(4, 1) + 5). A tenth of
+    each device's is test. Reading: 5 labels as in the paper (femnist10(3) is its code), where all devices share the first
+    images of a letter, which would put one image in two splits: here each image is partitioned once.
     """
 
     labels: int = bounded(5, low=1, high=10)

@@ -3,8 +3,6 @@
 A further one is a class whose `born` reads its files, and its entry in `DATASETS`.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -16,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,11 +26,7 @@ from trials.datasets.base import Array, Dataset, DatasetFamily, Published, drawn
 from trials.datasets.images import MNIST
 from trials.datasets.tables import indicators, scaled
 
-if TYPE_CHECKING:
-    import pandas as pd
-else:
-    pd = Lazy("pandas")
-
+pd: Any = Lazy("pandas")
 Born = tuple[Array, Array, Array, Array | None]
 """Samples as they are published: x (N, ...), labels and owners (N,), and which are test, where that is published."""
 
@@ -59,11 +53,7 @@ class NaturalData(DatasetFamily):
             if self.samples not in (0, len(y)) or y.min() < 0 or y.max() >= self.classes:
                 raise ValueError(f"{len(y)} samples with labels {y.min()} to {y.max()}")
         except Exception as error:  # of whatever reads such files
-            if all(file.md5 for file in self.published):
-                raise
-            place = folder / self.published[0].path
-            expected = f"{self.samples or 'whole'} samples of {self.classes} labels"
-            raise self.wrong(folder, place, expected, str(error)) from None
+            raise self.refusal(folder, f"its files do not load: {error!r}") from error
         if test is None:
             rng = randomness.generator("natural_test", seed)
             test = drawn_of_each(client, rng, lambda sizes: sizes // self.share)
@@ -72,10 +62,7 @@ class NaturalData(DatasetFamily):
 
 @dataclass(frozen=True)
 class MNISTWriters(MNIST):
-    """MNIST by its 539 writers (natural), with QMNIST's labels (Yadav and Bottou 2019).
-
-    The 60,000 training images are theirs, 19 to 131 each; the 10,000 test images were written by 297 others.
-    """
+    """MNIST by the 539 writers of its training images (natural), 19 to 131 each, with QMNIST's labels (2019)."""
 
     published = (
         *MNIST.published,
@@ -94,19 +81,15 @@ class MNISTWriters(MNIST):
         return replace(images, client=client)
 
 
-def read_table(content: bytes, columns: str = "", **options: Any) -> pd.DataFrame:
-    """Return a comma-separated table without a header."""
-    names = columns.split() or None
+def read_table(content: bytes, **options: Any) -> Any:
+    """Return a comma-separated table, whose columns are numbered."""
     options |= {"skipinitialspace": True, "float_precision": "round_trip"}
-    return pd.read_csv(io.BytesIO(content), header=None, names=names, **options)
+    return pd.read_csv(io.BytesIO(content), header=None, **options)
 
 
 @dataclass(frozen=True)
 class WISDM(NaturalData):
-    """WISDM 1.1: six activities of 36 people (natural by person; Kwapisz et al. 2010).
-
-    5,418 windows of ten seconds of the phone's accelerometer, 43 features each. A fifth of each person's is test.
-    """
+    """WISDM 1.1: six activities of 36 people by their phones (natural by person), 5,418 windows of 43 features."""
 
     source = "www.cis.fordham.edu/wisdm/dataset.php (WISDM lab; no licence is stated)"
     published = (
@@ -129,9 +112,9 @@ class WISDM(NaturalData):
 class HeartDisease(NaturalData):
     """Heart disease of 740 patients by four hospitals (natural; Janosi et al. 1988).
 
-    Prepared as FLamby's Fed-Heart-Disease (Ogier du Terrail et al. 2022): slope, ca and thal are dropped, then patients
-    with an absent value, which leaves 303, 261, 46 and 130. Two classes: none, or any disease. x (740, 13): eight values,
-    and cp and restecg as indicators without their first. A third of each hospital is test (FLamby's share, another draw).
+    As FLamby's Fed-Heart-Disease: without slope, ca and thal, then without patients who lack a value, which leaves 303,
+    261, 46 and 130; two classes, none or any. x (740, 13): eight values, cp and restecg as indicators without their
+    first. A third of each hospital is test (FLamby's share, another draw).
     """
 
     source = "archive.ics.uci.edu/dataset/45 (CC BY 4.0)"
@@ -143,16 +126,15 @@ class HeartDisease(NaturalData):
     share = 3
     features = True
     samples = 740
-    columns = "age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal target"
 
     def born(self, folder: Path) -> Born:
         # UCI's files have no header; in others it begins with "age".
         form = {"comment": "a", "na_values": ["?", "-9", "-9.0"]}
-        tables = [read_table(file.read(folder), self.columns, **form) for file in self.published]
-        kept = [table.drop(columns=["slope", "ca", "thal"]).dropna() for table in tables]
+        tables = [read_table(file.read(folder), **form) for file in self.published]
+        kept = [table.drop(columns=[10, 11, 12]).dropna() for table in tables]
         table = pd.concat(kept, ignore_index=True).astype(float)
-        y = (table.pop("target") > 0).to_numpy(np.int64)
-        x = pd.get_dummies(table, columns=["cp", "restecg"], drop_first=True).to_numpy(float)
+        y = (table.pop(13) > 0).to_numpy(np.int64)
+        x = pd.get_dummies(table, columns=[2, 6], drop_first=True).to_numpy(float)
         return x, y, np.repeat(np.arange(len(kept)), [len(rows) for rows in kept]), None
 
 
@@ -160,8 +142,8 @@ class HeartDisease(NaturalData):
 class Adult(NaturalData):
     """Adult: income above 50,000 dollars, by occupation (natural; Becker and Kohavi 1996).
 
-    15 clients are the 14 occupations and `?`. x: numbers standardised, then an indicator of each category (`?` is one).
-    fnlwgt, a weight of the census, is left out. The published split, 32,561 and 16,281.
+    15 clients are the 14 occupations and `?`. x: numbers standardised, then an indicator of each category, `?` too, but
+    without fnlwgt, a weight of the census. The published split, 32,561 and 16,281.
     """
 
     source = "archive.ics.uci.edu/dataset/2 (CC BY 4.0)"
@@ -170,18 +152,14 @@ class Adult(NaturalData):
         Published("tabular/adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
     )
     classes = 2
-    columns = (
-        "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
-        "capital_gain capital_loss hours_per_week native_country income"
-    )
 
     def born(self, folder: Path) -> Born:
         form = {"comment": "|", "keep_default_na": False}
-        parts = [read_table(file.read(folder), self.columns, **form) for file in self.published]
+        parts = [read_table(file.read(folder), **form) for file in self.published]
         test = np.repeat([False, True], [len(part) for part in parts])
-        table = pd.concat(parts, ignore_index=True).drop(columns="fnlwgt")
-        y = table.pop("income").str.startswith(">50K").to_numpy(np.int64)
-        client = np.unique(table["occupation"], return_inverse=True)[1]
+        table = pd.concat(parts, ignore_index=True).drop(columns=2)
+        y = table.pop(14).str.startswith(">50K").to_numpy(np.int64)
+        client = np.unique(table[6], return_inverse=True)[1]
         numbers = scaled(table.select_dtypes("number").to_numpy(), test)
         x = np.hstack([numbers, indicators(table.select_dtypes("object"), test)])
         return x, y, client, test
@@ -249,9 +227,9 @@ def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
 class News20(NaturalData):
     """20 newsgroups by author (natural), words of subject and body (Lang 1995; the version by date).
 
-    To which group does a mail belong? Clients are the addresses in `From:` of at least five training mails: 389, who
-    wrote 3,743. The test part is whole: 7,532. x (N, 2000): log(1 + count) of the most frequent words of the kept
-    training mails, scaled to length 1. Headers but the subject are left out, since they tell the group.
+    Clients are the addresses in `From:` of at least five training mails: 389, who wrote 3,743. The test part is whole.
+    x (N, 2000): log(1 + count) of the most frequent words of the kept training mails, scaled to length 1. Headers but the
+    subject are left out, since they tell the group.
     """
 
     source = "qwone.com/~jason/20Newsgroups, 20news-bydate.tar.gz (public posts)"
@@ -325,10 +303,9 @@ class ShakespeareText(NaturalData):
 
 
 def roles(lines: Sequence[str]) -> dict[str, str]:
-    """Return what each role of each play says, by LEAF's rules: names without regard to case; a role has more than two
-    lines; spaces and line ends in a row are one space. A speech begins with a line `  Name. Text`, and goes on with lines
-    that are indented by four. In The Comedy of Errors nothing is indented: there all lines go on, until a stage direction
-    (`<`) or an act.
+    """Return what each role of each play says, by LEAF's rules: names without regard to case, more than two lines, blanks
+    in a row are one. A speech begins with a line `  Name. Text`, and goes on with lines that are indented by four; in The
+    Comedy of Errors, where nothing is indented, with all lines until a stage direction (`<`) or an act.
     """
     author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
     works = [number for number, line in enumerate(lines) if author in line][1:]  # but the sonnets
@@ -374,16 +351,12 @@ def windows(texts: Iterable[str], length: int, stride: int) -> Born:
 
 
 class Leaf(NaturalData):
-    """A data set in LEAF's format (Caldas et al. 2018): files `train/*.json` and `test/*.json` below its folder, each with
-    `users` and `user_data: {user: {x, y}}`. A user is a client. LEAF draws its samples and splits with a seed of the
-    person's, so no checksum is published.
+    """A data set in LEAF's format (Caldas et al. 2018), `train/*.json` and `test/*.json` with `users` and `user_data: {user:
+    {x, y}}`. LEAF draws its samples and splits with a seed of the person's, so no checksum is published.
     """
 
     kind = "text"
-    source = (
-        "a checkout of LEAF (github.com/TalwalkarLab/leaf): in the folder of the same name below data/, "
-        "./preprocess.sh -s niid --sf 1.0 -k 0 -t sample makes data/train and data/test"
-    )
+    source = "github.com/TalwalkarLab/leaf: ./preprocess.sh -s niid --sf 1.0 -k 0 -t sample in data/NAME writes train and test"
 
     @abstractmethod
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
@@ -398,12 +371,10 @@ class Leaf(NaturalData):
                 for user in held["users"]:
                     x, y = self.convert(**held["user_data"][user])
                     if len(x) != len(y):
-                        raise ValueError(f"{name}: {len(x)} samples, {len(y)} labels of {user!r}")
+                        raise ValueError(f"{len(x)} samples, {len(y)} labels of {user!r} in {name}")
                     client = clients.setdefault(user, len(clients)) if len(y) else 0
                     pieces.append((x, y, np.full(len(y), client), np.full(len(y), part == 1)))
         x, y, client, test = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        if test.all() or not test.any():
-            raise ValueError("one of the two parts without a sample")
         return self.samples_of(x, test), y, client, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
@@ -444,8 +415,7 @@ class Sent140(Leaf):
     """LEAF's Sent140: sentiment of tweets by account (natural), token ids (Go et al. 2009).
 
     x (N, 25): 0 pads at the end, 1 is any other word, and 2, 3, ... are the most frequent words of the training tweets,
-    `vocabulary` ids in all. Reading: the papers use GloVe vectors; here a model learns its embedding from the training
-    text alone. Labels 0 and 2 (neutral) are not positive, 1 and 4 are, as in LEAF's and FedProx's files.
+    `vocabulary` ids in all; the papers use GloVe vectors. Labels 0 and 2 (neutral) are not positive, 1 and 4 are.
     """
 
     published = _parts("sent140")
@@ -478,9 +448,8 @@ nine one seven sheila six three tree two wow zero""".split()  # noqa: SIM905
 def mfcc(clips: Tensor) -> Tensor:
     """Return the mel-frequency cepstral coefficients (n, 13, 59), float64, of clips (n, 16000) in [-1, 1].
 
-    Frames of 1,024 samples every 256 without padding, a periodic Hann window, power spectrum, 80 mel filter banks,
-    logarithm (floor 1e-10), the first 13 of the orthonormal DCT-II. SAFL states rate, frame, overlap, banks and
-    coefficients; window, scale, floor and transform are the usual ones.
+    Frames of 1,024 samples every 256, a periodic Hann window, power spectrum, 80 mel filter banks, logarithm (floor
+    1e-10), the first 13 of the orthonormal DCT-II. Window, scale, floor and transform are not stated by SAFL: the usual.
     """
     frames = clips.to(torch.float64).unfold(-1, WINDOW, WINDOW // 4)
     power = torch.fft.rfft(frames * torch.hann_window(WINDOW, dtype=torch.float64)).abs() ** 2
@@ -550,15 +519,12 @@ class FSDD(NaturalData):
 class SpeechCommands(NaturalData):
     """Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words` (Warden 2018).
 
-    64,721 one-second clips, x (N, 1, 13, 59) coefficients by frames (`mfcc`), each standardised over the training clips.
-    The first ten labels are the command words. The clips of `testing_list.txt` are test; those of `validation_list.txt`
-    are training clips, because validation is drawn from every client's own samples. A speaker is a hash in a file's name.
+    64,721 clips of a second, x (N, 1, 13, 59) coefficients by frames (`mfcc`), each standardised over the training clips.
+    The clips of `testing_list.txt` are test; those of `validation_list.txt` are training clips, because validation is
+    drawn from every client's own samples. A speaker is a hash in a file's name.
     """
 
-    source = (
-        "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz (1.5 GB, sha256 "
-        "743935421bb51cccdb6bdd152e04c5c70274e935c82119ad7faeec31780d811d), unpacked into this folder"
-    )
+    source = "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz (1.5 GB), unpacked into this folder"
     published = (Published("speech_commands_v0.01"),)
     clips = 64721
     words: int = bounded(30, low=2, high=30)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -79,10 +80,7 @@ class Own(DatasetFamily):
 
 @dataclass(frozen=True)
 class Npz(Own):
-    """your own data: arrays x_train, y_train, x_test, y_test [, client_train]
-
-    They are used as they are, as float32; client_train (a whole number per training sample) is for `natural`.
-    """
+    """your own data: arrays x_train, y_train, x_test, y_test [, client_train], used as they are, as float32"""
 
     scheme: ClassVar[str] = "npz"
 
@@ -93,10 +91,7 @@ class Npz(Own):
 
 @dataclass(frozen=True)
 class Csv(Own):
-    """your own table: csv:PATH?target=COLUMN [&client=COLUMN &test=COLUMN_OR_SHARE &task=regression]
-
-    Values are separated by commas, below a line of names; `?`, NA and nothing are absent values.
-    """
+    """your own table: csv:PATH?target=COLUMN [&client=COLUMN &test=COLUMN_OR_SHARE &task=regression]"""
 
     scheme: ClassVar[str] = "csv"
 
@@ -164,44 +159,39 @@ class Given(Own):
     scheme: ClassVar[str] = "given"
 
     @classmethod
-    def at(cls, text: str) -> "Given":
-        return cls(text, _given.get(text, (None, NONE))[1])
-
-    @property
-    def name(self) -> str:
-        return f"{self.scheme}:{self.path}"
+    def located(cls, place: str) -> str:
+        return place
 
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
         if self.path not in _given:
             raise UserError("known to the process alone that gave it: name FILE.py:function")
-        return _given[self.path][0]
+        return _given[self.path]
 
 
-_given: dict[str, tuple[Any, Options]] = {}
+_given: dict[str, Any] = {}
 
 
 def given(data: Any, columns: Mapping[str, Any]) -> str:
-    """Return the name of data that a program holds, from here on, whatever `dataset_of` takes. `columns` are what a
-    table's are for, as `Options`. Raises `UserError` where they do not fit.
+    """Return the name of data that a program holds, from here on, whatever `dataset_of` takes, with the `columns` of a
+    table by the keys of `Options`. Raises `UserError` where they do not fit.
     """
     asked = {key: value for key, value in columns.items() if value is not None}
     if isinstance(data, Dataset) and data.task.metric == REGRESSION.metric:
         asked["task"] = "regression"
-    options = Options(**asked)
+    options = Options.read(urlencode(asked))
     dataset = plugins.tried("data", partial(dataset_of, data, options, 0))
-    digest = hashlib.sha256(options.text.encode())
+    digest = hashlib.sha256()
     for array in (dataset.x, dataset.y, dataset.test, dataset.client):
         digest.update(b"" if array is None else np.ascontiguousarray(array).data)
     # Only what a table becomes depends on the seed, which draws its test rows.
     key = digest.hexdigest()[:16]
-    _given[key] = (data if dataset.note else dataset, options)
-    return f"{Given.scheme}:{key}"
+    _given[key] = data if dataset.note else dataset
+    return f"{Given.scheme}:{key}{options.text}"
 
 
 def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
-    """Return what a person has as a data set: a `Dataset`, arrays by the names of `npz:PATH`, two torch Datasets
-    (train, test), or one table or two of pandas, pyarrow or whatever has `to_pandas`. Raises `UserError` where it does
-    not fit.
+    """Return as a data set a `Dataset`, arrays by the names of `npz:PATH`, two torch Datasets (train, test), or one table
+    or two of pandas, pyarrow or whatever has `to_pandas`. Raises `UserError` where they do not fit.
     """
     parts = content if isinstance(content, tuple | list) else [content]
     parts = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in parts]

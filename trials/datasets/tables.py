@@ -24,17 +24,14 @@ if TYPE_CHECKING:
 else:
     pd = Lazy("pandas")
 
-MOST = 1000
-"""Different values of a column of words, at most: each is a feature."""
+MOST = 1000  # different values of a column of words, each of which is a feature
+# A target of more different whole numbers may be meant as a number, and a feature of more as the number of its row.
 FEW = 10
-"""A target of more different whole numbers may be meant as a number, and a feature of more as the number of its row."""
-PART = "(part)"
-"""The column that says which rows are test where training and test rows are two tables."""
-TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")
-"""What a column that says which rows are test may hold, in lower case."""
+PART = "(part)"  # the column that says which of two tables a row is of
+TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")  # what such a column may hold
 SEVERAL = ("drop", "keep", "absent")
+# Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of.
 NUMBER_LIKE = re.compile(r"\W*\d[\d\W_T]*\w{0,3}\W*")
-"""Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of."""
 NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|\s*")
 ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
@@ -64,7 +61,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
             for key, values in parse_qs(query, keep_blank_values=True).items()
         }
         try:
-            return cls(**options)  # type: ignore[arg-type] # pydantic says what is no option
+            return cls.model_validate(options)
         except ValidationError as error:
             fault = error.errors()[0]
             keys = f"keys are {', '.join(cls.model_fields)}"
@@ -73,7 +70,7 @@ class Options(BaseModel, frozen=True, extra="forbid"):
     @property
     def text(self) -> str:
         """The canonical spelling of what is not the default, with its question mark."""
-        changed = {key: value for key, value in self if value != getattr(NONE, key)}
+        changed = self.model_dump(exclude_defaults=True)
         spelled = urlencode(changed, doseq=True, safe=" /:.;", quote_via=quote)
         return f"?{spelled}" if changed else ""
 
@@ -82,9 +79,7 @@ NONE = Options()
 
 
 def told(decisions: list[tuple[str, str, str, str]]) -> str:
-    """Return as one table what was made of columns, those alike in a row: a column, the value that decided, what was
-    done and the option that changes it.
-    """
+    """Return as one table of each column, those alike in a row: what decided, what was done and what changes it."""
     table = pd.DataFrame(decisions, columns=["column", "value", "what was done", "option"])
     alike = table.groupby(["what was done", "option"], sort=False, as_index=False)
     rows = alike.agg({"column": lambda names: shorten(", ".join(names), 60), "value": "first"})
@@ -110,9 +105,9 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
 
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
-    """Return the rows as samples. Numbers are standardised by the training rows, and an absent one is their mean; a
-    column of words is an indicator of each value among the training rows, of which an absent one is another. Targets
-    of a regression are standardised too. Raises `UserError` naming the column that does not fit.
+    """Return the rows as samples: numbers standardised by the training rows, an absent one being their mean, and an
+    indicator of each word of the training rows, an absent one being another. Targets of a regression are standardised
+    too. Raises `UserError` naming the column that does not fit.
     """
     table = table.rename(columns=str)
     special = _named_columns(table, options)
@@ -155,8 +150,6 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
     for key, column in [*special.items(), *listed]:
         if column not in table:
             raise UserError(f"{key}: {unknown('column', column, map(str, table))}")
-    if len({*special.values(), *options.drop}) < len(special) + len(set(options.drop)):
-        raise UserError(f"one column cannot be two of {', '.join(special)}, drop")
     if table.columns.nlevels > 1 or table.columns.has_duplicates:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
