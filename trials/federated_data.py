@@ -108,7 +108,7 @@ class FederatedData:
                 f"no client holds the labels {labels}: {left.sum():,} of {total} are unused"
             )
             unused &= ~left
-        if unused.sum() > max(self.clients, free.sum() // 100):  # less is what rounding leaves
+        if 50 * unused.sum() > free.sum():  # less is what rounding leaves
             lines.append(f"{unused.sum():,} of {total} are left over")
         if dataset.client is not None and len(self.val):
             owners = np.unique(dataset.client[self.train])

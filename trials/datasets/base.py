@@ -134,25 +134,23 @@ class DatasetFamily(ABC):
     """What an entry of `DATASETS` is: a frozen dataclass whose fields are the arguments of its name."""
 
     summary: ClassVar[str] = ""
-    """What listings say of it; the first line of its description where it does not say so itself."""
+    """What listings say of it: by default the first line of its description."""
     task: ClassVar[Task] = CLASSIFICATION
     kind: ClassVar[str] = ""
     """Data sets of one kind resemble each other: what was tuned on one is tried on another. "": no others."""
     family: ClassVar[str] = ""
     """Data sets of one family are variants of the same samples or of one generator; its name if none."""
     published: ClassVar[tuple[Published, ...]] = ()
-    """The files it is made of."""
     source: ClassVar[str] = ""
     """Where a person gets those that are not downloaded, and under which licence."""
 
     def __init_subclass__(cls) -> None:
-        cls.summary = vars(cls).get("summary") or (cls.__doc__ or "").partition("\n")[0]
+        cls.summary = vars(cls).get("summary") or (cls.__doc__ or "").partition("\n")[0].strip(".")
 
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Build the data set. `seed` and `clients` matter to generated ones, `root` to files.
-
-        Raises `UserError` when a file is absent, with the remedy, or has the wrong content.
+        """Build the data set. `seed` and `clients` matter to generated ones, `root` to files. Raises `UserError` when a
+        file is absent, with the remedy, or has the wrong content.
         """
 
     def files(self, root: str | None) -> list[dict[str, Any]]:
@@ -172,19 +170,13 @@ class DatasetFamily(ABC):
                     file.download(folder)
                 except Exception as error:  # of the network, the disk and torchvision
                     reason = (str(error).splitlines() or [type(error).__name__])[0]
-                    absent = (
-                        f"{folder / file.path} is absent and could not be downloaded ({reason})."
-                    )
-                    raise self.refusal(folder, absent) from None
+                    problem = f"{folder / file.path} is absent, and no download: {reason}"
+                    raise self.refusal(folder, problem) from None
             report = file.report(folder)
             if not report["sound"]:
-                content = (
-                    "has the wrong content: expected {expected}, found {found}. Nothing was loaded"
-                )
-                problem = (
-                    f"{report['path']} {content.format(**report)}; remove it and get it again."
-                )
-                raise self.refusal(folder, problem)
+                problem = "{path} has the wrong content: expected {expected}, found {found}."
+                ways = "Nothing was loaded; remove it and get it again."
+                raise self.refusal(folder, f"{problem.format(**report)} {ways}")
         return folder
 
     def refusal(self, root: Path, problem: str) -> UserError:

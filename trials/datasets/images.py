@@ -39,8 +39,8 @@ def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
         for pixels in images.x[~images.test].swapaxes(0, 1):
             values, counts = np.unique(pixels, return_counts=True)
             values, weights = values / 255, counts / counts.sum()
-            mean = float(values @ weights)
-            moments.append((mean, float((values - mean) ** 2 @ weights) ** 0.5 or 1.0))
+            centre = float(values @ weights)
+            moments.append((centre, float((values - centre) ** 2 @ weights) ** 0.5 or 1.0))
         scale = tuple(zip(*moments, strict=True))
     mean, deviation = (np.array(channels, np.float32)[:, None, None] for channels in scale)
     x = images.x.astype(np.float32)
@@ -68,11 +68,9 @@ class Torchvision(DatasetFamily):
 
     kind = "grey images"
     archive: ClassVar[str]
-    options: ClassVar[dict[str, Any]] = {}
-    """Further arguments of torchvision's class."""
+    options: ClassVar[dict[str, Any]] = {}  # further arguments of torchvision's class
     classes = 10
-    scale: ClassVar[Scale | None] = None
-    """None for the training images' own."""
+    scale: ClassVar[Scale | None] = None  # None for the training images' own
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the scaled images of the files below the data root, downloaded when absent."""

@@ -374,8 +374,8 @@ class Leaf(NaturalData):
                         raise ValueError(f"{len(x)} samples, {len(y)} labels of {user!r} in {name}")
                     client = clients.setdefault(user, len(clients)) if len(y) else 0
                     pieces.append((x, y, np.full(len(y), client), np.full(len(y), part == 1)))
-        x, y, client, test = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        return self.samples_of(x, test), y, client, test
+        x, y, owner, test = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        return self.samples_of(x, test), y, owner, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
         """Return x (N, ...) of what `convert` made of each user; `test` (N,) says which are test."""
@@ -437,9 +437,7 @@ class Sent140(Leaf):
         return x
 
 
-RATE = 16000
-WINDOW = 1024
-BANKS = 80
+RATE, WINDOW, BANKS = 16000, 1024, 80
 WORDS = """yes no up down left right on off stop go bed bird cat dog eight five four happy house marvin
 nine one seven sheila six three tree two wow zero""".split()  # noqa: SIM905
 """Of Speech Commands, in the order of their labels."""

@@ -73,10 +73,6 @@ class Own(DatasetFamily):
         except UserError as error:
             raise UserError(f"data set {self.name}: {error}") from None
 
-    def fetch(self, root: str | None) -> Path:
-        self.load(0, None, root)
-        return super().fetch(root)
-
 
 @dataclass(frozen=True)
 class Npz(Own):
@@ -98,7 +94,7 @@ class Csv(Own):
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
         path, options = plain(Path(self.path), "file"), self.options
         sep = {"tab": "\t", None: ","}.get(options.sep, options.sep)
-        form = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        form: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
         head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0]
         if len(head) == 1 and options.sep is None:
             raise UserError(f"its one column is {head[0]!r}: what separates columns is &sep=")
@@ -225,7 +221,10 @@ def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
     for part, samples in (("train", train), ("test", test)):
         try:
             pairs = [samples[i] for i in range(len(samples))]
-            arrays[f"x_{part}"], arrays[f"y_{part}"] = torch.utils.data.default_collate(pairs)
+            x, y = torch.utils.data.default_collate(pairs)
+            if not isinstance(x, torch.Tensor):
+                raise TypeError(f"x is a {type(x).__name__}")
+            arrays |= {f"x_{part}": x, f"y_{part}": y}
         except (TypeError, ValueError, IndexError, RuntimeError) as error:
             rule = "pairs (x, y), one at least: tensors x of one shape, no pictures, and a number y"
             raise UserError(f"samples of the {part} part must be {rule}: {error}") from None

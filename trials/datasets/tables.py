@@ -82,7 +82,8 @@ def told(decisions: list[tuple[str, str, str, str]]) -> str:
     """Return as one table of each column, those alike in a row: what decided, what was done and what changes it."""
     table = pd.DataFrame(decisions, columns=["column", "value", "what was done", "option"])
     alike = table.groupby(["what was done", "option"], sort=False, as_index=False)
-    rows = alike.agg({"column": lambda names: shorten(", ".join(names), 60), "value": "first"})
+    rows = alike.agg({"column": ", ".join, "value": "first"})
+    rows["column"] = [shorten(columns, 60, placeholder=" ...") for columns in rows["column"]]
     return f"how its columns were taken:\n{rows[[*table]].to_string(index=False)}"
 
 
@@ -106,14 +107,14 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
 
 def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
     """Return the rows as samples: numbers standardised by the training rows, an absent one being their mean, and an
-    indicator of each word of the training rows, an absent one being another. Targets of a regression are standardised
-    too. Raises `UserError` naming the column that does not fit.
+    indicator of each word of the training rows, an absent one being another; real targets are standardised too.
     """
     table = table.rename(columns=str)
     special = _named_columns(table, options)
     decisions = []
     # Features may be absent; what a row is for may not.
-    absent = table[list(special.values())].isna().any(axis=1)
+    named = table[list(special.values())]
+    absent = (named.isna() | (named.astype(str).replace(r"\s+", "", regex=True) == "")).any(axis=1)
     if absent.any():
         columns, rows = ", ".join(special.values()), f"{absent.sum()} of {len(table)} rows"
         if options.rows is None:
@@ -231,7 +232,8 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
     x = x[~np.isnan(x)]
     levels, whole = len(np.unique(x)), bool((x % 1 == 0).all())
     # Row numbers of several tables, one below the other, go up in most rows.
-    in_order = levels > 1 and abs(np.sign(np.diff(x)).mean()) > 0.8
+    steps = np.diff(x)
+    in_order = levels > 1 and abs(np.sign(steps[steps != 0]).mean()) > 0.8
     in_a_row = levels == len(x) == np.ptp(x) + 1
     if levels > FEW and (in_order or (whole and (in_a_row or ID.fullmatch(column)))):
         return "seems to number the rows, or to sort them"
@@ -264,19 +266,25 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
     those that differ by how they are written alone, unless the column is to be kept as it is.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
-    if (numbers := _numbers(column)) is not None:  # a client by its number
-        return numbers.astype(str)
+    if (clients := _numbers(column)) is not None:  # by their numbers
+        return clients.astype(str)
     if kind not in ("string", "categorical"):
         raise UserError(f"column {title!r} holds neither numbers nor words: &drop={quote(title)}")
     words = column.astype(object).where(column.notna(), "").astype(str).to_numpy(str)
     if title in options.keep or kind == "categorical":
         return words
-    # Fixed-width exports pad words, and people write them in two ways: each would be a value of its own.
+    # Exports pad words, and people write them in two ways: each would be a value of its own.
     levels = pd.Series(np.unique(words))
-    plain = levels.str.split().str.join(" ").str.casefold().str.rstrip(".")
+    plain = (
+        levels.str.normalize("NFKC").str.casefold().str.replace("[\u200b\ufeff]", "", regex=True)
+    )
+    plain = plain.str.replace(r"(?<=[^\W_])[\s_-]+(?=[^\W_])", " ", regex=True).str.strip(" .\"'\t")
+    plain = plain.str.replace("\u2019", "'")
+    numbers = pd.to_numeric(plain, errors="coerce")
+    plain = numbers.astype(str).where(numbers.notna(), plain)
     if (twins := levels[plain.duplicated(keep=False)]).size:
         shown = ", ".join(repr(word) for word in twins[:3])
-        raise ask(title, f"holds {shown}, which differ by blanks, case or a dot alone")
+        raise ask(title, f"holds {shown}, which differ by blanks, case or signs alone")
     return words
 
 
