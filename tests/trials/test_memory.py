@@ -66,7 +66,9 @@ def test_trials_of_a_pack_share_the_part(monkeypatch: pytest.MonkeyPatch) -> Non
     for members in (1, 2, 16):
         fed = simulate(asked, data, members=members).fed
         assert (fed.chunk, fed.tables) == (40e6 // client, 160 / members)
-    alone, two, sixteen = (always - data.dataset.x.nbytes - data.dataset.y.nbytes for always in held[::2])
+    alone, two, sixteen = (
+        always - data.dataset.x.nbytes - data.dataset.y.nbytes for always in held[::2]
+    )
     assert sixteen == 8 * two
     assert two - 2 * alone == 2 * 4 * 2 * 650 * 4, "two more vectors of four clients each"
 

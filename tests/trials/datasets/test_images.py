@@ -16,16 +16,8 @@ from tests.support.fake_files import cifar_batch, idx_bytes, image_set, mnist_fi
 from trials import datasets
 from trials.common.errors import UserError
 from trials.common.randomness import generator
-from trials.datasets.images import (
-    CIFAR10,
-    CIFAR100,
-    EMNIST,
-    MNIST,
-    FashionMNIST,
-    Images,
-    standardised,
-)
-from trials.datasets.published import Published
+from trials.datasets.base import Published
+from trials.datasets.images import CIFAR10, CIFAR100, EMNIST, MNIST, FashionMNIST, standardised
 from trials.datasets.torchvision_import import torchvision as tv
 
 
@@ -63,14 +55,14 @@ def test_standardising_by_hand():
     """The second channel is constant, and only shifted."""
     pixels = np.full((3, 2, 1, 2), 51, np.uint8)
     pixels[:, 0, 0] = [[0, 51], [102, 255], [255, 0]]
-    images = Images(pixels, np.array([0, 1, 1]), np.array([False, False, True]), 2)
+    images = datasets.Dataset(pixels, np.array([0, 1, 1]), np.array([False, False, True]), 2)
     values = np.array([[0, 0.2], [0.4, 1], [1, 0]])
     made = standardised(images)
     deviation = np.sqrt((0.16 + 0.04 + 0 + 0.36) / 4)
     np.testing.assert_allclose(made.x[:, 0, 0], (values - 0.4) / deviation, atol=1e-6)
     np.testing.assert_allclose(made.x[:, 1], 0, atol=1e-6)
     assert made.x.dtype == np.float32
-    fixed = standardised(images, [0.5, 0.5], [2.0, 2.0])
+    fixed = standardised(images, ([0.5, 0.5], [2.0, 2.0]))
     np.testing.assert_allclose(fixed.x[:, 0, 0], (values - 0.5) / 2, atol=1e-7)
 
 
@@ -100,15 +92,13 @@ def test_mnist_gzipped_and_unpacked_give_the_same_and_nothing_is_written(mnist):
     plain = load("mnist", root)
     np.testing.assert_array_equal(plain.x, packed.x)
     np.testing.assert_array_equal(plain.y, packed.y)
-    assert all(report.sound for report in datasets.prepare("mnist", str(root)))
+    assert all(file["sound"] for file in MNIST().files(str(root)))
 
 
 def test_unit_leaves_pixels_between_0_and_1(mnist):
     root, (x, _, test_x, _) = mnist
-    made = load("mnist(unit)", root)
-    np.testing.assert_array_equal(
-        made.x[:, 0], np.concatenate([x, test_x]).astype(np.float32) / 255
-    )
+    pixels = np.concatenate([x, test_x]).astype(np.float32) / 255
+    np.testing.assert_array_equal(load("mnist(unit)", root).x[:, 0], pixels)
     plain, devices = (load(f"mnist_powerlaw({f})", root, clients=6) for f in ("2", "2, unit"))
     np.testing.assert_array_equal(devices.y, plain.y)
     assert (devices.x.min(), devices.x.max()) == (0, 1)
@@ -125,9 +115,8 @@ def test_a_file_with_another_content_is_named_and_left_alone(mnist):
     for part in (str(path), expected, found):
         assert part in str(raised.value)
     assert path.read_bytes() == other
-    (wrong,) = [r for r in datasets.prepare("mnist", str(root)) if not r.sound]
-    assert (wrong.path, wrong.expected, wrong.found) == (path, f"md5 {expected}", f"md5 {found}")
-    assert "https://" in wrong.remedy
+    (wrong,) = [file for file in MNIST().files(str(root)) if not file["sound"]]
+    assert (wrong["path"], wrong["found"]) == (str(path), f"md5 {found}")
     path.write_bytes(other[:-20])
     with pytest.raises(UserError, match="found a damaged file"):
         load("mnist01", root)
@@ -137,32 +126,29 @@ def test_absent_files_are_downloaded_and_then_checked(tmp_path, monkeypatch):
     """Only those: what is there is left alone."""
     published = mnist_files(tmp_path / "elsewhere", MNIST, image_set(2, 20, 20))
     monkeypatch.setattr(MNIST, "published", published)
-    asked = []
+    asked, cut = [], 9
 
-    def deliver(cut):
-        def download(url, folder, name):
-            asked.append(url)
-            data = (tmp_path / "elsewhere/MNIST/raw" / name.removesuffix(".part")).read_bytes()
-            write(Path(folder) / name, data[: len(data) - cut])
+    def deliver(url, folder, name):
+        asked.append(url)
+        data = (tmp_path / "elsewhere/MNIST/raw" / name.removesuffix(".part")).read_bytes()
+        write(Path(folder) / name, data[: len(data) - cut])
 
-        return download
-
-    monkeypatch.setattr(tv.datasets.utils, "download_url", deliver(9))
+    monkeypatch.setattr(tv.datasets.utils, "download_url", deliver)
     with pytest.raises(UserError, match="has the wrong content"):
         load("mnist", tmp_path / "bad")
-    asked.clear()
     shutil.copytree(tmp_path / "elsewhere", tmp_path / "good")
     (tmp_path / "good/MNIST/raw/t10k-images-idx3-ubyte.gz").unlink()
-    monkeypatch.setattr(tv.datasets.utils, "download_url", deliver(0))
+    asked, cut = [], 0
     assert len(load("mnist", tmp_path / "good").y) == 40
-    assert asked == [f"{published[2].url}"]
+    assert asked == [published[2].url]
 
 
 def test_a_further_data_set_of_torchvision_is_a_few_lines(tmp_path, monkeypatch):
     @dataclass(frozen=True)
     class KMNIST(MNIST):
+        """KMNIST 28x28 through torchvision, 10 classes."""
+
         family = "kmnist"
-        summary = "KMNIST 28x28 through torchvision, 10 classes"
         archive = "KMNIST"
         scale = ((0.1918,), (0.3483,))
         published = tuple(
@@ -174,6 +160,12 @@ def test_a_further_data_set_of_torchvision_is_a_few_lines(tmp_path, monkeypatch)
     made = KMNIST().load(0, None, str(tmp_path))
     expected = (np.concatenate([arrays[0], arrays[2]]) / 255 - 0.1918) / 0.3483
     np.testing.assert_allclose(made.x[:, 0], expected, atol=1e-5)
+    assert KMNIST.summary == "KMNIST 28x28 through torchvision, 10 classes"
+
+
+def place_of(images: np.ndarray) -> dict[bytes, int]:
+    """Return the places of images (n, 28, 28) by their pixels."""
+    return {image.astype(np.uint8).tobytes(): i for i, image in enumerate(images)}
 
 
 def test_binary_subsets(mnist, monkeypatch):
@@ -183,20 +175,15 @@ def test_binary_subsets(mnist, monkeypatch):
     made = load("mnist01", root)
     assert (made.classes, made.x.shape, int(made.test.sum())) == (2, (2000, 1, 28, 28), 1000)
     assert set(made.y.tolist()) == {0, 1}
-    pixels = np.rint((made.x[:, 0] * np.float32(0.3081) + np.float32(0.1307)) * 255).astype(int)
-    for chosen, labels, images, from_y in (
-        (~made.test, made.y[~made.test], x, y),
-        (made.test, made.y[made.test], test_x, test_y),
-    ):
-        place = {image.tobytes(): i for i, image in enumerate(images.astype(int))}
-        ids = [place[image.tobytes()] for image in pixels[chosen]]
+    pixels = np.rint((made.x[:, 0] * np.float32(0.3081) + np.float32(0.1307)) * 255)
+    for chosen, images, labels in ((~made.test, x, y), (made.test, test_x, test_y)):
+        place = place_of(images)
+        ids = [place[image.tobytes()] for image in pixels[chosen].astype(np.uint8)]
         assert len(set(ids)) == 1000
-        np.testing.assert_array_equal(from_y[ids], labels)
-    np.testing.assert_array_equal(load("mnist01", root).x, made.x)
+        np.testing.assert_array_equal(labels[ids], made.y[chosen])
     assert (load("mnist01", root, seed=1).x != made.x).any()
-    other = load("fashion_mnist01", root)
     low = np.float32(-0.2860) / np.float32(0.3530)
-    assert other.x.min() == pytest.approx(low, abs=1e-6)
+    assert load("fashion_mnist01", root).x.min() == pytest.approx(low, abs=1e-6)
 
 
 # FedProx's MNIST
@@ -210,7 +197,7 @@ def test_mnist_power_law_pools_the_images_and_splits_on_the_devices(mnist, label
     assert (made.shape, made.classes, made.x.dtype) == ((1, 28, 28), 10, np.float32)
     images = np.concatenate([arrays[0], arrays[2]]).astype(np.float64)
     digits = np.concatenate([arrays[1], arrays[3]])
-    place = {image.astype(np.uint8).tobytes(): i for i, image in enumerate(images)}
+    place = place_of(images)
     pixels = made.x[:, 0] * (images.std(0) + 0.001) + images.mean(0)
     np.testing.assert_allclose(pixels, np.rint(pixels), atol=1e-3)
     ids = np.array([place[image.tobytes()] for image in np.rint(pixels).astype(np.uint8)])
@@ -321,7 +308,7 @@ def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
     assert (made.classes, made.x.min() >= 0, made.x.max() <= 1) == (10, True, True)
     images = np.concatenate([x, test_x]).transpose(0, 2, 1)
     letter = np.concatenate([y, test_y]) - 36
-    place = {image.astype(np.uint8).tobytes(): i for i, image in enumerate(images)}
+    place = place_of(images)
     pixels = np.rint(made.x[:, 0] * 255).astype(np.uint8)
     ids = [place[image.tobytes()] for image in pixels]
     assert len(set(ids)) == len(ids)

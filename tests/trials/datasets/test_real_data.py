@@ -20,6 +20,13 @@ from trials.settings import Settings
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
 
+def here(name: str) -> bool:
+    """Return whether the files of a data set are there; raise where one is not sound."""
+    files = datasets.parse(name).files(None)
+    assert all(file["sound"] or file["found"] is None for file in files)
+    return all(file["sound"] for file in files)
+
+
 def trained(dataset: str, lr: float, **given) -> float:
     """Test accuracy of logistic regression, IID, after 30 rounds of 10 of 100 clients."""
     common = {"rounds": 30, "clients": 100, "participation": 0.1, "batch_size": 10, **given}
@@ -42,7 +49,7 @@ def trained(dataset: str, lr: float, **given) -> float:
     ],
 )
 def test_fedavg_learns(name, lr, given, least):
-    if any(report.found is None for report in datasets.prepare(name, None)):
+    if not here(name):
         pytest.skip(f"set SUITE_DATA to a folder that holds the files of {name}")
     assert trained(name, lr, **given) > least
 
@@ -51,7 +58,7 @@ def test_fedavg_meets_folbs_target_on_power_law_mnist_as_soon_as_there():
     """FOLB Table I (published): 80 % after 25 rounds, 10 of 1,000 devices a round, 1..20 local steps,
     plain averages; learning rate and batch from FedProx's code.
     """
-    if any(report.found is None for report in datasets.prepare("mnist_powerlaw", None)):
+    if not here("mnist_powerlaw"):
         pytest.skip("set SUITE_DATA to a folder that holds the files of mnist")
     settings = Settings(
         rounds=25, participation=0.01, batch_size=10, eval_every=5, aggregation="plain"
@@ -66,9 +73,8 @@ def test_the_official_cifar10_is_read_as_published():
     """The first labels, sizes, means and deviations that are published; logistic regression on pixels reaches about
     40 % in the centre.
     """
-    if any(report.found is None for report in datasets.prepare("cifar10", None)):
+    if not here("cifar10"):
         pytest.skip("set SUITE_DATA to a folder that holds the files of cifar10")
-    assert all(report.sound for report in datasets.prepare("cifar10", None))
     images = CIFAR10().pixels(None)
     assert images.x.shape == (60_000, 3, 32, 32)
     assert images.y[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
