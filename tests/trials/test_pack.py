@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from greenlet import GreenletExit
@@ -25,7 +24,6 @@ from tests.support.simulations import (
 )
 from trials.algorithms import ALGORITHMS
 from trials.common.plugins import ExitedError
-from trials.datasets.base import OnDemand
 from trials.engine.federation import Federation
 from trials.engine.pack import Pack
 from trials.engine.training import Solver
@@ -208,31 +206,6 @@ def test_what_memory_does_not_hold_together_is_computed_one_by_one(
     *others, greedy = packed([*members, (makes("mlp", "fedprox", params={"mu": 0.5}), 0)])
     assert others == alone
     assert "too large" in greedy
-
-
-class Torn(OnDemand):
-    """The samples of `WHOLE`, made when they are met; the first client's raise."""
-
-    key, shape = "torn", WHOLE.dataset.x.shape
-
-    def __init__(self, fault: BaseException) -> None:
-        self.fault = fault
-
-    def take(self, ids: np.ndarray) -> np.ndarray:
-        if set(ids.tolist()) & set(WHOLE.train[: WHOLE.offsets[1]].tolist()):
-            raise self.fault
-        return WHOLE.dataset.x[ids]
-
-
-@pytest.mark.parametrize("fault", [ValueError("lost"), SystemExit("lost")], ids=repr)
-def test_whose_samples_cannot_be_made_fails_alone(fault: BaseException) -> None:
-    """Two partitions of a data set are computed together; the samples that fail are in one of them."""
-    torn = replace(DATA, dataset=replace(WHOLE.dataset, x=Torn(fault)))
-    rest = replace(torn, train=WHOLE.train[WHOLE.offsets[1] :], offsets=WHOLE.offsets[1:] - 23)
-    good, bad = makes("mlp", "fedavg", data=rest), makes("mlp", "folb", data=torn)
-    first, second = packed([(good, 0), (bad, 0)])
-    assert first == ends(good)
-    assert "lost" in second
 
 
 def test_what_differs_in_data_or_model_shares_a_pack_and_no_call() -> None:

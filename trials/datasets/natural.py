@@ -53,7 +53,7 @@ class NaturalData(DatasetFamily):
             if self.samples not in (0, len(y)) or y.min() < 0 or y.max() >= self.classes:
                 raise ValueError(f"{len(y)} samples with labels {y.min()} to {y.max()}")
         except Exception as error:  # of whatever reads such files
-            raise self.refusal(folder, f"its files do not load: {error!r}") from error
+            raise self.refusal(folder, f"its files do not load: {error}") from error
         if test is None:
             rng = randomness.generator("natural_test", seed)
             test = drawn_of_each(client, rng, lambda sizes: sizes // self.share)

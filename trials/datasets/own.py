@@ -221,7 +221,8 @@ def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
     for part, samples in (("train", train), ("test", test)):
         try:
             pairs = [samples[i] for i in range(len(samples))]
-            x, y = torch.utils.data.default_collate(pairs)
+            both = torch.utils.data.default_collate(pairs)
+            x, y = both if isinstance(both, list | tuple) else (None, None)
             if not isinstance(x, torch.Tensor):
                 raise TypeError(f"x is a {type(x).__name__}")
             arrays |= {f"x_{part}": x, f"y_{part}": y}
