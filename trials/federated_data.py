@@ -57,11 +57,10 @@ class ClientTests(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """A data set and its partition. All ids index `dataset.x`.
+    """A data set and its partition. All ids index `dataset.x`; none is in two of `train`, `val` and `test`.
 
     `train` lists the training ids client after client; client k's are `train[offsets[k]:offsets[k + 1]]`, some of which
-    others may have as well. `val` and `test` are pooled. No id is in two of the three. `unseen_train` and
-    `unseen_offsets` list the samples of clients that take no part in training in the same way.
+    others may have as well. `unseen_train` and `unseen_offsets` list those of clients that take no part in training.
     """
 
     dataset: Dataset
@@ -102,21 +101,17 @@ class FederatedData:
         free[self.val] = False
         unused, total = free & ~held, f"{free.sum():,} training samples"
         if y.dtype.kind in "iu" and len(lost := np.setdiff1d(y[free], y[held])):
-            left = unused & np.isin(y, lost)
-            labels = ", ".join(map(str, lost))
-            lines.append(
-                f"no client holds the labels {labels}: {left.sum():,} of {total} are unused"
-            )
+            left, labels = unused & np.isin(y, lost), ", ".join(map(str, lost))
+            unheld = f"{left.sum():,} of {total} are unused"
+            lines.append(f"no client holds the labels {labels}: {unheld}")
             unused &= ~left
         if 50 * unused.sum() > free.sum():  # less is what rounding leaves
             lines.append(f"{unused.sum():,} of {total} are left over")
         if dataset.client is not None and len(self.val):
             owners = np.unique(dataset.client[self.train])
-            small = f"{len(np.setdiff1d(owners, dataset.client[self.val])):,}"
-            if small != "0":
-                lines.append(
-                    f"{small} of {len(owners):,} clients are too small to give a validation sample"
-                )
+            if len(small := np.setdiff1d(owners, dataset.client[self.val])):
+                small_ones = f"{len(small):,} of {len(owners):,} clients"
+                lines.append(f"{small_ones} are too small to give a validation sample")
         return "\n".join(f"{UNREACHED}{line}" for line in lines)
 
     @cached_property

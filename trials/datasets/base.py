@@ -23,9 +23,8 @@ Array = npt.NDArray[Any]
 class Dataset:
     """N samples: `x` (N, *shape) float32, `y` (N,) int64 below `classes`, `test` (N,) bool.
 
-    Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output
-    (`classes` = 1) and float32 `y`. `client` (N,) names the owner of each sample where data are born
-    on clients, else it is None. `note` says how samples were made of what a person has.
+    Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output (`classes` = 1) and float32
+    `y`. `client` (N,) names each sample's owner, if it has any. `note` says how samples were made of what a person has.
     """
 
     x: Array

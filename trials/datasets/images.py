@@ -1,7 +1,6 @@
 """Images of torchvision's data sets, which it decodes, and what papers cut from them.
 
-Every set has the standard training and test images. Pixels / 255 are standardised by the training
-images' mean and deviation, per channel, unless its class says otherwise.
+Pixels / 255 are standardised by the training images' mean and deviation, per channel, unless its class says otherwise.
 """
 
 import gzip

@@ -1,7 +1,4 @@
-"""Natural federations: samples that writers, speakers, hospitals and roles own, in files that others published.
-
-A further one is a class whose `born` reads its files, and its entry in `DATASETS`.
-"""
+"""Natural federations: samples that writers, speakers, hospitals and roles own, in files that others published."""
 
 import io
 import json

@@ -1,8 +1,7 @@
 """Partitions: how samples reach clients.
 
-A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index
-array a client, none empty, or a `UserError` that says why it cannot. No sample is partitioned twice, except
-by `gaussian` and `groups`, whose devices may share samples.
+A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index array a client, none
+empty, or a `UserError` that says why it cannot. By `gaussian` and `groups` alone devices may share samples.
 """
 
 from abc import ABC, abstractmethod
@@ -32,8 +31,7 @@ class Partition(ABC):
     """
 
     summary = ""
-    overlap = False
-    """Whether clients may share samples."""
+    overlap = False  # whether clients may share samples
 
     @abstractmethod
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
@@ -118,9 +116,8 @@ class DirichletByClass(Partition):
     """Each label's samples are shared by proportions p_l ~ Dirichlet(a) over the n clients
     (Yurochkin et al. 2019; Li et al. 2022).
 
-    Published code draws anew until every client has enough, which for small a never ends; here a client left with
-    nothing gets one sample of the label that the largest client has most of. A label whose proportions overflow is
-    shared equally, the limit.
+    Published code draws anew until every client has enough, which for small a never ends; here a client left with nothing
+    gets one sample of the label that the largest client has most of. Proportions that overflow are equal, the limit.
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
@@ -234,8 +231,8 @@ class Natural(Partition):
 class GaussianSizes(Partition):
     """m_k = max(floor(N(mean, std^2)), 1) samples of device k's labels (SAFL).
 
-    Samples are drawn without replacement within a device and independently across devices, which
-    therefore share some; with replacement where the device's labels have fewer than m_k samples.
+    They are drawn without replacement within a device, which may share some with others; with replacement where the
+    device's labels have fewer than m_k samples.
     """
 
     overlap = True
@@ -244,9 +241,7 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Return the labels of one device after the other, each drawn when it is asked for; raises `UserError` where
-        the labels `present` in the data do not do.
-        """
+        """Return the labels of one device after the other, each drawn when asked for, of those `present` in the data."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
@@ -326,8 +321,8 @@ def held_skew(held: int, labels: int) -> float:
 
 
 def dirichlet_skew(a: float, labels: int) -> float:
-    """Return (C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a, which is
-    I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the regularised incomplete beta function.
+    """Return (C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a: I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the
+    regularised incomplete beta function.
     """
     a = min(max(a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
     b, even = (labels - 1) * a, 1 / labels
