@@ -56,14 +56,11 @@ def test_standardising_by_hand():
     pixels = np.full((3, 2, 1, 2), 51, np.uint8)
     pixels[:, 0, 0] = [[0, 51], [102, 255], [255, 0]]
     images = datasets.Dataset(pixels, np.array([0, 1, 1]), np.array([False, False, True]), 2)
-    values = np.array([[0, 0.2], [0.4, 1], [1, 0]])
-    made = standardised(images)
+    made, values = standardised(images), np.array([[0, 0.2], [0.4, 1], [1, 0]])
     deviation = np.sqrt((0.16 + 0.04 + 0 + 0.36) / 4)
     np.testing.assert_allclose(made.x[:, 0, 0], (values - 0.4) / deviation, atol=1e-6)
     np.testing.assert_allclose(made.x[:, 1], 0, atol=1e-6)
     assert made.x.dtype == np.float32
-    fixed = standardised(images, ([0.5, 0.5], [2.0, 2.0]))
-    np.testing.assert_allclose(fixed.x[:, 0, 0], (values - 0.5) / 2, atol=1e-7)
 
 
 # MNIST
@@ -189,29 +186,22 @@ def test_binary_subsets(mnist, monkeypatch):
 # FedProx's MNIST
 
 
-@pytest.mark.parametrize("labels", [2, 1, 5])
+@pytest.mark.parametrize("labels", [2, 5])
 def test_mnist_power_law_pools_the_images_and_splits_on_the_devices(mnist, labels):
     root, arrays = mnist
-    name = "mnist_powerlaw" if labels == 2 else f"mnist_powerlaw({labels})"
-    made = load(name, root, seed=3, clients=6)
-    assert (made.shape, made.classes, made.x.dtype) == ((1, 28, 28), 10, np.float32)
+    made = load(f"mnist_powerlaw({labels})", root, seed=3, clients=6)
     images = np.concatenate([arrays[0], arrays[2]]).astype(np.float64)
-    digits = np.concatenate([arrays[1], arrays[3]])
-    place = place_of(images)
+    digits, place = np.concatenate([arrays[1], arrays[3]]), place_of(images)
     pixels = made.x[:, 0] * (images.std(0) + 0.001) + images.mean(0)
     np.testing.assert_allclose(pixels, np.rint(pixels), atol=1e-3)
     ids = np.array([place[image.tobytes()] for image in np.rint(pixels).astype(np.uint8)])
     assert len(set(ids.tolist())) == len(ids)
     np.testing.assert_array_equal(digits[ids], made.y)
-    assert (ids < len(arrays[0])).any()
-    assert (ids >= len(arrays[0])).any()
+    assert ids.min() < len(arrays[0]) < ids.max()
     for u in range(6):
         mine = made.client == u
-        counts = np.bincount(made.y[mine], minlength=10)
-        assert set(np.flatnonzero(counts)) == {(u + j) % 10 for j in range(labels)}
-        assert counts[counts > 0].min() >= 5
+        assert set(made.y[mine].tolist()) == {(u + j) % 10 for j in range(labels)}
         assert made.test[mine].sum() == mine.sum() // 10
-    np.testing.assert_array_equal(load(name, root, seed=3, clients=6).x, made.x)
 
 
 # CIFAR
@@ -258,11 +248,10 @@ def test_cifar_batches_and_archive(tmp_path, monkeypatch, name, cls, key, train)
 
 
 def test_cifar10_that_is_not_official_is_refused_and_not_unpickled(tmp_path, monkeypatch):
-    with pytest.MonkeyPatch.context() as patch:
-        cifar(tmp_path, patch, CIFAR10, "labels", 4)
+    write(tmp_path / "cifar-10-batches-py/data_batch_1", b"cos\nsystem\n(S'false'\ntR.")
     monkeypatch.setattr(CIFAR10, "unpack", None)
     with pytest.raises(UserError, match="cifar-10-batches-py has the wrong content"):
-        load("cifar10", tmp_path / "plain")
+        load("cifar10", tmp_path)
 
 
 # EMNIST
@@ -303,49 +292,28 @@ def test_emnist_letters_are_upright_and_count_from_zero(tmp_path, monkeypatch):
 @pytest.mark.parametrize("labels", [5, 3])
 def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
     x, y, test_x, test_y = emnist(tmp_path, monkeypatch, "byclass", 62 * 80, np.arange(62))
-    name = "femnist10" if labels == 5 else f"femnist10({labels})"
-    made = load(name, tmp_path, seed=3, clients=12)
+    made = load(f"femnist10({labels})", tmp_path, seed=3, clients=12)
     assert (made.classes, made.x.min() >= 0, made.x.max() <= 1) == (10, True, True)
     images = np.concatenate([x, test_x]).transpose(0, 2, 1)
-    letter = np.concatenate([y, test_y]) - 36
-    place = place_of(images)
-    pixels = np.rint(made.x[:, 0] * 255).astype(np.uint8)
-    ids = [place[image.tobytes()] for image in pixels]
+    letter, place = np.concatenate([y, test_y]) - 36, place_of(images)
+    ids = [place[image.tobytes()] for image in np.rint(made.x[:, 0] * 255).astype(np.uint8)]
     assert len(set(ids)) == len(ids)
     np.testing.assert_array_equal(letter[ids], made.y)
     drawn = np.exp(4 + generator("femnist10", 3).standard_normal(12))
     share = np.maximum((drawn + 5).astype(int) // labels, 2)
     for u in range(12):
         mine = made.client == u
-        counts = np.bincount(made.y[mine], minlength=10)
-        assert set(np.flatnonzero(counts)) == {(u + j) % 10 for j in range(labels)}
-        assert counts[counts > 0].min() >= 2
-        assert counts.max() <= share[u]
+        assert set(made.y[mine].tolist()) == {(u + j) % 10 for j in range(labels)}
         assert made.test[mine].sum() == mine.sum() // 10
     stock = np.bincount(letter[(letter >= 0) & (letter < 10)])
     for label in range(10):
         holders = [u for u in range(12) if (label - u) % 10 < labels]
         assert (made.y == label).sum() == min(stock[label], sum(share[u] for u in holders))
-    with pytest.raises(UserError, match="each needs 2"):
-        load("femnist10", tmp_path, clients=400)
 
 
-# Names and remedies
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("emnist_letters", "EMNIST/raw/gzip.zip"),
-        ("cifar100", "cifar-100-python.tar.gz"),
-        ("fashion_mnist01", "FashionMNIST/raw/t10k-labels-idx1-ubyte.gz"),
-        ("mnist_writers", "QMNIST/raw/qmnist-train-labels-idx2-int"),
-    ],
-)
-def test_absent_sets_give_their_remedy(tmp_path, monkeypatch, name, file):
+def test_absent_sets_give_their_remedy(tmp_path, monkeypatch):
     offline(monkeypatch)
-    with pytest.raises(UserError, match="no network") as raised:
-        load(name, tmp_path)
-    for part in (Path(file).name, "--data-root or SUITE_DATA"):
-        assert part in str(raised.value)
+    for name, file in {"emnist_letters": "gzip.zip", "mnist_writers": "train-images-idx3"}.items():
+        with pytest.raises(UserError, match=rf"(?s)no network.*--data-root.*{file}"):
+            load(name, tmp_path)
     assert not list(tmp_path.iterdir())

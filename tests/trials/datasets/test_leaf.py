@@ -70,13 +70,9 @@ def test_wrong_leaf_files_are_refused(tmp_path, change):
         load("femnist", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["femnist", "shakespeare", "sent140"])
-def test_absent_leaf_files_give_the_remedy(tmp_path, name):
-    with pytest.raises(UserError, match=f"{name}/train is absent.*(?s:.*)preprocess.sh"):
-        load(name, tmp_path)
-    leaf_json(tmp_path, name, "train", {})
-    with pytest.raises(UserError, match=f"{name}/test is absent"):
-        load(name, tmp_path)
+def test_absent_leaf_files_give_the_remedy(tmp_path):
+    with pytest.raises(UserError, match=r"(?s)femnist/train is absent.*preprocess.sh"):
+        load("femnist", tmp_path)
 
 
 # Text

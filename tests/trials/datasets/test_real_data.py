@@ -60,9 +60,8 @@ def test_fedavg_meets_folbs_target_on_power_law_mnist_as_soon_as_there():
     """
     if not here("mnist_powerlaw"):
         pytest.skip("set SUITE_DATA to a folder that holds the files of mnist")
-    settings = Settings(
-        rounds=25, participation=0.01, batch_size=10, eval_every=5, aggregation="plain"
-    )
+    common = {"rounds": 25, "participation": 0.01, "batch_size": 10, "eval_every": 5}
+    settings = Settings(**common, aggregation="plain")
     names = ("mnist_powerlaw", "logreg", "natural+system(steps=1..20)")
     done, data = run(canonical("fedavg", {"lr": 0.03}, Scenario(*names), settings, 0))
     assert data.clients == 1000

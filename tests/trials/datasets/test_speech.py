@@ -80,29 +80,28 @@ def test_speech_commands(root):
 
 
 def test_clips_are_padded_or_cut_to_a_second_and_the_first_words_kept(root):
-    whole, place = load(root), root / "speech_commands_v0.01"
-    sound = clip("yes", "ann_nohash_0", 20000)
-    wav(place / "yes/ann_nohash_0.wav", sound)
-    wav(place / "yes/bob_nohash_0.wav", np.concatenate([clip("yes", "bob_nohash_0")[:9000]]))
-    longer, two = load(root), load(root, "speech_commands(2)")
-    assert (longer.x[3:] != whole.x[3:]).any(), "each is standardised over the clips that train"
+    place = root / "speech_commands_v0.01/yes/ann_nohash_0.wav"
+    long, short = clip("yes", "a", 20000), clip("yes", "a", 9000)
+    loaded = []
+    for sound in (long, long[:16000], short, np.concatenate([short, np.zeros(7000)])):
+        wav(place, sound)
+        loaded.append(load(root).x)
+    np.testing.assert_array_equal(loaded[0], loaded[1])
+    np.testing.assert_array_equal(loaded[2], loaded[3])
+    assert (loaded[0] != loaded[2]).any()
+    two = load(root, "speech_commands(2)")
     assert (two.classes, len(two.y), set(two.y.tolist())) == (2, 7, {0, 1})
-    wav(place / "yes/ann_nohash_0.wav", sound[:16000])
-    padded = np.concatenate([clip("yes", "bob_nohash_0")[:9000], np.zeros(7000)])
-    wav(place / "yes/bob_nohash_0.wav", padded)
-    np.testing.assert_array_equal(load(root).x, longer.x)
 
 
 @pytest.mark.parametrize(
     "spoil",
     [
         lambda p: p.write_bytes(p.read_bytes()[:-1000]),
-        lambda p: p.write_bytes(p.read_bytes()[:20]),
         lambda p: p.write_bytes(b""),
         lambda p: wav(p, np.zeros(8000), rate=8000),
         lambda p: wav(p, np.zeros(8000), channels=2),
     ],
-    ids=["truncated", "header", "empty", "rate", "stereo"],
+    ids=["truncated", "empty", "rate", "stereo"],
 )
 def test_wrong_clips_are_refused(root, spoil):
     spoil(root / "speech_commands_v0.01/no/bob_nohash_0.wav")
