@@ -81,16 +81,12 @@ def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
     ("given", "says"),
     [
         ({"x_test": None}, "must hold x_train"),
-        ({"x_trane": [1]}, "x_trane"),
         ({"y_train": np.arange(29)}, "y_train has 29 rows"),
         ({"client_train": np.arange(29)}, "client_train has 29 rows"),
         ({"y_train": np.arange(30) % 3 + 18, "y_test": np.full(6, 18)}, "task=regression"),
-        ({"y_train": np.zeros(30, int), "y_test": np.zeros(6, int)}, "count 0, 1, "),
-        ({"y_train": np.arange(30) % 2 * 20}, "count 0, 1, "),
         ({"y_train": np.arange(30) % 11}, "11 labels"),
         ({"y_train": np.arange(30) - 3}, "go from -3"),
         ({"y_train": np.array(["a"] * 30)}, "y_train must be numbers"),
-        ({"x_train": np.full((30, 2, 3), np.nan)}, "x must be finite"),
         ({"x_train": np.full((30, 2, 3), 1e39)}, "x must be finite"),
         ({"x_train": np.zeros(30), "x_test": np.zeros(6)}, "x must be finite"),
         ({"client_train": np.r_[np.nan, np.arange(29)]}, "client_train must be whole numbers"),
@@ -122,7 +118,6 @@ def whole(**changed):
     return Dataset(**{**given, **changed})
 
 def double(): return whole(x=np.ones((4, 2)))
-def gap(): return whole(x=np.full((4, 2), np.nan, np.float32))
 def high(): return whole(y=np.array([0, 1, 2, 1]))
 def untested(): return whole(test=np.zeros(4, bool))
 def owners(): return whole(client=np.zeros(3, int))
@@ -139,7 +134,6 @@ def table(): return pd.DataFrame({"a": [0.5, 1.5, 1.0, 0.1] * 5, "y": ["p", "q"]
 class Class(DatasetFamily):
     n: int = 4
     def load(self, seed, clients, root): return whole(classes=self.n)
-pets = 3
 """
 
 
@@ -180,20 +174,17 @@ def test_a_function_that_returns_a_table_has_columns_in_its_name(sets: Path) -> 
     ("function", "says"),
     [
         ("double", "x must be finite float32"),
-        ("gap", "x must be finite float32"),
         ("high", "0 <= y < classes"),
         ("untested", "neither all nor none"),
         ("owners", "client must be None or whole numbers"),
         ("lists", "y must be an array"),
         ("real", r"\?task=regression"),
-        ("whole?task=regression", r"\?task=regression"),
         ("arrays?target=y", "only a table has columns"),
         ("table", "a table needs the column to predict"),
         ("number", "not int"),
         ("fails", "raised KeyError: 'gone'"),
         ("arrays(3)", "a function takes no arguments"),
         ("array", "Did you mean 'arrays'"),
-        ("pets", "unknown function"),
     ],
 )
 def test_functions_that_do_not_fit(sets: Path, function: str, says: str) -> None:
@@ -219,14 +210,6 @@ def test_samples_and_arrays_may_be_tensors_of_any_kind(x: torch.Tensor) -> None:
         np.testing.assert_array_equal(made.x, x.detach().float().numpy())
 
 
-def test_targets_of_a_pair_may_be_real() -> None:
-    part = TensorDataset(torch.randn(20, 3), torch.randn(20))
-    made = dataset_of((part, part), Options(task="regression"), 0)
-    assert (made.classes, made.y.dtype, made.task.metric) == (1, np.float32, "mse")
-    with pytest.raises(UserError, match="for a regression"):
-        dataset_of((part, part), Options(), 0)
-
-
 ZEROS = torch.zeros(2)
 PICTURE = Image.new("L", (8, 8))
 
@@ -239,11 +222,9 @@ PICTURE = Image.new("L", (8, 8))
         ([(PICTURE, 0)], [(PICTURE, 0)], "train part .* no pictures"),
         ([([0.0, 1.0], 0), ([1.0, 2.0], 1)], [([0.0, 1.0], 0)], "train part .* x is a list"),
         ([{"x": ZEROS, "y": 0}] * 2, [{"x": ZEROS, "y": 0}], "train part"),
-        ([(ZEROS, 0, 1)], [(ZEROS, 0, 1)], "train part must be pairs"),
         ([(ZEROS, torch.eye(2)[0])] * 2, [(ZEROS, torch.eye(2)[1])], "y must be int64 of shape"),
         ([(ZEROS, 0)], [], "test part .* one at least"),
         ([(ZEROS, 0)], [(ZEROS, "dog")], "y_test must be numbers"),
-        ([(ZEROS, 0)], [(ZEROS, None)], "test part"),
         ([(ZEROS, 0), (ZEROS * torch.nan, 1)], [(ZEROS, 0)], "finite"),
     ],
 )
@@ -280,7 +261,6 @@ def test_a_program_gives_its_tables(table) -> None:
     [
         ({"data": 3}, "not int"),
         ({"data": frame()}, "a table needs the column to predict"),
-        ({"data": frame(), "target": "z"}, "unknown column 'z'"),
         ({"data": frame(), "target": "y", "task": "ranking"}, "task"),
         ({"data": (frame(), frame()[["a", "y"]]), "target": "y"}, "the same columns"),
         ({"data": ([(ZEROS, 0)], [(ZEROS, 1)]), "target": "y"}, "only a table has columns"),

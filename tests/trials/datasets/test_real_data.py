@@ -3,11 +3,6 @@
 Needs the files (`SUITE_DATA`); skipped where they are absent.
 """
 
-import gzip
-import json
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -16,8 +11,6 @@ from trials.datasets.images import CIFAR10
 from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
-
-REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
 
 def here(name: str) -> bool:
@@ -83,57 +76,3 @@ def test_the_official_cifar10_is_read_as_published():
     assert np.round(scaled.mean((0, 2, 3)), 4).tolist() == [0.4914, 0.4822, 0.4465]
     assert np.round(scaled.std((0, 2, 3)), 4).tolist() == [0.247, 0.2435, 0.2616]
     assert trained("cifar10", 0.003) > 0.33
-
-
-Parts = list[tuple[np.ndarray, np.ndarray]]
-"""Features and labels of each device."""
-
-
-def moments(devices: Parts) -> list[float]:
-    """Mean log size; spread of devices' mean feature; variance within devices of features 1, 10 and 60; labels of a
-    device, and the share of its most frequent one.
-    """
-    sizes = [len(y) for _, y in devices]
-    within = np.mean([x.var(0, ddof=1) for x, y in devices if len(y) >= 8], 0)
-    common = [np.bincount(y.astype(int)).max() / len(y) for _, y in devices]
-    return [
-        np.log(sizes).mean(),
-        np.std([x.mean() for x, _ in devices], ddof=1),
-        *within[[0, 9, 59]],
-        np.mean([len(set(y.tolist())) for _, y in devices]),
-        np.mean(common),
-    ]
-
-
-def generated(name: str, seed: int) -> Parts:
-    """The test parts of the 30 devices."""
-    data = datasets.parse(name).load(seed, None, None)
-    x, y, owner = data.x[data.test], data.y[data.test], data.client[data.test]
-    return [(x[owner == device], y[owner == device]) for device in range(30)]
-
-
-def least_likely(published: Parts, name: str, seeds: int = 400) -> float:
-    """The least of the moments' two-sided p-values among generated federations, times the number of moments."""
-    drawn = np.array([moments(generated(name, seed)) for seed in range(seeds)])
-    found = np.array(moments(published))
-    tails = np.minimum((drawn >= found).mean(0), (drawn <= found).mean(0))
-    return float(2 * tails.min() * len(found))
-
-
-@pytest.mark.parametrize("beta", ["0", "0.5", "1", "iid"])
-def test_fedproxs_own_synthetic_files_look_like_draws_of_the_generator(beta):
-    """The test parts that FedProx's authors publish, 30 devices each. A right generator is refused in at
-    most 1 of 20 files; Synthetic(3, 3) must be told from each.
-    """
-    name = "synthetic_iid" if beta == "iid" else f"synthetic({beta},{beta})"
-    file = REAL / "fedprox_synthetic" / f"synthetic_{beta if beta == 'iid' else f'{beta}_{beta}'}"
-    file = file.with_name(f"{file.name}.test.json.gz")
-    if not file.is_file():
-        pytest.skip(f"set SUITE_DATA to a folder that holds fedprox_synthetic/{file.name}")
-    held = json.loads(gzip.decompress(file.read_bytes()))
-    users = [held["user_data"][user] for user in held["users"]]
-    devices = [(np.array(user["x"]), np.array(user["y"])) for user in users]
-    assert [len(y) for _, y in devices] == held["num_samples"]
-    assert min(held["num_samples"]) >= 5  # a tenth of 50
-    assert least_likely(devices, name) > 0.05
-    assert least_likely(devices, "synthetic(3,3)") <= 0.05

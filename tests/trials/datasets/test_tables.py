@@ -12,9 +12,6 @@ from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.datasets.own import dataset_of
 from trials.datasets.tables import Options
-from trials.run.spec import Scenario, canonical
-from trials.run.trial import run
-from trials.settings import Settings
 
 ROWS = """age,city,sick,hospital,part,score
 10,Oslo,no,a,train,1.5
@@ -85,9 +82,8 @@ def test_a_share_of_each_client_or_label_is_test(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(["x,who,y", *rows]))
     made = load(f"csv:{tmp_path}/t.csv?target=y&client=who&test=0.25")
     assert [int(made.test[made.client == k].sum()) for k in (0, 1)] == [15, 5]
-    by_label = load(f"csv:{tmp_path}/t.csv?target=y&drop=who")
+    by_label, again = (load(f"csv:{tmp_path}/t.csv?target=y&drop=who", seed) for seed in (0, 1))
     assert [int(by_label.test[by_label.y == k].sum()) for k in (0, 1)] == [8, 8]
-    again = load(f"csv:{tmp_path}/t.csv?target=y&drop=who", seed=1)
     assert (again.test != by_label.test).any()
 
 
@@ -106,16 +102,12 @@ def test_a_name_has_one_spelling(table: Path) -> None:
         ("", "target=COLUMN"),
         ("?target=sik", "target: unknown column 'sik'. Did you mean 'sick'"),
         ("?target=sick&clients=hospital", "clients: .*keys are target, client"),
-        ("?target=sick&client=hospitals", "client: unknown column 'hospitals'"),
         ("?target=sick&keep=aged", "keep: unknown column 'aged'"),
         ("?target=sick&target=age", "target: "),
         ("?target=sick&task=ranking", "task: .*classification"),
-        ("?target=sick&rows=keep", "rows: .*drop"),
         ("?target=score", "add &task=regression"),
         ("?target=city&task=regression", "city: no value in 2 of 6 .*&rows=drop"),
-        ("?target=sick&task=regression", "must hold finite numbers for task="),
         ("?target=sick&test=hospital", "column 'hospital' must hold train and test"),
-        ("?target=sick&test=1.5", "test: unknown column '1.5'"),
         ("?target=sick&test=0.01", "test: 0 of 6 rows are test"),
         ("?target=sick&client=age", "sick, age: no value in 1 of 6 .*&rows=drop"),
     ],
@@ -139,9 +131,7 @@ def written(**more: object) -> pd.DataFrame:
 FILES = {
     "row numbers without a name": (written().to_csv(), "'Unnamed: 0'.*&drop=Unnamed: 0"),
     "semicolons": (written().to_csv(index=False, sep=";"), "&sep="),
-    "tabs": (written().to_csv(index=False, sep="\t"), "&sep="),
     "nothing": ("", "reading it raised"),
-    "blank lines": ("\n\n", "reading it raised"),
     "names alone": ("a,b,y\n", "has no rows"),
     "a value too many": ("a,b,y\n1,2,0,9\n2,3,1,9\n", "reading it raised"),
     "a name twice": ("a,a,y\n1,2,0\n3,4,1\n", "two columns have the name 'a'"),
@@ -168,8 +158,7 @@ def test_files_are_refused_with_what_mends_them(tmp_path: Path, case: str) -> No
     [
         ({}, "drop=Unnamed: 0"),
         ({"index": False, "sep": ";", "decimal": ","}, "sep=;&decimal=,"),
-        ({"index": False, "sep": "\t"}, "sep=tab"),
-        ({"index": False, "na_rep": "-"}, "absent=-"),
+        ({"index": False, "sep": "\t", "na_rep": "-"}, "sep=tab&absent=-"),
         ({"index": False, "encoding": "utf-8-sig"}, ""),
     ],
 )
@@ -189,26 +178,19 @@ rng = np.random.default_rng(1)
 numbers = rng.integers(1000, 99_999, N)
 FEATURES = {
     "id": (rng.permutation(N), "seems to number the rows"),
-    "float": (rng.permutation(N).astype(float), "seems to number the rows"),
-    "patientId": (rng.integers(0, 10**9, N), "seems to number the rows"),
     "customer_id": (rng.integers(0, 30, N), "seems to number the rows"),
-    "row": (np.r_[0 : N // 2, 0 : N // 2], "seems to number the rows"),
     "time": (np.arange(N)[::-1] / 10, "seems to number the rows"),
     "stamp": (1.6e9 + np.cumsum(rng.exponential(60, N)), "or to sort them"),
     "household": (np.repeat(np.arange(N // 2), 2), "or to sort them"),
     "name": ([f"n{i}" for i in range(N)], "different values, and each would be a feature"),
     "income": ([f"{n:,}" for n in numbers], "&thousands="),
-    "Swiss": ([f"{n:,}".replace(",", "'") for n in numbers], "would be a word"),
     "blank": ([f"{n:,}".replace(",", "\u00a0") for n in numbers], "would be a word"),
     "rate": ([f"{n % 100},5" for n in numbers], "&decimal="),
     "share": ([f"{n % 100} %" for n in numbers], "would be a word"),
-    "price": ([f"€ {n}" for n in numbers], "would be a word"),
     "minus": ([f"\u2212{n % 90}" for n in numbers], "would be a word"),
     "below": ([f"<{n % 9}" if n % 7 else "12" for n in numbers], "would be a word"),
     "weight": ([f"{n % 90} kg" for n in numbers], "would be a word"),
-    "pressure": ([f"{n % 50 + 100}/80" for n in numbers], "would be a word"),
     "day": ([f"2020-01-{n % 28 + 1:02d}" for n in numbers], "would be a word"),
-    "hour": ([f"{n % 24}:30" for n in numbers], "would be a word"),
     "size": ([str(n) if n % 3 else "unknown" for n in numbers], "&absent="),
     "town": (["Oslo", "oslo "] * (N // 2), "differ by blanks, case or signs"),
 }
@@ -249,12 +231,10 @@ def test_other_words_are_labels(words: str) -> None:
 TARGETS = {
     "ages": (rng.integers(18, 91, N), "different values.*task=regression"),
     "ages as words": ([str(n % 70) for n in numbers], "different values.*task=regression"),
-    "whole floats": (rng.integers(0, 50, N) * 1.0, "different values.*task=regression"),
     "halves": (np.arange(N) % 5 / 2, "add &task=regression"),
     "infinity": (np.where(np.arange(N) % 9, 1.0, np.inf), "add &task=regression"),
     "names": ([f"n{i}" for i in range(N)], "60 different values"),
     "amounts": ([f"{n % 20},000" for n in numbers], "different values.*task=regression"),
-    "dates": (pd.date_range("2020", periods=N), "neither numbers nor words"),
     "absent": ([None, 1, 0] * (N // 3), "no value in 20 of 60 rows"),
     "one": (np.ones(N), "holds one value only"),
 }  # fmt: skip
@@ -301,19 +281,15 @@ def test_columns_of_other_types_are_the_same_columns(tmp_path: Path, backend: st
 TYPES = {
     "Int64": (pd.array([1, None, 3] * 20, dtype="Int64"), 3),
     "float16": (np.linspace(0, 1, N)[::-1].astype(np.float16)[np.arange(N) * 7 % N], 3),
-    "boolean": (pd.array([True, None] * 30, dtype="boolean"), 3),
     "numbers as objects": (pd.Series([1, 2.5] * 30, dtype=object), 3),
     "decimals": (pd.Series([Decimal("1.5"), None] * 30, dtype=object), 3),
     "sparse": (pd.arrays.SparseArray([0, 1, 0] * 20), 3),
     "categories": (pd.Categorical(["u", None] * 30), 4),
     "numbers as categories": (pd.Categorical([10, 20, 30] * 20), 5),
-    "string": (pd.array(["u", "v"] * 30, dtype="string"), 4),
     "dates": (pd.date_range("2020", periods=N), None),
-    "durations": (pd.to_timedelta(range(N), unit="h"), None),
     "complex": (np.ones(N) * 1j, None),
     "lists": ([[1, 2]] * N, None),
     "numbers and words": ([1, "a"] * 30, None),
-    "bytes": ([b"x", b"y"] * 30, None),
 }
 
 
@@ -328,18 +304,3 @@ def test_a_type_decides(name: str) -> None:
     made = dataset_of(frame, Options(target="y"), 0)
     assert made.x.shape == (N, width)
     assert np.isfinite(made.x).all()
-
-
-@pytest.mark.parametrize(("task", "model"), [("", "logreg"), ("&task=regression", "linear")])
-def test_a_run_trains_on_a_table(tmp_path: Path, task: str, model: str) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 3))
-    y = x[:, 0] * 2 + 5 if task else (x[:, 0] > 0).astype(int)
-    frame = pd.DataFrame(x, columns=list("abc")).assign(y=y, who=np.arange(200) % 4)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    scenario = Scenario(f"csv:{tmp_path}/t.csv?target=y&client=who{task}", model, "natural")
-    simulation, data = run(canonical("fedavg", {"lr": 0.2}, scenario, Settings(rounds=10), 0))
-    assert data.clients == 4
-    last = simulation.history[-1]
-    assert last["test_mse"] < 0.05 if task else last["test_accuracy"] > 0.9
-    assert "test_mse_personal" in last if task else "test_accuracy_personal" in last
