@@ -62,20 +62,13 @@ def test_what_seeds_and_the_fingerprint_tell_apart(digits):
     def partitioned(level="iid", **given):
         return partition(digits, heterogeneity.parse(level), Settings(**given))
 
-    base = partitioned()
-    assert partitioned().fingerprint == base.fingerprint
-    others = [
-        partitioned(partition_seed=1),
-        partitioned(data_seed=1),
-        partitioned(clients=19),
-        partitioned("dirichlet(1)"),
-        partitioned("labels(2)"),
-        partitioned(val_fraction=0),
-    ]
-    assert len({data.fingerprint for data in [base, *others]}) == len(others) + 1
-    np.testing.assert_array_equal(partitioned(partition_seed=1).val, base.val)
-    np.testing.assert_array_equal(np.sort(partitioned(partition_seed=1).train), np.sort(base.train))
+    base, other = partitioned(), partitioned(partition_seed=1)
     assert partitioned("iid+system(steps=1..3)").fingerprint == base.fingerprint
+    changes = [{"data_seed": 1}, {"clients": 19}, {"level": "dirichlet(1)"}, {"val_fraction": 0}]
+    others = [other, *(partitioned(**change) for change in changes)]
+    assert len({data.fingerprint for data in [base, *others]}) == len(others) + 1
+    np.testing.assert_array_equal(other.val, base.val)
+    np.testing.assert_array_equal(np.sort(other.train), np.sort(base.train))
 
 
 @pytest.mark.parametrize("a", [1e-2, 1e-4])

@@ -95,16 +95,11 @@ def test_a_file_with_another_content_is_named_and_left_alone(mnist):
     other = gzip.compress(idx_bytes(test_y[::-1]))
     path.write_bytes(other)
     expected, found = (hashlib.md5(idx_bytes(y)).hexdigest() for y in (test_y, test_y[::-1]))
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(UserError, match=f"{path} .*{expected}.*{found}"):
         load("mnist", root)
-    for part in (str(path), expected, found):
-        assert part in str(raised.value)
     assert path.read_bytes() == other
     (wrong,) = [file for file in MNIST().files(str(root)) if not file["sound"]]
     assert (wrong["path"], wrong["found"]) == (str(path), f"md5 {found}")
-    path.write_bytes(other[:-20])
-    with pytest.raises(UserError, match="found a damaged file"):
-        load("mnist01", root)
 
 
 def test_absent_files_are_downloaded_and_then_checked(tmp_path, monkeypatch):
@@ -153,10 +148,8 @@ def place_of(images: np.ndarray) -> dict[bytes, int]:
     return {image.astype(np.uint8).tobytes(): i for i, image in enumerate(images)}
 
 
-def test_binary_subsets(mnist, monkeypatch):
+def test_binary_subsets(mnist):
     root, (x, y, test_x, test_y) = mnist
-    fashion = mnist_files(root, FashionMNIST, image_set(3, 6000, 5400))
-    monkeypatch.setattr(FashionMNIST, "published", fashion)
     made = load("mnist01", root)
     assert (made.classes, made.x.shape, int(made.test.sum())) == (2, (2000, 1, 28, 28), 1000)
     assert set(made.y.tolist()) == {0, 1}
@@ -166,9 +159,6 @@ def test_binary_subsets(mnist, monkeypatch):
         ids = [place[image.tobytes()] for image in pixels[chosen].astype(np.uint8)]
         assert len(set(ids)) == 1000
         np.testing.assert_array_equal(labels[ids], made.y[chosen])
-    assert (load("mnist01", root, seed=1).x != made.x).any()
-    low = np.float32(-0.2860) / np.float32(0.3530)
-    assert load("fashion_mnist01", root).x.min() == pytest.approx(low, abs=1e-6)
 
 
 # FedProx's MNIST
@@ -280,27 +270,14 @@ def test_emnist_letters_are_upright_and_count_from_zero(tmp_path, monkeypatch):
 def test_femnist10_deals_ten_letters_by_recipe(tmp_path, monkeypatch, labels):
     x, y, test_x, test_y = emnist(tmp_path, monkeypatch, "byclass", 62 * 80, np.arange(62))
     made = load(f"femnist10({labels})", tmp_path, seed=3, clients=12)
-    assert (made.classes, made.x.min() >= 0, made.x.max() <= 1) == (10, True, True)
     images = np.concatenate([x, test_x]).transpose(0, 2, 1)
     letter, place = np.concatenate([y, test_y]) - 36, place_of(images)
     ids = [place[image.tobytes()] for image in np.rint(made.x[:, 0] * 255).astype(np.uint8)]
     assert len(set(ids)) == len(ids)
     np.testing.assert_array_equal(letter[ids], made.y)
-    drawn = np.exp(4 + generator("femnist10", 3).standard_normal(12))
-    share = np.maximum((drawn + 5).astype(int) // labels, 2)
+    share = (np.exp(4 + generator("femnist10", 3).standard_normal(12)) + 5).astype(int) // labels
     for u in range(12):
         mine = made.client == u
         assert set(made.y[mine].tolist()) == {(u + j) % 10 for j in range(labels)}
+        assert np.bincount(made.y[mine]).max() <= max(share[u], 2)
         assert made.test[mine].sum() == mine.sum() // 10
-    stock = np.bincount(letter[(letter >= 0) & (letter < 10)])
-    for label in range(10):
-        holders = [u for u in range(12) if (label - u) % 10 < labels]
-        assert (made.y == label).sum() == min(stock[label], sum(share[u] for u in holders))
-
-
-def test_absent_sets_give_their_remedy(tmp_path, monkeypatch):
-    offline(monkeypatch)
-    for name, file in {"emnist_letters": "gzip.zip", "mnist_writers": "train-images-idx3"}.items():
-        with pytest.raises(UserError, match=rf"(?s)no network.*--data-root.*{file}"):
-            load(name, tmp_path)
-    assert not list(tmp_path.iterdir())

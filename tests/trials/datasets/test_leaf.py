@@ -60,12 +60,10 @@ def test_femnist_by_writer(tmp_path):
 def test_wrong_leaf_files_are_refused(tmp_path, change):
     femnist(tmp_path)
     path = tmp_path / "femnist/train/all_data_0.json"
-    if change is None:
-        path.write_bytes(path.read_bytes()[:-1])
-    else:
-        content = json.loads(path.read_text())
+    content = json.loads(path.read_text())
+    if change:
         change(content)
-        path.write_text(json.dumps(content))
+    path.write_text(json.dumps(content)[: None if change else -1])
     with pytest.raises(UserError, match="FEMNIST: its files do not load"):
         load("femnist", tmp_path)
 
@@ -93,20 +91,13 @@ def test_shakespeare_by_role(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "x", "y"),
-    [
-        ("shakespeare", ["a" * 79], ["b"]),
-        ("shakespeare", ["a" * 80], ["bc"]),
-        ("shakespeare", ["a" * 79 + "é"], ["b"]),
-        ("sent140", ["a"], [3]),
-        ("sent140", [["id", "date"]], [1]),
-    ],
+    ("x", "y"), [(["a" * 79], ["b"]), (["a" * 80], ["bc"]), (["a" * 79 + "é"], ["b"])]
 )
-def test_other_samples_are_refused(tmp_path, name, x, y):
+def test_other_texts_are_refused(tmp_path, x, y):
     for part in ("train", "test"):
-        leaf_json(tmp_path, name, part, {"A": (x, y)})
+        leaf_json(tmp_path, "shakespeare", part, {"A": (x, y)})
     with pytest.raises(UserError, match="its files do not load"):
-        load(name, tmp_path)
+        load("shakespeare", tmp_path)
 
 
 def tweet(text: str) -> list[str]:

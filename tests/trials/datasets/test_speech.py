@@ -93,20 +93,14 @@ def test_clips_are_padded_or_cut_to_a_second_and_the_first_words_kept(root):
     assert (two.classes, len(two.y), set(two.y.tolist())) == (2, 7, {0, 1})
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda p: p.write_bytes(p.read_bytes()[:-1000]),
-        lambda p: p.write_bytes(b""),
-        lambda p: wav(p, np.zeros(8000), rate=8000),
-        lambda p: wav(p, np.zeros(8000), channels=2),
-    ],
-    ids=["truncated", "empty", "rate", "stereo"],
-)
-def test_wrong_clips_are_refused(root, spoil):
-    spoil(root / "speech_commands_v0.01/no/bob_nohash_0.wav")
-    with pytest.raises(UserError, match="SpeechCommands: its files do not load"):
-        load(root)
+def test_wrong_clips_are_refused(root):
+    path = root / "speech_commands_v0.01/no/bob_nohash_0.wav"
+    cut_off = path.read_bytes()[:-1000]
+    wav(path, np.zeros(8000), rate=8000)
+    for data in (path.read_bytes(), cut_off, b""):
+        path.write_bytes(data)
+        with pytest.raises(UserError, match="SpeechCommands: its files do not load"):
+            load(root)
 
 
 def test_missing_clips_and_lists_are_named(root, tmp_path):
