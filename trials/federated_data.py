@@ -176,10 +176,8 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split, then partition. Test ids are the data set's; validation is a share of the others, drawn
-    per client where data are born on clients; the rest is partitioned to clients.
-
-    Raises `UserError` when the level cannot be had with these data and this number of clients.
+    """Split, then partition. Test ids are the data set's; validation is a share of the others, drawn per client where data
+    are born on clients; the rest is partitioned to clients. Raises `UserError` when the level cannot be had with them.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)
     rng = randomness.generator("validation", settings.data_seed)

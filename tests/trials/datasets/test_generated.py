@@ -10,7 +10,7 @@ from trials import datasets
 from trials.common.randomness import generator
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
-from trials.scoring.metrics import CLASSIFICATION, REGRESSION
+from trials.scoring.metrics import REGRESSION
 
 
 def load(name: str, seed: int = 0, clients: int | None = None) -> Dataset:
@@ -50,20 +50,11 @@ def test_sine_by_hand():
     assert made.client is None
 
 
-def test_every_family_says_what_it_is():
-    for name, cls in DATASETS.items():
-        assert cls.summary
-        assert cls.task == (REGRESSION if name == "sine" else CLASSIFICATION)
-
-
 def test_the_page_on_data_has_every_set():
     page = (ROOT / "docs/data.md").read_text()
     missing = [name for name in DATASETS if not re.search(rf"`{name}[`(]", page)]
     missing += [name for name in datasets.PATHS if f"`{name}:PATH`" not in page]
     assert missing == []
-
-
-# FedProx
 
 
 def test_digits_are_split_by_seed_and_label(digits):

@@ -28,7 +28,6 @@ from trials.datasets.natural import (
 )
 from trials.datasets.tables import scaled
 
-WRONG = b"1,3\n"
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
 
@@ -104,17 +103,16 @@ def md5_of(content: bytes) -> str:
 
 
 def test_a_published_file_is_known_by_its_content_plain_or_packed(tmp_path: Path):
-    file = Published("a/b.data", md5_of(b"1,2\n"))
+    file, place = Published("b.data", md5_of(b"1,2\n")), tmp_path / "b.data"
+    packed, expected = gzip.compress(b"1,2\n"), f"md5 {md5_of(b'1,3')}"
     assert file.report(tmp_path)["found"] is None
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b.data.gz").write_bytes(gzip.compress(b"1,2\n"))
+    (tmp_path / "b.data.gz").write_bytes(packed)
     assert file.report(tmp_path)["sound"]
     assert file.read(tmp_path) == b"1,2\n"
-    (tmp_path / "a" / "b.data").write_bytes(WRONG)
-    report = file.report(tmp_path)
-    assert (report["sound"], report["found"]) == (False, f"md5 {md5_of(WRONG)}")
-    (tmp_path / "a" / "b.data").unlink()
-    (tmp_path / "a" / "b.data.gz").write_bytes(gzip.compress(b"1,2\n")[:-6])
+    place.write_bytes(b"1,3")
+    assert file.report(tmp_path)["found"] == expected
+    place.unlink()
+    (tmp_path / "b.data.gz").write_bytes(packed[:-6])
     assert "damaged" in file.report(tmp_path)["found"]
 
 

@@ -149,11 +149,9 @@ def test_dirichlet_takes_the_label_that_its_numbers_say():
 
 def test_dirichlet_by_class_by_hand():
     """Each label is cut at the cumulated proportions, rounded down."""
-    y = of_counts([40, 70])
+    y, stock = of_counts([40, 70]), np.array([40, 70])
     p = np.random.default_rng(6).dirichlet([2.0] * 3, 2)
-    expected = []
-    for label, stock in enumerate([40, 70]):
-        first, second = int(p[label][0] * stock), int((p[label][0] + p[label][1]) * stock)
-        expected.append([first, second - first, stock - second])
+    cuts = (np.cumsum(p, 1)[:, :2] * stock[:, None]).astype(int)
+    expected = np.diff(np.column_stack([cuts, stock]), prepend=0)
     found = counted(shared("dirichlet_by_class(2)", y, 3, seed=6), y, 2)
-    assert found.T.tolist() == expected
+    np.testing.assert_array_equal(found.T, expected)
