@@ -166,7 +166,7 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
         if numbers is None or not np.isfinite(numbers).all():
             raise UserError(f"{where} must hold finite numbers for task=regression")
         return numbers, 1
-    if numbers is not None and (numbers % 1 != 0).any():
+    if numbers is not None and (np.isinf(numbers) | (numbers != np.trunc(numbers))).any():
         raise UserError(f"{where} holds numbers that are no labels: add &task=regression")
     values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)

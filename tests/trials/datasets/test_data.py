@@ -44,15 +44,12 @@ def test_equal_shares(level, clients, classes, val_fraction, seed):
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.sampled_from([0, 0.1, 0.5]))
 def test_natural_keeps_owners(sizes, val_fraction):
-    rng = np.random.default_rng(len(sizes))
-    owner = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    y = rng.integers(0, 3, len(owner) + 4)
-    test = np.arange(len(y)) >= len(owner)
-    x = np.zeros((len(y), 1), np.float32)
-    dataset = Dataset(x, y, test, 3, np.concatenate([owner, np.full(4, -1)]))
+    owner = np.random.default_rng(len(sizes)).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    client, n = np.append(owner, [-1] * 4), len(owner)
+    dataset = Dataset(np.zeros((n + 4, 1), np.float32), client % 3, client < 0, 3, client)
     data = partition(dataset, heterogeneity.parse("natural"), Settings(val_fraction=val_fraction))
     well_split(data)
-    assert len(data.train) + len(data.val) == len(owner)
+    assert len(data.train) + len(data.val) == n
     for k, ids in enumerate(holdings(data)):
         assert (dataset.client[ids] == k).all()
         assert len(ids) == sizes[k] - int(sizes[k] * val_fraction)

@@ -21,8 +21,6 @@ from trials.datasets.base import Dataset
 from trials.datasets.own import dataset_of
 from trials.datasets.tables import Options
 from trials.federated_data import partition
-from trials.run.spec import Scenario, canonical
-from trials.run.trial import run
 from trials.settings import Settings
 
 
@@ -67,11 +65,9 @@ def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
     name = saved(tmp_path, **real, y_train=x[:50, 0] * 2, y_test=x[50:, 0] * 2)
     with pytest.raises(UserError, match="for a regression add task=regression"):
         load(name)
-    scenario = Scenario(f"{name}?task=regression", "linear", "iid")
-    spec = canonical("fedavg", {"lr": 0.2}, scenario, Settings(rounds=15, clients=2), 0)
-    simulation, data = run(spec)
-    assert (spec.task.metric, data.dataset.y.dtype, data.dataset.classes) == ("mse", np.float32, 1)
-    assert simulation.history[-1]["test_mse"] < 0.05
+    settings = {"clients": 2, "rounds": 15, "lr": 0.2}
+    done = suite.run(dataset=f"{name}?task=regression", model="linear", **settings)
+    assert done.history[-1]["test_mse"] < 0.05
 
 
 @pytest.mark.parametrize(
@@ -143,18 +139,16 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("my_sets", None)
 
 
-@pytest.mark.parametrize("by", ["module", "file"])
-def test_functions(sets: Path, by: str) -> None:
-    place = "my_sets" if by == "module" else str(sets)
-    for function in ("arrays", "pair"):
-        made = load(f"{place}:{function}")
+def test_functions(sets: Path) -> None:
+    for name in ("my_sets:arrays", f"{sets}:arrays", f"{sets}:pair"):
+        made = load(name)
         assert made.x.tolist() == np.arange(24.0).reshape(12, 2).tolist()
         assert (made.x.dtype, made.y.dtype) == (np.float32, np.int64)
         assert made.y.tolist() == [0, 1] * 4 + [1] * 4
         assert made.test.tolist() == [False] * 8 + [True] * 4
-    assert load(f"{place}:whole").client.tolist() == [0, 0, 1, 1]
-    assert load(f"{place}:Class(7)").classes == 7
-    regression = datasets.parse(f"{place}:real?task=regression")
+    assert load("my_sets:whole").client.tolist() == [0, 0, 1, 1]
+    assert load(f"{sets}:Class(7)").classes == 7
+    regression = datasets.parse("my_sets:real?task=regression")
     assert regression.load(0, None, None).task == regression.task
 
 
@@ -240,9 +234,8 @@ def frame() -> pd.DataFrame:
 
 @pytest.mark.parametrize("table", [pd.DataFrame, pyarrow.Table.from_pandas])
 def test_a_program_gives_its_tables(table) -> None:
-    done = suite.run(
-        data=table(frame()), target="y", client="who", heterogeneity="natural", rounds=10, lr=0.5
-    )
+    place = {"target": "y", "client": "who", "heterogeneity": "natural"}
+    done = suite.run(data=table(frame()), **place, rounds=10, lr=0.5)
     assert done.simulation.fed.n == 4
     assert done.history[-1]["test_accuracy"] > 0.9
     two = suite.run(data=(table(frame()[:150]), table(frame()[150:])), target="y", rounds=1)

@@ -23,9 +23,8 @@ def here(name: str) -> bool:
 def trained(dataset: str, lr: float, **given) -> float:
     """Test accuracy of logistic regression, IID, after 30 rounds of 10 of 100 clients."""
     common = {"rounds": 30, "clients": 100, "participation": 0.1, "batch_size": 10, **given}
-    spec = canonical(
-        "fedavg", {"lr": lr}, Scenario(dataset, "logreg", "iid"), Settings(**common), 0
-    )
+    scenario = Scenario(dataset, "logreg", "iid")
+    spec = canonical("fedavg", {"lr": lr}, scenario, Settings(**common), 0)
     return run(spec)[0].history[-1]["test_accuracy"]
 
 

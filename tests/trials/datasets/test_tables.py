@@ -62,13 +62,10 @@ def test_each_decision_is_told_in_one_table(table: Path) -> None:
 
 
 def test_a_regression_has_standardised_targets(table: Path) -> None:
-    text = f"csv:{table}?target=score&test=part&task=regression&drop=sick&drop=hospital"
-    made = load(text)
-    assert (made.classes, made.task.metric, datasets.parse(text).task.metric) == (1, "mse", "mse")
-    deviation = np.sqrt(1.25)  # of 1.5, 2.5, 3.5, 4.5
-    np.testing.assert_allclose(
-        made.y, [v / deviation for v in (-1.5, -0.5, 0.5, 1.5, 0, 2)], atol=1e-6
-    )
+    made = load(f"csv:{table}?target=score&test=part&task=regression&drop=sick&drop=hospital")
+    assert (made.classes, made.task.metric) == (1, "mse")
+    centred = np.array([-1.5, -0.5, 0.5, 1.5, 0, 2])
+    np.testing.assert_allclose(made.y, centred / np.sqrt(1.25), atol=1e-6)
     assert "mean 3, deviation 1.11803" in made.note
 
 
@@ -124,7 +121,6 @@ FILES = {
     "row numbers without a name": (written().to_csv(), "'Unnamed: 0'.*&drop=Unnamed: 0"),
     "semicolons": (written().to_csv(index=False, sep=";"), "&sep="),
     "nothing": ("", "reading it raised"),
-    "names alone": ("a,b,y\n", "has no rows"),
     "a value too many": ("a,b,y\n1,2,0,9\n2,3,1,9\n", "reading it raised"),
     "a name twice": ("a,a,y\n1,2,0\n3,4,1\n", "two columns have the name 'a'"),
     "one label": ("x,y\n1,a\n2,a\n", "holds one value only, a: two labels at least"),
@@ -176,7 +172,6 @@ FEATURES = {
     "household": (np.repeat(np.arange(N // 2), 2), "or to sort them"),
     "name": ([f"n{i}" for i in range(N)], "different values, and each would be a feature"),
     "income": ([f"{n:,}" for n in numbers], "&thousands="),
-    "blank": ([f"{n:,}".replace(",", "\u00a0") for n in numbers], "would be a word"),
     "share": ([f"{n % 100} %" for n in numbers], "would be a word"),
     "minus": ([f"\u2212{n % 90}" for n in numbers], "would be a word"),
     "below": ([f"<{n % 9}" if n % 7 else "12" for n in numbers], "would be a word"),
@@ -220,7 +215,6 @@ def test_other_words_are_labels(words: str) -> None:
 
 TARGETS = {
     "ages": (rng.integers(18, 91, N), "different values.*task=regression"),
-    "ages as words": ([str(n % 70) for n in numbers], "different values.*task=regression"),
     "infinity": (np.where(np.arange(N) % 9, 1.0, np.inf), "add &task=regression"),
     "names": ([f"n{i}" for i in range(N)], "60 different values"),
     "amounts": ([f"{n % 20},000" for n in numbers], "different values.*task=regression"),
@@ -269,7 +263,6 @@ TYPES = {
     "numbers as categories": (pd.Categorical([10, 20, 30] * 20), 5),
     "dates": (pd.date_range("2020", periods=N), None),
     "complex": (np.ones(N) * 1j, None),
-    "lists": ([[1, 2]] * N, None),
     "numbers and words": ([1, "a"] * 30, None),
 }
 
