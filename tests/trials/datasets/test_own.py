@@ -75,12 +75,9 @@ def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
     [
         ({"x_test": None}, "must hold x_train"),
         ({"y_train": np.arange(29)}, "y_train has 29 rows"),
-        ({"client_train": np.arange(29)}, "client_train has 29 rows"),
         ({"y_train": np.arange(30) % 3 + 18, "y_test": np.full(6, 18)}, "task=regression"),
         ({"y_train": np.arange(30) % 11}, "11 labels"),
-        ({"y_train": np.arange(30) - 3}, "go from -3"),
         ({"y_train": np.array(["a"] * 30)}, "y_train must be numbers"),
-        ({"x_train": np.full((30, 2, 3), 1e39)}, "x must be finite"),
         ({"x_train": np.zeros(30), "x_test": np.zeros(6)}, "x must be finite"),
         ({"client_train": np.r_[np.nan, np.arange(29)]}, "client_train must be whole numbers"),
     ],
@@ -112,7 +109,6 @@ def whole(**changed):
 
 def double(): return whole(x=np.ones((4, 2)))
 def high(): return whole(y=np.array([0, 1, 2, 1]))
-def untested(): return whole(test=np.zeros(4, bool))
 def owners(): return whole(client=np.zeros(3, int))
 def lists(): return whole(y=[0, 1, 0, 1])
 def real(): return whole(y=np.ones(4, np.float32), classes=1, task=REGRESSION)
@@ -163,7 +159,6 @@ def test_a_function_that_returns_a_table_has_columns_in_its_name(sets: Path) -> 
     [
         ("double", "x must be finite float32"),
         ("high", "0 <= y < classes"),
-        ("untested", "neither all nor none"),
         ("owners", "client must be None or whole numbers"),
         ("lists", "y must be an array"),
         ("real", r"\?task=regression"),
@@ -213,7 +208,6 @@ PICTURE = Image.new("L", (8, 8))
         ([(ZEROS, torch.eye(2)[0])] * 2, [(ZEROS, torch.eye(2)[1])], "y must be int64 of shape"),
         ([(ZEROS, 0)], [], "test part .* one at least"),
         ([(ZEROS, 0)], [(ZEROS, "dog")], "y_test must be numbers"),
-        ([(ZEROS, 0), (ZEROS * torch.nan, 1)], [(ZEROS, 0)], "finite"),
     ],
 )
 def test_pairs_that_do_not_fit(train: list, test: list, says: str) -> None:

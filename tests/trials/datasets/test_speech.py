@@ -64,11 +64,7 @@ def test_speech_commands(root):
     names = [(word, name) for word in WORDS for name in sorted(CLIPS[word])]
     assert (made.shape, made.classes, made.x.dtype) == ((1, 13, 59), 3, np.float32)
     assert made.y.tolist() == [0] * 4 + [1] * 3 + [2] * 3
-    assert [f"{w}/{n}.wav" for (w, n), t in zip(names, made.test, strict=True) if t] == [
-        "yes/cat_nohash_0.wav",
-        "no/dan_nohash_0.wav",
-        "up/cat_nohash_0.wav",
-    ]
+    assert made.test.tolist() == [f"{word}/{name}.wav" in TESTING for word, name in names]
     speakers = {"ann": 0, "bob": 1, "cat": 2, "dan": 3}
     assert made.client.tolist() == [speakers[name[:3]] for _, name in names]
     sounds = [(clip(w, n) * 32768).astype("<i2") / 32768 for w, n in names]
