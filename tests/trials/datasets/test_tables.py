@@ -97,7 +97,6 @@ def test_a_name_has_one_spelling(table: Path) -> None:
         ("?target=score", "add &task=regression"),
         ("?target=city&task=regression", "city: no value in 2 of 6 .*&rows=drop"),
         ("?target=sick&test=hospital", "column 'hospital' must hold train and test"),
-        ("?target=sick&test=0.01", "test: 0 of 6 rows are test"),
         ("?target=sick&client=age", "sick, age: no value in 1 of 6 .*&rows=drop"),
     ],
 )
@@ -175,7 +174,6 @@ FEATURES = {
     "share": ([f"{n % 100} %" for n in numbers], "would be a word"),
     "minus": ([f"\u2212{n % 90}" for n in numbers], "would be a word"),
     "below": ([f"<{n % 9}" if n % 7 else "12" for n in numbers], "would be a word"),
-    "day": ([f"2020-01-{n % 28 + 1:02d}" for n in numbers], "would be a word"),
     "size": ([str(n) if n % 3 else "unknown" for n in numbers], "&absent="),
     "town": (["Oslo", "oslo "] * (N // 2), "differ by blanks, case or signs"),
 }
@@ -258,7 +256,6 @@ TYPES = {
     "Int64": (pd.array([1, None, 3] * 20, dtype="Int64"), 3),
     "float16": (np.linspace(0, 1, N)[::-1].astype(np.float16)[np.arange(N) * 7 % N], 3),
     "decimals": (pd.Series([Decimal("1.5"), None] * 30, dtype=object), 3),
-    "sparse": (pd.arrays.SparseArray([0, 1, 0] * 20), 3),
     "categories": (pd.Categorical(["u", None] * 30), 4),
     "numbers as categories": (pd.Categorical([10, 20, 30] * 20), 5),
     "dates": (pd.date_range("2020", periods=N), None),
