@@ -120,9 +120,8 @@ def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
     """Return the files of data sets and how they are: one object a file, or one a data set without files."""
     items: list[dict[str, Any]] = []
     for text in wanted:
-        for report in (reports := datasets.prepare(text, root)):
-            more = {"path": str(report.path), "sound": report.sound}
-            items.append({"dataset": text, **vars(report), **more})
+        reports = datasets.parse(text).files(root)
+        items += [{"dataset": text, **report} for report in reports]
         if not reports:
             items.append({"dataset": text, "name": None, "found": None, "sound": True})
     return items

@@ -15,8 +15,7 @@ from trials.common import randomness
 from trials.common.errors import UserError
 from trials.common.plugins import hook
 from trials.common.tensors import Tensor, torch
-from trials.common.transfer import to_device
-from trials.datasets.base import Dataset, OnDemand, drawn_of_each
+from trials.datasets.base import Dataset, drawn_of_each
 from trials.heterogeneity import Heterogeneity
 from trials.settings import Settings
 
@@ -29,28 +28,13 @@ UNREACHED = "reaches nobody: "
 class Samples:
     """The samples x of a data set on a device: `samples[ids]` (..., *shape) for ids (...)."""
 
-    def __init__(self, x: Array | OnDemand, device: torch.device, dtype: torch.dtype) -> None:
-        self.device, self.dtype, self.source = device, dtype, x
-        self.on_demand = isinstance(x, OnDemand)
-        if not isinstance(x, OnDemand):
-            self.x = torch.from_numpy(x).to(device, dtype).contiguous()
+    def __init__(self, x: Array, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype = device, dtype
+        self.x = torch.from_numpy(x).to(device, dtype).contiguous()
 
     def __getitem__(self, ids: Tensor | Array) -> Tensor:
         ids = torch.as_tensor(ids)
-        if isinstance(self.source, OnDemand):
-            made = self.source.take(ids.flatten().cpu().numpy())
-            flat = to_device(made, self.device, self.dtype)
-        else:
-            flat = self.x.index_select(0, ids.flatten())
-        return flat.unflatten(0, ids.shape)
-
-    def matrix(self, y: Tensor, ids: Array) -> tuple[Tensor, Tensor, Array]:
-        """Return a matrix (m, p), its labels (m,), and `rows`: sample `ids[...]` is row `rows[...]`."""
-        if isinstance(self.source, OnDemand):
-            once, rows = np.unique(ids, return_inverse=True)
-            kept = torch.from_numpy(once)
-            return self[kept].flatten(1), y[kept], rows.reshape(ids.shape)
-        return self.x.flatten(1), y, ids
+        return self.x.index_select(0, ids.flatten()).unflatten(0, ids.shape)
 
 
 @lru_cache(maxsize=1)  # one data set and device at a time
@@ -73,11 +57,10 @@ class ClientTests(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FederatedData:
-    """A data set and its partition. All ids index `dataset.x`.
+    """A data set and its partition. All ids index `dataset.x`; none is in two of `train`, `val` and `test`.
 
     `train` lists the training ids client after client; client k's are `train[offsets[k]:offsets[k + 1]]`, some of which
-    others may have as well. `val` and `test` are pooled. No id is in two of the three. `unseen_train` and
-    `unseen_offsets` list the samples of clients that take no part in training in the same way.
+    others may have as well. `unseen_train` and `unseen_offsets` list those of clients that take no part in training.
     """
 
     dataset: Dataset
@@ -118,21 +101,17 @@ class FederatedData:
         free[self.val] = False
         unused, total = free & ~held, f"{free.sum():,} training samples"
         if y.dtype.kind in "iu" and len(lost := np.setdiff1d(y[free], y[held])):
-            left = unused & np.isin(y, lost)
-            labels = ", ".join(map(str, lost))
-            lines.append(
-                f"no client holds the labels {labels}: {left.sum():,} of {total} are unused"
-            )
+            left, labels = unused & np.isin(y, lost), ", ".join(map(str, lost))
+            unheld = f"{left.sum():,} of {total} are unused"
+            lines.append(f"no client holds the labels {labels}: {unheld}")
             unused &= ~left
-        if unused.sum() > max(self.clients, free.sum() // 100):  # less is what rounding leaves
+        if 50 * unused.sum() > free.sum():  # less is what rounding leaves
             lines.append(f"{unused.sum():,} of {total} are left over")
         if dataset.client is not None and len(self.val):
             owners = np.unique(dataset.client[self.train])
-            small = f"{len(np.setdiff1d(owners, dataset.client[self.val])):,}"
-            if small != "0":
-                lines.append(
-                    f"{small} of {len(owners):,} clients are too small to give a validation sample"
-                )
+            if len(small := np.setdiff1d(owners, dataset.client[self.val])):
+                small_ones = f"{len(small):,} of {len(owners):,} clients"
+                lines.append(f"{small_ones} are too small to give a validation sample")
         return "\n".join(f"{UNREACHED}{line}" for line in lines)
 
     @cached_property
@@ -190,19 +169,15 @@ class FederatedData:
     @cached_property
     def fingerprint(self) -> str:
         """A checksum of samples, splits and owners: equal only if every client holds the same."""
-        x, crc = self.dataset.x, 0
-        samples = np.frombuffer(x.key.encode(), np.uint8) if isinstance(x, OnDemand) else x
-        ids = self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
-        for array in (samples, self.dataset.y, *ids):
+        crc, ids = 0, self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
+        for array in (self.dataset.x, self.dataset.y, *ids):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)
         return f"{crc:08x}"
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split, then partition. Test ids are the data set's; validation is a share of the others, drawn
-    per client where data are born on clients; the rest is partitioned to clients.
-
-    Raises `UserError` when the level cannot be had with these data and this number of clients.
+    """Split, then partition. Test ids are the data set's; validation is a share of the others, drawn per client where data
+    are born on clients; the rest is partitioned to clients. Raises `UserError` when the level cannot be had with them.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)
     rng = randomness.generator("validation", settings.data_seed)

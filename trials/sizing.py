@@ -7,7 +7,6 @@ from typing import NamedTuple
 from trials import heterogeneity
 from trials.common.device import CONTEXT, budgets
 from trials.common.tensors import Tensor, torch
-from trials.datasets.base import OnDemand
 from trials.engine.budget import resident_bytes, selected, widest
 from trials.engine.federation import ClientRows, Federation
 from trials.engine.training import BLOCK, execution
@@ -103,7 +102,7 @@ def footprint(
     chunk = s.chunk or max(1, int((budget or budgets(cpu)[0]) // client))
     training = client if how == "sequential" else min(most, chunk) * client
     x = data.dataset.x
-    converted = 0 if isinstance(x, OnDemand) or x.dtype.itemsize == size else x.size * size
+    converted = 0 if x.dtype.itemsize == size else x.size * size
     working = most * model.d * size + converted + max(training, KEPT_FORWARD * evaluated)
     return Footprint(state, int(PROCESS["cpu"] + state + working), steps)
 

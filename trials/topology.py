@@ -5,12 +5,11 @@ that a mixing matrix is symmetric and doubly stochastic; in a regular graph of d
 are 1 / (l + 1). A new topology is one class and one entry of `TOPOLOGIES`.
 """
 
-from __future__ import annotations
-
+import random
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +18,7 @@ from trials.common import names, randomness
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
 
-if TYPE_CHECKING:
-    import networkx as nx
-else:
-    nx = Lazy("networkx")
-
+csgraph: Any = Lazy("scipy.sparse.csgraph")
 Array = npt.NDArray[Any]
 DRAWS = 100
 """How often a random graph is drawn until it is connected."""
@@ -50,7 +45,9 @@ class Ring:
             raise UserError(f"topology ring: degree must be even, got {self.degree}")
 
     def matrix(self, n: int, seed: int) -> Array:
-        return metropolis(nx.circulant_graph(n, range(1, min(self.degree, n) // 2 + 1)))
+        gap = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+        distance = np.minimum(gap, n - gap)
+        return metropolis((distance > 0) & (distance <= self.degree // 2))
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Complete:
     """Everybody with everybody: exact averaging."""
 
     def matrix(self, n: int, seed: int) -> Array:
-        return metropolis(nx.complete_graph(n))
+        return metropolis(~np.eye(n, dtype=bool))
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,8 @@ class Star:
     """Everybody with client 0."""
 
     def matrix(self, n: int, seed: int) -> Array:
-        return metropolis(nx.star_graph(n - 1))
+        centre = np.arange(n) == 0
+        return metropolis(np.not_equal.outer(centre, centre))
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,13 @@ class ErdosRenyi:
 
     def matrix(self, n: int, seed: int) -> Array:
         """Return a random graph's mixing matrix; raises `UserError` when no draw was connected."""
+        adjacent, pairs = np.zeros((n, n), bool), np.triu_indices(n, 1)
         for draw in range(DRAWS):
-            number = int(randomness.bits("topology", seed, draw)[0])
-            graph = nx.gnp_random_graph(n, self.p, seed=number % 2**32)
-            if nx.is_connected(graph):
-                return metropolis(graph)
+            # Python's generator, pair after pair: the graphs that networkx makes of this seed.
+            stream = random.Random(int(randomness.bits("topology", seed, draw)[0]) % 2**32)
+            adjacent[pairs] = [stream.random() < self.p for _ in pairs[0]]
+            if csgraph.connected_components(adjacent, directed=False, return_labels=False) == 1:
+                return metropolis(adjacent | adjacent.T)
         raise UserError(f"topology erdos_renyi({self.p:g}): none of {DRAWS} draws is connected")
 
 
@@ -98,11 +98,10 @@ class FromFile:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # an empty file; its shape tells
                 mixing = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
-        except (OSError, ValueError, EOFError) as error:
+            mixing = mixing.astype(np.float64, casting="same_kind")
+        except (OSError, ValueError, EOFError, TypeError) as error:
             raise UserError(f"{where} cannot be read as a matrix of numbers: {error}") from None
-        if mixing.dtype.kind not in "iuf":
-            raise UserError(f"{where} must hold real numbers, not {mixing.dtype}")
-        return checked(mixing.astype(np.float64), n, where)
+        return checked(mixing, n, where)
 
 
 TOPOLOGIES: dict[str, type[Topology]] = {
@@ -132,12 +131,10 @@ def canonical(text: str) -> str:
     return names.spell(text.split("(")[0].strip(), topology)
 
 
-def metropolis(graph: nx.Graph) -> Array:
-    """Return the Metropolis-Hastings weights (n, n) of a graph."""
-    n = graph.number_of_nodes()
-    mixing = np.zeros((n, n))
-    for i, j in graph.edges:
-        mixing[i, j] = mixing[j, i] = 1 / (1 + max(graph.degree[i], graph.degree[j]))
+def metropolis(adjacent: Array) -> Array:
+    """Return the Metropolis-Hastings weights (n, n) of a graph, given who is next to whom (n, n) bool."""
+    degree = adjacent.sum(0)
+    mixing: Array = adjacent / (1 + np.maximum.outer(degree, degree))
     np.fill_diagonal(mixing, 1 - mixing.sum(1))
     return mixing
 

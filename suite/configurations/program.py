@@ -17,7 +17,6 @@ from trials import algorithms, heterogeneity
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
 from trials.common.tensors import nn, torch
-from trials.datasets.base import OnDemand
 from trials.engine.training import minibatches
 from trials.models.base import Architecture
 from trials.run import trial
@@ -99,8 +98,6 @@ def federation(simulation: Simulation) -> bytes:
     selected client meets its samples.
     """
     fed, s, data = simulation.fed, simulation.fed.settings, simulation.fed.data
-    if isinstance(data.dataset.x, OnDemand):
-        raise UserError("--seed: these samples are computed when they are met, and fill no file")
     rounds = []
     for number in range(1, s.rounds + 1):
         fed.begin(number)

@@ -93,7 +93,7 @@ def reproduce(
 def missing_data(here: Experiment, data_root: str | None) -> str:
     """Return why the data of a row are not at hand; "" where they are."""
     dataset = next(iter(here.methods.values())).scenario.dataset
-    sound = all(report.sound for report in datasets.prepare(dataset, data_root))
+    sound = all(file["sound"] for file in datasets.parse(dataset).files(data_root))
     return "" if sound else NO_DATA + dataset
 
 

@@ -18,7 +18,6 @@ from trials.common.errors import UserError
 from trials.common.plugins import named, tried
 from trials.common.registry import Registry
 from trials.common.tensors import Tensor, nn, torch
-from trials.datasets.base import OnDemand
 from trials.datasets.own import broken_rules
 from trials.models.base import Model
 from trials.models.network import EVALUATION, STEP, Network, seeded
@@ -43,8 +42,6 @@ def check_dataset(name: str, root: str | None = None) -> str:
     demand(first.task == family.task, f"is a {task} task, and its class says {family.task.metric}")
     for part in ("y", "test", "client", "x"):
         once, twice = getattr(first, part), getattr(second, part)
-        if isinstance(once, OnDemand):
-            once, twice = (x.take(np.arange(min(100, len(first.y)))) for x in (once, twice))
         demand(_equal(once, twice), f"{part} differs when it is loaded again with the same seed")
     owners = () if first.client is None else np.unique(first.client[~first.test])
     born = f", born on {len(owners)} clients" if len(owners) else ""
@@ -118,8 +115,7 @@ def check_model(text: str, dataset: str = "digits") -> str:
     model, data = OwnModel.at(text), datasets.parse(dataset).load(0, None, None)
     fitted = Model(model, data.shape, data.classes)
     ids = np.arange(min(MODEL_SAMPLES, len(data.y)))
-    x = data.x.take(ids) if isinstance(data.x, OnDemand) else data.x[ids]
-    check_module(fitted.network, torch.from_numpy(np.array(x, np.float32)))
+    check_module(fitted.network, torch.from_numpy(data.x[ids]))
     check_algorithm("fedavg", models=(model.name,), dataset=dataset, level="iid")
     return f"right, {fitted.d:,} weights, {fitted.network.note}"
 

@@ -35,7 +35,7 @@ def test_a_level_keeps_its_contract(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["digits", "synthetic(1,1)", "synthetic_iid", "feddc_synthetic(0.5,0.5)", "sine", "gaussians"],
+    ["digits", "synthetic(1,1)", "synthetic_iid", "feddc_synthetic(0.5,0.5)", "sine"],
 )
 def test_a_data_set_without_files_keeps_its_contract(name):
     check_dataset(name)

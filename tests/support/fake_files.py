@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trials.datasets.published import Published
+from trials.datasets.base import Published
 
 
 def idx_bytes(array: np.ndarray) -> bytes:

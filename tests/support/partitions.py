@@ -6,7 +6,6 @@ from trials import heterogeneity
 
 POOLED = [6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958]
 """MNIST's images of each digit, train and test together."""
-TRAIN = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 
 
 def shared(level: str, y: np.ndarray, clients: int, seed: int = 0, owner=None) -> list[np.ndarray]:

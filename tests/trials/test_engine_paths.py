@@ -1,4 +1,4 @@
-"""The ways to the same numbers: compiled loops, chunks, samples computed on demand, bf16."""
+"""The ways to the same numbers: compiled loops, chunks, bf16."""
 
 import math
 from dataclasses import replace
@@ -29,8 +29,6 @@ from trials.engine.direction import Affine, affine
 from trials.engine.federation import ClientRows
 from trials.engine.training import execution
 from trials.models.base import Model
-from trials.run.spec import Scenario, canonical
-from trials.run.trial import load_dataset, partition_data, simulate
 from trials.scoring.losses import LOSSES
 from trials.scoring.metrics import REGRESSION
 
@@ -219,25 +217,6 @@ def test_client_rows_are_a_table_that_holds_only_what_was_written(writes):
     assert torch.equal(rows[torch.arange(20)], table)
     held = len({k for ids in writes for k in ids})
     assert (0 if rows.values is None else len(rows.values)) == held
-
-
-# Samples on demand
-
-
-def test_samples_on_demand_are_the_same_samples():
-    few = {"rounds": 3, "clients": 9, "participation": 0.4, "batch_size": 2}
-    common = settings(**few, local_steps=None, val_fraction=0.0)
-    scenario = Scenario("gaussians(6,3,5)", "logreg", "natural")
-    spec = canonical("folb", {}, scenario, common, 1)
-    dataset = load_dataset(spec, None)
-    lazy = partition_data(spec, dataset)
-    held = partition_data(spec, replace(dataset, x=dataset.x.take(np.arange(len(dataset.y)))))
-    assert (lazy.sizes == 5).all()
-    for how in ("compiled", "batched", "sequential"):
-        common = spec.settings.model_copy(update={"execution": how})
-        asked = spec.model_copy(update={"settings": common})
-        runs = [finish(simulate(asked, data)) for data in (lazy, held)]
-        assert digest(runs[0]) == digest(runs[1])
 
 
 # bf16

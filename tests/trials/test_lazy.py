@@ -22,7 +22,7 @@ for registry in registries:
 place = Scenario("synthetic( 1,1 )", "mlp", "dirichlet( 0.30 ) + system(steps=1..20)")
 spec = canonical("defed", {"topology": "ring( 4 )"}, place, Settings(rounds=3), 1)
 assert spec.params["topology"] == "ring(4)" and spec.configured().params() == spec.params
-computing = {"torch", "torchvision", "ray", "optuna", "mlflow", "networkx", "scipy", "sklearn",
+computing = {"torch", "torchvision", "ray", "optuna", "mlflow", "scipy", "sklearn",
     "numba", "pandas"}
 sys.exit(str(computing & set(sys.modules)) if computing & set(sys.modules) else 0)
 """

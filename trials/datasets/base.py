@@ -1,44 +1,33 @@
-"""What a data set is, where its files lie, and how they are checked before anything is read."""
+"""What a data set is, which files it is made of, and how these are checked before anything is read."""
 
+import gzip
+import hashlib
 import os
+import tarfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from http.client import HTTPException
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from trials.common.errors import UserError
-from trials.datasets.published import LOADS, Array, FileReport, Published, user_cache
 from trials.scoring.metrics import CLASSIFICATION, Task
 
-
-class OnDemand(ABC):
-    """Samples that are computed when they are met, for more of them than memory holds.
-
-    `shape` is (N, *shape of a sample); equal `key`s mean equal samples.
-    """
-
-    shape: tuple[int, ...]
-    key: str
-
-    @abstractmethod
-    def take(self, ids: Array) -> Array:
-        """Return samples `ids` (b,): float32 (b, *shape), a function of the ids alone."""
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """N samples: `x` (N, *shape) float32, `y` (N,) int64 below `classes`, `test` (N,) bool.
 
-    `x` may be computed on demand. Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output
-    (`classes` = 1) and float32 `y`. `client` (N,) names the owner of each sample where data are born
-    on clients, else it is None. `note` says how samples were made of what a person has.
+    Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output (`classes` = 1) and float32
+    `y`. `client` (N,) names each sample's owner, if it has any. `note` says how samples were made of what a person has.
     """
 
-    x: Array | OnDemand
+    x: Array
     y: Array
     test: Array
     classes: int
@@ -54,58 +43,118 @@ class Dataset:
         """Shape of one sample: (features,), (tokens,) or (channels, height, width)."""
         return tuple(self.x.shape[1:])
 
-    def bytes(self, size: int) -> int:
-        """Count the bytes of samples and labels on a device, with numbers of `size` bytes; samples that are
-        computed on demand are not there.
-        """
-        x = 0 if isinstance(self.x, OnDemand) else self.x.size * size
-        return x + self.y.nbytes
+
+@dataclass(frozen=True)
+class Published:
+    """A published file, or a folder of files that end in one of `suffixes`, known by its content however it is packed.
+
+    `path` below the data root is a file, as it is or with .gz behind its name, or a folder or a tar archive of it, which
+    may have its name at the `url`, too. `md5` is that of a file's content, of a folder that of lines `NAME MD5` in order;
+    "" where none is published: what is in such a file is checked as it is loaded.
+    """
+
+    path: str
+    md5: str = ""
+    url: str = ""
+    suffixes: tuple[str, ...] = ()
+
+    def places(self, root: Path) -> list[Path]:
+        """Return where it may lie below the data root; what is downloaded is put into the last place."""
+        place = root / self.path
+        packed = [place.with_name(place.name + end) for end in (".gz", ".tar.xz", ".tar.gz")]
+        return [place, *packed, *([place.with_name(Path(self.url).name)] if self.url else [])]
+
+    def find(self, root: Path) -> Path | None:
+        """Return where it lies below the data root; None where it does not."""
+        return next((place for place in self.places(root) if place.exists()), None)
+
+    def read(self, root: Path) -> bytes:
+        """Return the content of a file."""
+        ((_, content),) = self.members(root)
+        return content
+
+    def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
+        """Yield the name, relative to the folder around `path`, and the content of each file in the order of names."""
+        place = self.find(root)
+        if place is None:
+            raise FileNotFoundError(self.path)
+        if not self.suffixes:
+            content = place.read_bytes()
+            packed = place != root / self.path and place.suffix == ".gz"
+            yield Path(self.path).name, gzip.decompress(content) if packed else content
+        elif place.is_dir():
+            for path in sorted(place.rglob("*")):
+                if path.is_file() and path.name.endswith(self.suffixes):
+                    yield path.relative_to(place.parent).as_posix(), path.read_bytes()
+        else:
+            contents = {}
+            with tarfile.open(place) as archive:
+                for member in archive:
+                    file = archive.extractfile(member)
+                    if file is not None and member.name.endswith(self.suffixes):
+                        contents[member.name] = file.read()
+            yield from sorted(contents.items())
+
+    def report(self, root: Path) -> dict[str, Any]:
+        """Return its name and path, what it is expected to be and found to be (None: absent), and whether that is `sound`."""
+        expected = f"md5 {self.md5}" if self.md5 else "content that loads"
+        place, found = self.find(root), None
+        if place is not None:
+            try:
+                found = f"md5 {self.digest(root)}" if self.md5 else expected
+            except Exception as error:  # gzip's, tarfile's, zlib's, lzma's
+                found = f"a damaged file ({error})"
+        facts = {"path": str(place or root / self.path), "expected": expected, "found": found}
+        return {"name": Path(self.path).name, **facts, "sound": found == expected}
+
+    def digest(self, root: Path) -> str:
+        """Return the md5 of its content."""
+        if not self.suffixes:
+            return _md5(self.read(root))
+        return _md5("".join(f"{n} {_md5(file)}\n" for n, file in self.members(root)).encode())
+
+    def download(self, root: Path) -> None:
+        """Get it; raises whatever says that this cannot be."""
+        from trials.datasets.torchvision_import import torchvision
+
+        if not self.url:
+            raise OSError("no automatic download")
+        place = self.places(root)[-1]
+        half = place.with_name(f"{place.name}.part")  # what is cut off is not taken for the file
+        torchvision.datasets.utils.download_url(self.url, str(half.parent), half.name)
+        half.rename(place)
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 class DatasetFamily(ABC):
     """What an entry of `DATASETS` is: a frozen dataclass whose fields are the arguments of its name."""
 
     summary: ClassVar[str] = ""
+    """What listings say of it: by default the first line of its description."""
     task: ClassVar[Task] = CLASSIFICATION
     kind: ClassVar[str] = ""
     """Data sets of one kind resemble each other: what was tuned on one is tried on another. "": no others."""
     family: ClassVar[str] = ""
     """Data sets of one family are variants of the same samples or of one generator; its name if none."""
     published: ClassVar[tuple[Published, ...]] = ()
-    """The files it is made of."""
     source: ClassVar[str] = ""
     """Where a person gets those that are not downloaded, and under which licence."""
 
+    def __init_subclass__(cls) -> None:
+        cls.summary = vars(cls).get("summary") or (cls.__doc__ or "").partition("\n")[0].strip(".")
+
     @abstractmethod
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Build the data set. `seed` and `clients` matter to generated ones, `root` to files.
-
-        Raises `UserError` when a file is absent, with the remedy, or has the wrong content.
+        """Build the data set. `seed` and `clients` matter to generated ones, `root` to files. Raises `UserError` when a
+        file is absent, with the remedy, or has the wrong content.
         """
 
-    def files(self, root: Path) -> list[FileReport]:
-        """Report the files needed below `root`; none for what is generated. Those without a checksum are loaded."""
-        remedy = self.remedy(root)
-        reports = [file.report(root, remedy) for file in self.published]
-        unchecked = any(report.expected == LOADS for report in reports)
-        if unchecked and all(report.sound for report in reports):
-            fault = self.fault(root)
-            reports = [replace(report, found=fault or report.found) for report in reports]
-        return reports
-
-    def fault(self, root: Path) -> str:
-        """Return why the data do not load, "" where they do."""
-        try:
-            self.load(0, None, str(root))
-        except UserError as error:
-            return str(error)
-        return ""
-
-    def remedy(self, root: Path) -> str:
-        """Say which files to put where."""
-        lines = [f"{root / file.path} from {file.url or self.source}" for file in self.published]
-        head = "These files are needed, as they are or packed (.gz, .tar.gz, .tar.xz); --data-root or SUITE_DATA name another folder:"
-        return "\n".join([head, *lines])
+    def files(self, root: str | None) -> list[dict[str, Any]]:
+        """Report the files needed below the data root, as `Published.report` does. Nothing is written."""
+        return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:
         """Return the data root, once every file is there and sound; absent ones are downloaded.
@@ -118,28 +167,28 @@ class DatasetFamily(ABC):
             if file.find(folder) is None:
                 try:
                     file.download(folder)
-                except (OSError, RuntimeError, HTTPException) as error:
+                except Exception as error:  # of the network, the disk and torchvision
                     reason = (str(error).splitlines() or [type(error).__name__])[0]
-                    raise UserError(
-                        f"{type(self).__name__}: {folder / file.path} is absent and could not be downloaded "
-                        f"({reason}).\n{self.remedy(folder)}"
-                    ) from None
+                    problem = f"{folder / file.path} is absent, and no download: {reason}"
+                    raise self.refusal(folder, problem) from None
             report = file.report(folder)
-            if not report.sound:
-                raise self.wrong(folder, report.path, report.expected, str(report.found))
+            if not report["sound"]:
+                problem = "{path} has the wrong content: expected {expected}, found {found}."
+                ways = "Nothing was loaded; remove it and get it again."
+                raise self.refusal(folder, f"{problem.format(**report)} {ways}")
         return folder
 
-    def wrong(self, root: Path, path: Path, expected: str, found: str) -> UserError:
-        """Return the error for a file with the wrong content."""
-        return UserError(
-            f"{type(self).__name__}: {path} has the wrong content: expected {expected}, "
-            f"found {found}. Nothing was loaded; remove it and get it again.\n{self.remedy(root)}"
-        )
+    def refusal(self, root: Path, problem: str) -> UserError:
+        """Return the error for a problem of its files, with which of them to put where."""
+        lines = [f"{root / file.path} from {file.url or self.source}" for file in self.published]
+        head = "These files are needed, as they are or packed (.gz, .tar.gz, .tar.xz); --data-root or SUITE_DATA name another folder:"
+        return UserError("\n".join([f"{type(self).__name__}: {problem}", head, *lines]))
 
 
 def data_root(root: str | None) -> Path:
     """Return where data files are: the argument, else SUITE_DATA, else a folder in the user's cache."""
-    return Path(root or os.environ.get("SUITE_DATA") or user_cache()).expanduser()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(root or os.environ.get("SUITE_DATA") or cache / "suite-fl" / "data").expanduser()
 
 
 def drawn_of_each(
@@ -148,24 +197,7 @@ def drawn_of_each(
     """Draw samples of each group, (N,) bool: `number(m)` of m, the groups' sizes."""
     order = rng.permutation(len(group))
     _, k, sizes = np.unique(group[order], return_inverse=True, return_counts=True)
-    nth = np.empty(len(order), int)  # of its group's samples
-    nth[np.argsort(k, kind="stable")] = np.arange(len(order)) - np.repeat(
-        np.cumsum(sizes) - sizes, sizes
-    )
+    nth = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of its group
     drawn = np.zeros(len(group), bool)
-    drawn[order] = nth < number(sizes)[k]
+    drawn[order[np.argsort(k, kind="stable")]] = nth < np.repeat(number(sizes), sizes)
     return drawn
-
-
-def scaled(x: Array, test: Array) -> Array:
-    """Return each feature (N, p) minus its training mean, divided by its training deviation; float32. An absent one,
-    NaN, is the training mean; one that is constant in training, up to rounding, is only shifted.
-    """
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    x = x.astype(np.float64)
-    scaler = make_pipeline(SimpleImputer(), StandardScaler())
-    standardised: Any = scaler.fit(x[~test]).transform(x)
-    return standardised.astype(np.float32)

@@ -8,20 +8,15 @@ import numpy as np
 
 from trials.common import randomness
 from trials.common.names import bounded
-from trials.datasets.base import Dataset, DatasetFamily, OnDemand
-from trials.datasets.published import Array
+from trials.datasets.base import Array, Dataset, DatasetFamily
 from trials.scoring.metrics import REGRESSION, Task
 
 
 @dataclass(frozen=True)
 class Digits(DatasetFamily):
-    """1,797 handwritten digits, 8x8, bundled with scikit-learn; pixels / 16; a fifth is test.
-
-    There is no official test split: `seed` draws it, stratified by label.
-    """
+    """Handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes; a fifth is test, drawn by `seed`."""
 
     kind = "grey images"
-    summary = "handwritten digits 8x8 bundled with scikit-learn (offline), 10 classes"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         from sklearn.datasets import load_digits
@@ -36,19 +31,17 @@ class Digits(DatasetFamily):
 
 @dataclass(frozen=True)
 class Synthetic(DatasetFamily):
-    """Synthetic(alpha, beta) of FedProx (Li et al. 2020).
+    """FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes (Li et al. 2020).
 
-    Device k has floor(LogNormal(4, 2)) + 50 samples of 60 features and 10 classes:
-    u_k ~ N(0, alpha), B_k ~ N(0, beta); v_k ~ N(B_k, 1) in R^60; x ~ N(v_k, diag(j^-1.2));
-    W_k in R^{60x10}, b_k in R^10 ~ N(u_k, 1); y = argmax(x W_k + b_k). alpha and beta are standard
-    deviations, as in the authors' code. A tenth of each device's samples is test.
+    Device k has floor(LogNormal(4, 2)) + 50 samples: u_k ~ N(0, alpha), B_k ~ N(0, beta); v_k ~ N(B_k, 1) in R^60;
+    x ~ N(v_k, diag(j^-1.2)); W_k in R^{60x10}, b_k in R^10 ~ N(u_k, 1); y = argmax(x W_k + b_k). alpha and beta are
+    standard deviations, as in the authors' code. A tenth of each device's samples is test.
 
     alpha changes no label: W_k = u_k + noise adds the same x u_k 1 + u_k to every class's logit.
     """
 
     kind = "generated features"
     family = "synthetic"
-    summary = "FedProx's Synthetic(alpha,beta): 30 devices, 60 features, 10 classes"
     alpha: float = bounded(low=0)
     beta: float = bounded(low=0)
 
@@ -65,13 +58,10 @@ class Synthetic(DatasetFamily):
 
 @dataclass(frozen=True)
 class SyntheticIID(DatasetFamily):
-    """Synthetic_iid of FedProx: sizes and x as Synthetic, but one W, b ~ N(0, 1)
-    for all devices and v_k = 0.
-    """
+    """FedProx's Synthetic_iid: as Synthetic, with one W, b ~ N(0, 1) for all devices and v_k = 0."""
 
     kind = "generated features"
     family = "synthetic"
-    summary = "FedProx's Synthetic_iid: one model and one input law for all devices"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the samples of `clients` devices (default 30)."""
@@ -83,19 +73,14 @@ class SyntheticIID(DatasetFamily):
 
 @dataclass(frozen=True)
 class FedDCSynthetic(DatasetFamily):
-    """The synthetic sets of FedDyn and FedDC, used by FedUmf (Fig. A5).
+    """FedDC's synthetic: 20 devices, 5 classes; alpha=0: one solution, beta=0: one input law.
 
-    20 devices of 200 samples, 30 features, 5 classes, otherwise as `Synthetic`. Two flags of the authors' code make
-    the solution or the inputs common: all devices then have one W, b ~ N(0, 1), or v_k = 0.
-
-    Reading: alpha = 0 sets the first flag and beta = 0 the second, as in the authors' runs. Their test set is the
-    training set; here a tenth of each device's samples is test.
+    It is FedDyn's too, and FedUmf's (Fig. A5): 200 samples a device and 30 features, otherwise as `Synthetic`. The flags
+    of the authors' code give all devices one W, b ~ N(0, 1), or v_k = 0. Reading: alpha = 0 and beta = 0 set them, as in
+    the authors' runs. Their test set is the training set; here a tenth of each device's samples is test.
     """
 
     kind = "generated features"
-    summary = (
-        "FedDC's synthetic: 20 devices, 5 classes; alpha=0: one solution, beta=0: one input law"
-    )
     alpha: float = bounded(low=0)
     beta: float = bounded(low=0)
 
@@ -115,13 +100,12 @@ class FedDCSynthetic(DatasetFamily):
 
 @dataclass(frozen=True)
 class Sine(DatasetFamily):
-    """DeFed's regression: y = 0.5 sin(x) + 1 + noise, 6,000 training samples with x in [-6, 6] and
-    1,000 test samples with x in [-12, 12] (DeFed section V). x (N, 1) is used as it is.
+    """DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE.
 
-    Reading: x is uniform and the noise N(0, noise), in the test set too; the paper states neither.
+    6,000 training samples with x (N, 1) in [-6, 6] and 1,000 test samples with x in [-12, 12] (DeFed section V).
+    Reading: x is uniform, and the test set has the noise too; the paper states neither.
     """
 
-    summary = "DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE"
     task: ClassVar[Task] = REGRESSION
     noise: float = bounded(0.1, low=0)
 
@@ -129,48 +113,8 @@ class Sine(DatasetFamily):
         rng = randomness.generator("sine", seed)
         x = np.concatenate([rng.uniform(-6, 6, 6000), rng.uniform(-12, 12, 1000)])
         y = 0.5 * np.sin(x) + 1 + rng.normal(0, self.noise, 7000)
-        test = np.arange(7000) >= 6000
-        return Dataset(
-            x[:, None].astype(np.float32), y.astype(np.float32), test, 1, task=REGRESSION
-        )
-
-
-@dataclass(frozen=True)
-class Gaussians(DatasetFamily):
-    """Clients without number: each has `samples` training samples x = m_y + noise of a class y that is
-    uniform among `classes`, x (features,), m_y ~ N(0, 1 / features), noise uniform with variance 1.
-
-    Features are computed when they are met, so that 100,000 clients fit a laptop. 1,000 more samples are the test set.
-    """
-
-    summary = "as many clients as asked for, their samples computed when met"
-    features: int = bounded(784, low=1)
-    classes: int = bounded(10, low=2)
-    samples: int = bounded(10, low=1)
-
-    def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        n = (clients or 20) * self.samples
-        y = randomness.bits("gaussians_labels", seed, np.arange(n + 1000)) >> np.uint64(8)
-        y = (y % np.uint64(self.classes)).astype(np.int64)
-        rng = randomness.generator("gaussians_means", seed)
-        means = rng.normal(0, self.features**-0.5, (self.classes, self.features))
-        owner = np.arange(n + 1000) // self.samples % (clients or 20)
-        x = _Noisy(means.astype(np.float32), y, seed)
-        return Dataset(x, y, np.arange(n + 1000) >= n, self.classes, owner)
-
-
-class _Noisy(OnDemand):
-    """Sample i is means[y_i] plus noise that is a function of (seed, i, feature)."""
-
-    def __init__(self, means: Array, y: Array, seed: int) -> None:
-        self.means, self.y, self.seed = means, y, seed
-        self.shape = (len(y), means.shape[1])
-        self.key = f"gaussians {self.shape} {seed}"
-
-    def take(self, ids: Array) -> Array:
-        u = randomness.uniform("gaussians", self.seed, ids[:, None], np.arange(self.shape[1]))
-        noise = (u - 0.5) * np.sqrt(12)
-        return self.means[self.y[ids]] + noise.astype(np.float32)
+        x, y = x[:, None].astype(np.float32), y.astype(np.float32)
+        return Dataset(x, y, np.arange(7000) >= 6000, 1, task=REGRESSION)
 
 
 def _fedprox_sizes(seed: int, devices: int) -> Array:

@@ -1,7 +1,6 @@
 """Images of torchvision's data sets, which it decodes, and what papers cut from them.
 
-Every set has the standard training and test images. Pixels / 255 are standardised by the training
-images' mean and deviation, per channel, unless its class says otherwise.
+Pixels / 255 are standardised by the training images' mean and deviation, per channel, unless its class says otherwise.
 """
 
 import gzip
@@ -16,64 +15,51 @@ import numpy as np
 
 from trials.common import randomness
 from trials.common.names import bounded
-from trials.datasets.base import Dataset, DatasetFamily
-from trials.datasets.published import Array, Published
+from trials.datasets.base import Array, Dataset, DatasetFamily, Published
 from trials.heterogeneity.modifiers import LogNormalAbsolute, PowerLaw
 from trials.heterogeneity.partitions import Labels, assign_counts
 
 Scale = tuple[Sequence[float], Sequence[float]]
+"""What is taken from pixels / 255, and what the rest is divided by, per channel."""
 UNIT: Scale = ((0.0,), (1.0,))
 
 
-@dataclass(frozen=True, eq=False)
-class Images(Dataset):
-    """Images (N, channels, height, width), which are there as an array."""
-
-    x: Array
-
-
-def picked(images: Images, ids: Array) -> Images:
+def picked(images: Dataset, ids: Array) -> Dataset:
     """Return the images at these places."""
     return replace(images, x=images.x[ids], y=images.y[ids], test=images.test[ids])
 
 
-def standardised(
-    images: Images, mean: Sequence[float] = (), deviation: Sequence[float] = ()
-) -> Images:
-    """Return (pixels / 255 - mean) / deviation of images in 0..255, both per channel; where they are not given, those
-    of the training images. A channel in which all are equal is only shifted.
+def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
+    """Return (pixels / 255 - mean) / deviation of images in 0..255, both per channel, where no scale is given those of
+    the training images: exact, from their histogram. A channel in which all are equal is only shifted.
     """
-    if not mean:
-        train = images.x[~images.test]
-        scales = [_moments(train[:, channel]) for channel in range(train.shape[1])]
-        mean, deviation = zip(*scales, strict=True)
+    if scale is None:
+        moments = []
+        for pixels in images.x[~images.test].swapaxes(0, 1):
+            values, counts = np.unique(pixels, return_counts=True)
+            values, weights = values / 255, counts / counts.sum()
+            centre = float(values @ weights)
+            moments.append((centre, float((values - centre) ** 2 @ weights) ** 0.5 or 1.0))
+        scale = tuple(zip(*moments, strict=True))
+    mean, deviation = (np.array(channels, np.float32)[:, None, None] for channels in scale)
     x = images.x.astype(np.float32)
     x /= np.float32(255)
-    x -= np.array(mean, np.float32)[:, None, None]
-    x /= np.array(deviation, np.float32)[:, None, None]
+    x -= mean
+    x /= deviation
     return replace(images, x=x)
 
 
-def _moments(pixels: Array) -> tuple[float, float]:
-    """Return the exact mean and deviation of pixels / 255, from their histogram; 1 where all are equal."""
-    values, counts = np.unique(pixels, return_counts=True)
-    values, weights = values / 255, counts / counts.sum()
-    mean = float(values @ weights)
-    return mean, float((values - mean) ** 2 @ weights) ** 0.5 or 1.0
-
-
-def on_devices(images: Images, parts: list[Array], stream: str, seed: int) -> Images:
+def on_devices(images: Dataset, parts: list[Array], stream: str, seed: int) -> Dataset:
     """Return images that are born on devices, whose places `parts` holds: x float32 in 0..255, device after device. A
     tenth of each device's is test, drawn by `seed` in the named stream.
     """
-    ids = np.concatenate(parts)
-    tenths = [
-        randomness.generator(stream, seed, k).permutation(len(part)) < len(part) // 10
-        for k, part in enumerate(parts)
+    ids, sizes = np.concatenate(parts), [len(part) for part in parts]
+    test = [
+        randomness.generator(stream, seed, k).permutation(size) < size // 10
+        for k, size in enumerate(sizes)
     ]
-    client = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    x = images.x[ids].astype(np.float32)
-    return replace(images, x=x, y=images.y[ids], test=np.concatenate(tenths), client=client)
+    x, client = images.x[ids].astype(np.float32), np.repeat(np.arange(len(parts)), sizes)
+    return replace(images, x=x, y=images.y[ids], test=np.concatenate(test), client=client)
 
 
 class Torchvision(DatasetFamily):
@@ -81,22 +67,15 @@ class Torchvision(DatasetFamily):
 
     kind = "grey images"
     archive: ClassVar[str]
-    options: ClassVar[dict[str, Any]] = {}
-    """Further arguments of torchvision's class."""
+    options: ClassVar[dict[str, Any]] = {}  # further arguments of torchvision's class
     classes = 10
-    scale: ClassVar[Scale] = ((), ())
-    """What is taken from pixels / 255, and what the rest is divided by, per channel; by default the training images' own."""
+    scale: ClassVar[Scale | None] = None  # None for the training images' own
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the scaled images of the files below the data root, downloaded when absent."""
-        return standardised(self.pixels(root), *self.used_scale)
+        return standardised(self.pixels(root), self.scale)
 
-    @property
-    def used_scale(self) -> Scale:
-        """The scale of these arguments."""
-        return self.scale
-
-    def pixels(self, root: str | None) -> Images:
+    def pixels(self, root: str | None) -> Dataset:
         """Return the images (N, channels, height, width) uint8, training ones first, from files that were checked."""
         from trials.datasets.torchvision_import import torchvision
 
@@ -108,34 +87,31 @@ class Torchvision(DatasetFamily):
         x = np.concatenate([np.asarray(part.data) for part in parts])
         y = np.concatenate([np.asarray(part.targets) for part in parts]).astype(np.int64)
         x = x[:, None] if x.ndim == 3 else x.transpose(0, 3, 1, 2)
-        return Images(x, y, np.arange(len(y)) >= len(parts[0]), self.classes)
+        return Dataset(x, y, np.arange(len(y)) >= len(parts[0]), self.classes)
 
     def unpack(self, folder: Path, place: Path) -> None:
         """Lay the content of the files below the data root where torchvision decodes it."""
         for file in self.published:
-            file.unpack(folder, place)
+            for name, content in file.members(folder):
+                path = place / Path(file.path).parent / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
 
 
 def _idx_files(archive: str, url: str, *md5: str) -> tuple[Published, ...]:
     """Return the four files of a set in MNIST's format; checksums are those of the unpacked ones."""
-    names = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in KINDS]
+    names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     return tuple(
-        Published(f"{archive}/raw/{name}", checksum, f"{url}{name}.gz")
+        Published(f"{archive}/raw/{name}-ubyte", checksum, f"{url}{name}-ubyte.gz")
         for name, checksum in zip(names, md5, strict=True)
     )
 
 
-KINDS = ("images-idx3", "labels-idx1")
-
-
 @dataclass(frozen=True)
 class MNIST(Torchvision):
-    """MNIST (LeCun et al. 1998) through torchvision: 60,000 / 10,000 images 28x28, standardised by
-    the training set's mean 0.1307 and deviation 0.3081; with the flag `unit` pixels / 255, in [0, 1].
-    """
+    """MNIST 28x28 through torchvision, 10 classes (LeCun et al. 1998). With the flag `unit` pixels are in [0, 1]."""
 
     family = "mnist"
-    summary = "MNIST 28x28 through torchvision, 10 classes"
     archive = "MNIST"
     scale = ((0.1307,), (0.3081,))
     published = _idx_files(
@@ -149,17 +125,16 @@ class MNIST(Torchvision):
 
     unit: bool = field(default=False, kw_only=True)
 
-    @property
-    def used_scale(self) -> Scale:
-        return UNIT if self.unit else self.scale
+    def __post_init__(self) -> None:
+        if self.unit:
+            object.__setattr__(self, "scale", UNIT)
 
 
 @dataclass(frozen=True)
 class FashionMNIST(MNIST):
-    """Fashion-MNIST (Xiao et al. 2017): the same layout, mean 0.2860, deviation 0.3530."""
+    """Fashion-MNIST 28x28 through torchvision, 10 classes (Xiao et al. 2017)."""
 
     family = "fashion_mnist"
-    summary = "Fashion-MNIST 28x28 through torchvision, 10 classes"
     archive = "FashionMNIST"
     scale = ((0.2860,), (0.3530,))
     published = _idx_files(
@@ -174,13 +149,10 @@ class FashionMNIST(MNIST):
 
 @dataclass(frozen=True)
 class MNIST01(MNIST):
-    """DeFed's binary subset of MNIST: 1,000 training images drawn from labels 0 and 1, and 1,000 test images drawn in
-    the same way from the test set. Standardised as MNIST.
+    """DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test.
 
     Reading: 1,000 in all, not of each label (MNIST's test set has only 980 zeros), without replacement.
     """
-
-    summary = "DeFed's MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         images, rng = self.pixels(root), randomness.generator("binary_subset", seed)
@@ -189,29 +161,25 @@ class MNIST01(MNIST):
             for part in (~images.test, images.test)
         ]
         subset = replace(picked(images, np.concatenate(drawn)), classes=2)
-        return standardised(subset, *self.used_scale)
+        return standardised(subset, self.scale)
 
 
 @dataclass(frozen=True)
 class FashionMNIST01(FashionMNIST):
-    """DeFed's binary subset of Fashion-MNIST (T-shirt against trousers), drawn as `MNIST01`'s."""
-
-    summary = "DeFed's Fashion-MNIST 0 against 1: 1,000 random images to train, 1,000 to test"
+    """DeFed's Fashion-MNIST 0 against 1: 1,000 random images to train, 1,000 to test."""
 
     load = MNIST01.load
 
 
 @dataclass(frozen=True)
 class MNISTPowerLaw(MNIST):
-    """FedProx's MNIST (Li et al. 2020): all 70,000 images, training and test, on 1,000 devices with
-    69 each in the mean; a tenth of each device's images is test.
+    """FedProx's MNIST: 70,000 images on 1,000 devices of 2 digits each (natural).
 
-    Device u has the digits (u + j) mod 10, j < `labels` (2; FOLB Fig. 6: 1, 2, 5, 10), with the sizes
-    of `labels(c)+sizes(powerlaw)`. A pixel p of 0..255 becomes (p - mean) / (deviation + 0.001), mean and deviation
-    of that pixel over all 70,000 images, as in the authors' code; with the flag `unit` p / 255.
+    Training and test images are pooled; a tenth of each device's is test. Device u has the digits (u + j) mod 10,
+    j < `labels` (FOLB Fig. 6: 1, 2, 5, 10), with the sizes of `labels(c)+sizes(powerlaw)`. A pixel p of 0..255 becomes
+    (p - mean) / (deviation + 0.001), mean and deviation of that pixel over all images, as in the authors' code.
     """
 
-    summary = "FedProx's MNIST: 70,000 images on 1,000 devices of 2 digits each (natural)"
     labels: int = bounded(2, low=1, high=10)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
@@ -220,7 +188,7 @@ class MNISTPowerLaw(MNIST):
         parts = PowerLaw().assign(Labels(self.labels), images.y, clients or 1000, rng)
         born = on_devices(images, parts, "mnist_powerlaw_test", seed)
         if self.unit:
-            return standardised(born, *UNIT)
+            return standardised(born, UNIT)
         pixels, n = images.x, len(images.y)
         mean = pixels.sum(0, dtype=float) / n
         square = np.square(pixels, dtype=np.uint16).sum(0, dtype=float) / n
@@ -230,10 +198,9 @@ class MNISTPowerLaw(MNIST):
 
 @dataclass(frozen=True)
 class CIFAR10(Torchvision):
-    """CIFAR-10 (Krizhevsky 2009), the official python batches: 50,000 / 10,000 colour images 32x32."""
+    """CIFAR-10 32x32 colour through torchvision, 10 classes (Krizhevsky 2009): the official python batches."""
 
     kind = "colour images"
-    summary = "CIFAR-10 32x32 colour through torchvision, 10 classes"
     archive = "CIFAR10"
     published = (
         Published(
@@ -247,9 +214,8 @@ class CIFAR10(Torchvision):
 
 @dataclass(frozen=True)
 class CIFAR100(CIFAR10):
-    """CIFAR-100 (Krizhevsky 2009), fine labels: as CIFAR-10, 500 / 100 images of each of 100 classes."""
+    """CIFAR-100 32x32 colour through torchvision, 100 classes (Krizhevsky 2009): fine labels."""
 
-    summary = "CIFAR-100 32x32 colour through torchvision, 100 classes"
     archive = "CIFAR100"
     classes = 100
     published = (
@@ -275,14 +241,14 @@ class EMNIST(Torchvision):
         ),
     )
 
-    def pixels(self, root: str | None) -> Images:
+    def pixels(self, root: str | None) -> Dataset:
         transposed = super().pixels(root)
         return replace(transposed, x=transposed.x.swapaxes(2, 3))
 
     def unpack(self, folder: Path, place: Path) -> None:
-        """Lay this split's four files there: the archive has those of six, 1.7 GB unpacked."""
         raw = place / "EMNIST" / "raw"
         raw.mkdir(parents=True)
+        # The archive has the files of six splits, 1.7 GB unpacked.
         with ZipFile(folder / self.published[0].path) as archive:
             for name in archive.namelist():
                 if f"emnist-{self.options['split']}-" in name:
@@ -291,11 +257,8 @@ class EMNIST(Torchvision):
 
 @dataclass(frozen=True)
 class EMNISTLetters(EMNIST):
-    """EMNIST Letters: 124,800 / 20,800 images of 26 letters, upper and lower case merged, labels 0..25. `letters` keeps
-    the first so many: emnist_letters(10), 48,000 / 8,000, is the set of FedDC's code.
-    """
+    """EMNIST Letters 28x28, 26 classes, or the first `letters` (FedDC: 10). Upper and lower case are merged."""
 
-    summary = "EMNIST Letters 28x28, 26 classes, or the first `letters` (FedDC: 10)"
     options: ClassVar = {"split": "letters"}
     letters: int = bounded(26, low=2, high=26)
 
@@ -307,40 +270,29 @@ class EMNISTLetters(EMNIST):
 
 @dataclass(frozen=True)
 class EMNISTByClass(EMNIST):
-    """EMNIST by class: 697,932 / 116,323 images of 62 classes (digits, upper case, lower case), unbalanced. On 200
-    clients under `labels(2)+sizes(powerlaw)` it is FOLB's FEMNIST; it names no writers, for those see `femnist`.
-    """
+    """EMNIST by class 28x28, 62 classes, without writers. FOLB's under `labels(2)+sizes(powerlaw)`, 200 clients."""
 
-    summary = "EMNIST by class 28x28, 62 classes, without writers"
     options: ClassVar = {"split": "byclass"}
     classes = 62
 
 
 @dataclass(frozen=True)
 class FEMNIST10(EMNISTByClass):
-    """FedProx's FEMNIST (Li et al. 2020): the lower-case letters a..j of EMNIST by class, pixels / 255,
-    on 200 devices. Training and test images are pooled, up to 4,000 of a letter.
+    """FedProx's FEMNIST: 10 lower-case letters on 200 devices (natural).
 
-    Device u has the letters (u + j) mod 10, j < `labels`, and max(2, floor(n_u / labels)) images of
-    each, n_u = floor(LogNormal(4, 1) + 5). A tenth of each device's images is test.
-
-    Reading: 5 labels as in the paper (femnist10(3) is its code). In the code all devices share the first images of a
-    letter, which would put one image in two splits: here each image is partitioned once.
+    Training and test images of EMNIST by class are pooled, up to 4,000 of a letter, pixels / 255. Device u has the letters
+    (u + j) mod 10, j < `labels`, max(2, floor(n_u / labels)) images of each, n_u = floor(LogNormal(4, 1) + 5). A tenth of
+    each device's is test. Reading: 5 labels as in the paper (femnist10(3) is its code), where all devices share the first
+    images of a letter, which would put one image in two splits: here each image is partitioned once.
     """
 
-    summary = "FedProx's FEMNIST: 10 lower-case letters on 200 devices (natural)"
     labels: int = bounded(5, low=1, high=10)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the images of `clients` devices (default 200)."""
         images, rng = self.pixels(root), randomness.generator("femnist10", seed)
         letters = replace(images, y=images.y - 36, classes=10)
-        parts = self.assign(letters.y, clients or 200, rng)
-        born = on_devices(letters, parts, "femnist10_test", seed)
-        return standardised(born, *UNIT)
-
-    def assign(self, letter: Array, devices: int, rng: np.random.Generator) -> list[Array]:
-        """Return the places of each device's images among letters (N,), those of a..j being 0..9."""
-        stock = np.minimum(np.bincount(letter[letter >= 0], minlength=10)[:10], 4000)
-        counts = LogNormalAbsolute(4, 1).counts(Labels(self.labels), stock, devices, rng)
-        return assign_counts(letter, counts, rng)
+        stock = np.minimum(np.bincount(letters.y[letters.y >= 0])[:10], 4000)
+        counts = LogNormalAbsolute(4, 1).counts(Labels(self.labels), stock, clients or 200, rng)
+        parts = assign_counts(letters.y, counts, rng)
+        return standardised(on_devices(letters, parts, "femnist10_test", seed), UNIT)

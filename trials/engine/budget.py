@@ -43,4 +43,4 @@ def resident_bytes(
     plan = int(asked_steps(settings, per_epoch).max()) * widest(data, settings) * (ID + size)
     vectors = (VECTORS + (JOINED if members > 1 else 0)) * d * size
     clients = members * selected(settings, data.clients)
-    return data.dataset.bytes(size) + float(clients * (plan + vectors))
+    return data.dataset.x.size * size + data.dataset.y.nbytes + float(clients * (plan + vectors))

@@ -33,7 +33,7 @@ def follow(training: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tens
         (none if term is None else term).contiguous().numpy()
         for term in (training.lr, training.scale, training.pull, training.shift)
     ]
-    matrix, labels, samples = x.matrix(y, plan.samples)
+    matrix, labels, samples = x.x.flatten(1), y, plan.samples
     weight, done = plan.weight.astype(w.numpy().dtype), np.zeros_like(plan.steps)
     loop = _ready(w.numpy().dtype, labels.numpy().dtype)
     # Each stop in one piece, as `plan.steps` is: for arrays of other kinds the loop is compiled anew.

@@ -12,7 +12,6 @@ from trials.common import randomness
 from trials.common.device import budgets, computes, keep_freed
 from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
-from trials.datasets.base import OnDemand
 from trials.engine import budget, training
 from trials.engine.direction import Direction
 from trials.engine.training import SGD, Solver
@@ -120,8 +119,7 @@ class Federation:
         self.n, self.device, self._level = data.clients, device, heterogeneity
         self.dtype = torch.float64 if settings.dtype == "float64" else torch.float32
         self.x, self.y = data.tensors(device, self.dtype)
-        if not isinstance(data.dataset.x, OnDemand):
-            model.check(data.dataset.x)
+        model.check(data.dataset.x)
         self.execution = training.execution(model, settings, device)
         self.chunk, self.tables = self._divided(memory, members)
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)

@@ -1,7 +1,6 @@
 """Modifiers of a level: clients' sizes, how much local work devices manage, how fast, who answers.
 
-Everything a device does is a function of (run seed, round, client), so that it is the same for every
-algorithm.
+What a device does is a function of (run seed, round, client), so that it is the same for every algorithm.
 """
 
 import math
@@ -28,10 +27,8 @@ class Modifier:
     """What an entry of `MODIFIERS` is; by default a hook changes nothing. Clients are `ids` (k,)."""
 
     summary = ""
-    changes_work = False
-    """Whether devices do different amounts of work, which an algorithm may refuse as `system`."""
-    timed = False
-    """Whether it says how fast devices are, so that runs record their simulated time."""
+    changes_work = False  # whether devices do different amounts of work, which an algorithm may refuse as `system`
+    timed = False  # whether it says how fast devices are, so that runs record their simulated time
     deadline: float = math.inf
     """Simulated seconds at which a round ends: a client does the local steps that fit in, and at least one."""
 
@@ -72,9 +69,8 @@ class TakesSizes(Protocol):
 
 @dataclass(frozen=True)
 class LogNormal:
-    """m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N and rounded down; the first client
-    takes what rounding leaves. FedDyn's and FedDC's code; FedUmf's "unbalanced". A client that rounds to nothing gets
-    one sample of the largest.
+    """m_k ~ LogNormal(log(N/n), sigma), rescaled to the sum N and rounded down; the first client takes what rounding leaves
+    (FedDyn's and FedDC's code; FedUmf's "unbalanced"). A client without any gets one sample of the largest.
     """
 
     on: ClassVar[type] = TakesSizes
@@ -82,19 +78,15 @@ class LogNormal:
 
     def assign(self, partition: TakesSizes, y: Array, clients: int, rng: Rng) -> list[Array]:
         enough(len(y), clients)
-        return partition.assign_sizes(y, self.sizes(len(y), clients, rng), rng)
-
-    def sizes(self, samples: int, clients: int, rng: Rng) -> Array:
-        """Return m_k (n,), at least 1 each, sum `samples`."""
         z = rng.standard_normal(clients)
         # Rescaling undoes any common factor: with the largest share at 1 nothing overflows.
         share = np.exp(self.sigma * (z - z.max()))
-        sizes = np.floor(share / share.sum() * samples).astype(int)
-        sizes[0] += samples - sizes.sum()
+        sizes = np.floor(share / share.sum() * len(y)).astype(int)
+        sizes[0] += len(y) - sizes.sum()
         for k in np.flatnonzero(sizes == 0):
             sizes[sizes.argmax()] -= 1
             sizes[k] = 1
-        return sizes
+        return partition.assign_sizes(y, sizes, rng)
 
 
 @dataclass(frozen=True)
@@ -102,7 +94,7 @@ class PowerLaw:
     """FedProx's power-law sizes under labels(c): its MNIST has c = 2, FOLB Fig. 6 others.
 
     Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a, a_k ~ LogNormal(0, 2) for each
-    holding, rounded down, so that some stay unused and the supply lasts.
+    holding, rounded down.
     """
 
     on: ClassVar[type] = Labels
@@ -243,9 +235,8 @@ class Dropout(Modifier):
 
 @dataclass(frozen=True)
 class Delay(Modifier):
-    """Device k needs T_k ~ Exponential(mean) for communication, the same in every round, and a round
-    ends at the `deadline`: of the local steps asked for it does those that fit into deadline - T_k,
-    and at least one. FOLB section V-A: "any optimization within tau - T_k^c time".
+    """Device k needs T_k ~ Exponential(mean) for communication, the same in every round, and a round ends at the `deadline`:
+    of the local steps asked for it does those that fit into deadline - T_k, at least one (FOLB section V-A).
 
     Reading: times are in local steps of the median device; with `+speed` those of device k take its own time. The paper
     gives no distribution over devices; the exponential is the one that it names.

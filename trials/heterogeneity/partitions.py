@@ -1,8 +1,7 @@
 """Partitions: how samples reach clients.
 
-A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index
-array a client, none empty, or a `UserError` that says why it cannot. No sample is partitioned twice, except
-by `gaussian` and `groups`, whose devices may share samples.
+A partition is a pure function of labels `y` (N,), the number of clients n and a generator: one index array a client, none
+empty, or a `UserError` that says why it cannot. By `gaussian` and `groups` alone devices may share samples.
 """
 
 from abc import ABC, abstractmethod
@@ -32,8 +31,7 @@ class Partition(ABC):
     """
 
     summary = ""
-    overlap = False
-    """Whether clients may share samples."""
+    overlap = False  # whether clients may share samples
 
     @abstractmethod
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
@@ -118,9 +116,8 @@ class DirichletByClass(Partition):
     """Each label's samples are shared by proportions p_l ~ Dirichlet(a) over the n clients
     (Yurochkin et al. 2019; Li et al. 2022).
 
-    Published code draws anew until every client has enough, which for small a never ends; here a client left with
-    nothing gets one sample of the label that the largest client has most of. A label whose proportions overflow is
-    shared equally, the limit.
+    Published code draws anew until every client has enough, which for small a never ends; here a client left with nothing
+    gets one sample of the label that the largest client has most of. Proportions that overflow are equal, the limit.
     """
 
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
@@ -137,13 +134,11 @@ class DirichletByClass(Partition):
         cuts = np.minimum(np.cumsum(p, axis=1) * stock[:, None], stock[:, None]).astype(int)
         cuts[:, -1] = stock
         counts = np.diff(cuts, prepend=0).T
-        sizes = counts.sum(1)
-        for k in np.flatnonzero(sizes == 0):
-            giver = sizes.argmax()
+        for k in np.flatnonzero(counts.sum(1) == 0):
+            giver = counts.sum(1).argmax()
             label = counts[giver].argmax()
-            for client, change in ((giver, -1), (k, 1)):
-                counts[client, label] += change
-                sizes[client] += change
+            counts[giver, label] -= 1
+            counts[k, label] += 1
         return assign_counts(y, counts, rng)
 
 
@@ -173,11 +168,10 @@ class Labels(Partition):
             raise UserError(f"the data have only {len(stock)} labels")
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
         holders = holds.sum(0)
-        for label in np.flatnonzero(stock < least * holders)[:1]:
-            many = f"{holders[label]} of {clients} clients"
-            raise UserError(
-                f"label {label} has {stock[label]} samples for {many}, each needs {least}"
-            )
+        if (scarce := np.flatnonzero(stock < least * holders)).size:
+            few = f"label {scarce[0]} has {stock[scarce[0]]} samples"
+            many = f"{holders[scarce[0]]} of {clients} clients"
+            raise UserError(f"{few} for {many}, each needs {least}")
         return holds
 
 
@@ -229,18 +223,16 @@ class Natural(Partition):
         if owner is None:
             raise UserError("this data set does not say which client a sample belongs to")
         born, k = np.unique(owner, return_inverse=True)
-        if len(born) != clients:
-            raise UserError(
-                f"the data have {len(born)} clients, not {clients}; leave `clients` out"
-            )
+        if (n := len(born)) != clients:
+            raise UserError(f"the data have {n} clients, not {clients}; leave `clients` out")
         return by_client(k, np.arange(len(owner)), clients)
 
 
 class GaussianSizes(Partition):
     """m_k = max(floor(N(mean, std^2)), 1) samples of device k's labels (SAFL).
 
-    Samples are drawn without replacement within a device and independently across devices, which
-    therefore share some; with replacement where the device's labels have fewer than m_k samples.
+    They are drawn without replacement within a device, which may share some with others; with replacement where the
+    device's labels have fewer than m_k samples.
     """
 
     overlap = True
@@ -249,18 +241,14 @@ class GaussianSizes(Partition):
 
     @abstractmethod
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        """Return the labels of one device after the other, each drawn when it is asked for; raises `UserError` where
-        the labels `present` in the data do not do.
-        """
+        """Return the labels of one device after the other, each drawn when asked for, of those `present` in the data."""
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         present = np.flatnonzero(stocks(y))
         held = self.held(clients, present, rng)
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
-        if sizes.max() > len(y):
-            raise UserError(
-                f"a client would hold {sizes.max():.0f} samples, but there are {len(y)}"
-            )
+        if (most := sizes.max()) > len(y):
+            raise UserError(f"a client would hold {most:.0f} samples, but there are {len(y)}")
         of_label = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []
         for labels, m in zip(held, sizes.astype(int), strict=True):
@@ -333,8 +321,8 @@ def held_skew(held: int, labels: int) -> float:
 
 
 def dirichlet_skew(a: float, labels: int) -> float:
-    """Return (C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a, which is
-    I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the regularised incomplete beta function.
+    """Return (C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a: I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the
+    regularised incomplete beta function.
     """
     a = min(max(a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
     b, even = (labels - 1) * a, 1 / labels

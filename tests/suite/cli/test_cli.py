@@ -146,7 +146,7 @@ def test_reports_need_no_torch_and_trials_no_suite() -> None:
         ("reports.wording.formats", "'torch', 'ray'"),
         (
             "trials.run.trial",
-            "'suite', 'mlflow', 'optuna', 'ray', 'torch', 'networkx', 'scipy', 'numba'",
+            "'suite', 'mlflow', 'optuna', 'ray', 'torch', 'scipy', 'numba'",
         ),
     ):
         subprocess.run([sys.executable, "-c", code.format(module, banned)], check=True)

@@ -10,8 +10,7 @@ from trials import datasets
 from trials.common.randomness import generator
 from trials.datasets import DATASETS
 from trials.datasets.base import Dataset
-from trials.datasets.generated import Synthetic, SyntheticIID
-from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
+from trials.scoring.metrics import REGRESSION
 
 
 def load(name: str, seed: int = 0, clients: int | None = None) -> Dataset:
@@ -39,24 +38,13 @@ def test_feddc_synthetic_by_hand(alpha, beta):
 
 def test_sine_by_hand():
     seed, noise = 3, 0.25
-    made = load(f"sine({noise})", seed)
-    rng = generator("sine", seed)
+    made, rng = load(f"sine({noise})", seed), generator("sine", seed)
     x = np.concatenate([-6 + 12 * rng.random(6000), -12 + 24 * rng.random(1000)])
     y = 0.5 * np.sin(x) + 1 + noise * rng.standard_normal(7000)
     np.testing.assert_allclose(made.x[:, 0], x, atol=1e-5)
     np.testing.assert_allclose(made.y, y, atol=1e-6)
     np.testing.assert_array_equal(made.test, np.arange(7000) >= 6000)
-    assert (made.x.dtype, made.y.dtype, made.classes) == (np.float32, np.float32, 1)
-    assert made.task == REGRESSION == Task("mse", "minimize", 1e30)
-    assert made.client is None
-
-
-@pytest.mark.parametrize("name", DATASETS)
-def test_every_family_says_what_it_is(name):
-    cls = DATASETS[name]
-    assert cls.summary
-    assert cls.__doc__
-    assert cls.task == (REGRESSION if name == "sine" else CLASSIFICATION)
+    assert (made.y.dtype, made.classes, made.task) == (np.float32, 1, REGRESSION)
 
 
 def test_the_page_on_data_has_every_set():
@@ -66,9 +54,6 @@ def test_the_page_on_data_has_every_set():
     assert missing == []
 
 
-# FedProx
-
-
 def test_digits_are_split_by_seed_and_label(digits):
     assert digits.x.shape == (1797, 1, 8, 8)
     assert digits.x.dtype == np.float32
@@ -76,7 +61,7 @@ def test_digits_are_split_by_seed_and_label(digits):
     assert digits.test.sum() == 360
     whole, held_out = np.bincount(digits.y), np.bincount(digits.y[digits.test])
     assert np.abs(held_out - 0.2 * whole).max() <= 1
-    again, other = (datasets.parse("digits").load(seed, None, None) for seed in (0, 1))
+    again, other = load("digits"), load("digits", 1)
     np.testing.assert_array_equal(again.test, digits.test)
     assert (other.test != digits.test).any()
 
@@ -84,7 +69,7 @@ def test_digits_are_split_by_seed_and_label(digits):
 def test_synthetic_by_hand():
     """Device 3 from its own numbers; alpha and beta are standard deviations."""
     alpha, beta, seed, k = 0.5, 2.0, 7, 3
-    dataset = Synthetic(alpha, beta).load(seed, 5, None)
+    dataset = load(f"synthetic({alpha},{beta})", seed, 5)
     size = int(np.exp(4 + 2 * generator("synthetic_sizes", seed).standard_normal(5))[k]) + 50
     mine = dataset.client == k
     assert mine.sum() == size
@@ -101,23 +86,12 @@ def test_synthetic_by_hand():
     assert dataset.classes == 10
 
 
-def test_alpha_changes_no_sample_and_no_label_of_synthetic():
-    """The same number is added to every class's score, which moves no maximum."""
-    a, b = (Synthetic(alpha, 0.5).load(0, None, None) for alpha in (0, 1))
-    np.testing.assert_array_equal(a.x, b.x)
-    np.testing.assert_array_equal(a.y, b.y)
-
-
 def test_synthetic_iid_has_one_model_and_one_input_law():
     seed = 4
-    dataset = SyntheticIID().load(seed, 6, None)
     rng = generator("synthetic_iid", seed)
     w, b = rng.standard_normal((60, 10)), rng.standard_normal(10)
-    agree = (dataset.x.astype(float) @ w + b).argmax(1) == dataset.y
-    assert agree.mean() > 0.999
-    assert set(dataset.client.tolist()) == set(range(6))
-    deviation = dataset.x.std(0)
-    np.testing.assert_allclose(deviation**2, np.arange(1, 61) ** -1.2, rtol=0.3)
-    assert np.abs(dataset.x.mean(0)).max() < 6 * len(dataset.y) ** -0.5
-    own = Synthetic(0, 0).load(seed, 6, None)
-    assert ((own.x.astype(float) @ w + b).argmax(1) == own.y).mean() < 0.5
+    dataset, own = load("synthetic_iid", seed, 6), load("synthetic(0,0)", seed, 6)
+    agree = [((data.x.astype(float) @ w + b).argmax(1) == data.y).mean() for data in (dataset, own)]
+    assert agree[0] > 0.999
+    assert agree[1] < 0.5
+    np.testing.assert_allclose(dataset.x.std(0) ** 2, np.arange(1, 61) ** -1.2, rtol=0.3)

@@ -13,7 +13,7 @@ from PIL import Image
 from torch.utils.data import TensorDataset
 
 import suite
-from tests.support.simulations import holdings, well_split
+from tests.support.simulations import holdings
 from trials import datasets, heterogeneity
 from trials.common import plugins
 from trials.common.errors import UserError
@@ -21,13 +21,11 @@ from trials.datasets.base import Dataset
 from trials.datasets.own import dataset_of
 from trials.datasets.tables import Options
 from trials.federated_data import partition
-from trials.run.spec import Scenario, canonical
-from trials.run.trial import run
 from trials.settings import Settings
 
 
-def load(text: str, seed: int = 0) -> Dataset:
-    return datasets.parse(text).load(seed, None, None)
+def load(text: str) -> Dataset:
+    return datasets.parse(text).load(0, None, None)
 
 
 def arrays(**given: object) -> dict[str, object]:
@@ -42,7 +40,7 @@ def arrays(**given: object) -> dict[str, object]:
     return {name: value for name, value in {**usual, **given}.items() if value is not None}
 
 
-# Arrays in a file
+# Arrays
 
 
 def saved(folder: Path, **given: object) -> str:
@@ -57,59 +55,36 @@ def test_npz(tmp_path: Path) -> None:
     np.testing.assert_allclose(dataset.x[~dataset.test], given["x_train"], rtol=1e-6)
     np.testing.assert_array_equal(dataset.y[dataset.test], given["y_test"])
     data = partition(dataset, heterogeneity.parse("natural"), Settings(val_fraction=0))
-    well_split(data)
-    assert [sorted(ids) for ids in holdings(data)] == [
-        list(range(10, 20)),
-        list(range(20, 30)),
-        list(range(10)),
-    ]
-    columns = {name: given[name][:, None] for name in ("y_train", "y_test")}
-    np.testing.assert_array_equal(load(saved(tmp_path, **columns)).y, dataset.y)
+    first, second, third = (sorted(ids) for ids in holdings(data))
+    assert first + second + third == [*range(10, 30), *range(10)]
 
 
 def test_a_regression_of_arrays_says_so_in_its_name(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(60, 2))
     real = {"x_train": x[:50], "x_test": x[50:], "client_train": None}
     name = saved(tmp_path, **real, y_train=x[:50, 0] * 2, y_test=x[50:, 0] * 2)
-    with pytest.raises(UserError, match=r"for a regression add \?task=regression"):
+    with pytest.raises(UserError, match="for a regression add task=regression"):
         load(name)
-    spec = canonical(
-        "fedavg",
-        {"lr": 0.2},
-        Scenario(f"{name}?task=regression", "linear", "iid"),
-        Settings(rounds=15, clients=2),
-        0,
-    )
-    assert spec.task.metric == "mse"
-    simulation, data = run(spec)
-    assert (data.dataset.y.dtype, data.dataset.classes) == (np.float32, 1)
-    assert simulation.history[-1]["test_mse"] < 0.05
+    settings = {"clients": 2, "rounds": 15, "lr": 0.2}
+    done = suite.run(dataset=f"{name}?task=regression", model="linear", **settings)
+    assert done.history[-1]["test_mse"] < 0.05
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"x_test": None}, "must hold x_train, .* but holds x_train, y_train, y_test"),
-        ({"x_trane": [1]}, "x_trane"),
-        ({"y_train": np.arange(29)}, "x_train has 30 rows, but y_train has 29"),
-        ({"x_test": np.zeros((6, 2))}, "one shape"),
+        ({"x_test": None}, "must hold x_train"),
+        ({"y_train": np.arange(29)}, "y_train has 29 rows"),
         ({"y_train": np.arange(30) % 3 + 18, "y_test": np.full(6, 18)}, "task=regression"),
-        ({"y_train": np.zeros(30, int), "y_test": np.zeros(6, int)}, "go from 0 to 0"),
-        ({"y_train": np.full(30, 90)}, "count 0, 1, "),
-        ({"y_train": np.arange(30) % 2 * 20}, "count 0, 1, "),
-        ({"y_train": np.arange(30) % 11}, "11 labels: .*task=regression"),
-        ({"y_train": np.arange(30) - 3}, "go from -3"),
-        ({"y_train": np.array(["a"] * 30)}, r"y_train must be numbers .* numpy\.unique"),
-        ({"x_train": np.full((30, 2, 3), np.nan)}, "x must be finite"),
-        ({"x_train": np.full((30, 2, 3), 1e39)}, "x must be finite"),
-        ({"x_train": np.zeros((30, 0))}, "x_train must be numbers"),
-        ({"x_train": np.zeros(30), "x_test": np.zeros(6)}, "x_train must be numbers"),
-        ({"client_train": np.arange(30) / 7}, "client_train must be whole numbers"),
+        ({"y_train": np.arange(30) % 11}, "11 labels"),
+        ({"y_train": np.array(["a"] * 30)}, "y_train must be numbers"),
+        ({"x_train": np.zeros(30), "x_test": np.zeros(6)}, "x must be finite"),
+        ({"client_train": np.r_[np.nan, np.arange(29)]}, "client_train must be whole numbers"),
     ],
 )
 def test_arrays_that_do_not_fit(given: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        dataset_of("data", arrays(**given), Options(), 0)
+        dataset_of(arrays(**given), Options(), 0)
 
 
 # Functions
@@ -133,11 +108,9 @@ def whole(**changed):
     return Dataset(**{**given, **changed})
 
 def double(): return whole(x=np.ones((4, 2)))
-def gap(): return whole(x=np.full((4, 2), np.nan, np.float32))
 def high(): return whole(y=np.array([0, 1, 2, 1]))
-def floats(): return whole(y=np.array([0, 1, 0, 1.0]))
-def untested(): return whole(test=np.zeros(4, bool))
 def owners(): return whole(client=np.zeros(3, int))
+def lists(): return whole(y=[0, 1, 0, 1])
 def real(): return whole(y=np.ones(4, np.float32), classes=1, task=REGRESSION)
 def fails(): raise KeyError("gone")
 def number(): return 3
@@ -150,7 +123,6 @@ def table(): return pd.DataFrame({"a": [0.5, 1.5, 1.0, 0.1] * 5, "y": ["p", "q"]
 class Class(DatasetFamily):
     n: int = 4
     def load(self, seed, clients, root): return whole(classes=self.n)
-pets = 3
 """
 
 
@@ -163,87 +135,62 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("my_sets", None)
 
 
-@pytest.mark.parametrize("by", ["module", "file"])
-def test_functions(sets: Path, by: str) -> None:
-    place = "my_sets" if by == "module" else str(sets)
-    for function in ("arrays", "pair"):
-        made = load(f"{place}:{function}")
+def test_functions(sets: Path) -> None:
+    for name in ("my_sets:arrays", f"{sets}:arrays", f"{sets}:pair"):
+        made = load(name)
         assert made.x.tolist() == np.arange(24.0).reshape(12, 2).tolist()
         assert (made.x.dtype, made.y.dtype) == (np.float32, np.int64)
         assert made.y.tolist() == [0, 1] * 4 + [1] * 4
         assert made.test.tolist() == [False] * 8 + [True] * 4
-    assert load(f"{place}:whole").client.tolist() == [0, 0, 1, 1]
-    assert load(f"{place}:Class(7)").classes == 7
-    regression = datasets.parse(f"{place}:real?task=regression")
+    assert load("my_sets:whole").client.tolist() == [0, 0, 1, 1]
+    assert load(f"{sets}:Class(7)").classes == 7
+    regression = datasets.parse("my_sets:real?task=regression")
     assert regression.load(0, None, None).task == regression.task
-    (report,) = datasets.prepare(f"{place}:arrays", None)
-    assert (report.name, report.sound) == (f"{place}:arrays", True)
 
 
 def test_a_function_that_returns_a_table_has_columns_in_its_name(sets: Path) -> None:
     name = f"{sets}:table?target=y&test=0.5"
-    assert plugins.named(name)
-    assert datasets.canonical(name) == name
-    assert list(plugins.hashes(name)) == [name]
-    made = load(name)
-    assert (made.classes, made.shape, int(made.test.sum())) == (2, (1,), 10)
+    assert (datasets.canonical(name), [*plugins.hashes(name)]) == (name, [name])
+    assert load(name).test.sum() == 10
 
 
 @pytest.mark.parametrize(
     ("function", "says"),
     [
         ("double", "x must be finite float32"),
-        ("gap", "x must be finite float32"),
         ("high", "0 <= y < classes"),
-        ("floats", "y must be int64"),
-        ("untested", "test must be bool .* neither all nor none"),
         ("owners", "client must be None or whole numbers"),
+        ("lists", "y must be an array"),
         ("real", r"\?task=regression"),
-        ("whole?task=regression", r"\?task=regression"),
-        ("arrays?target=y", "target: only a table has columns"),
+        ("arrays?target=y", "only a table has columns"),
         ("table", "a table needs the column to predict"),
-        ("number", "must be a trials.datasets.Dataset, .* not int"),
+        ("number", "not int"),
         ("fails", "raised KeyError: 'gone'"),
         ("arrays(3)", "a function takes no arguments"),
-        ("array", "unknown function .*'array'. Did you mean 'arrays'"),
-        ("pets", "unknown function .*'pets'"),
+        ("array", "Did you mean 'arrays'"),
     ],
 )
 def test_functions_that_do_not_fit(sets: Path, function: str, says: str) -> None:
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=f"my_sets:{function.split('(')[0].split('?')[0]}.*{says}"):
         load(f"my_sets:{function}")
 
 
 # Torch Datasets
 
+X, Y = torch.randn(20, 4), torch.arange(20) % 2
+
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        torch.Tensor.bfloat16,
-        torch.Tensor.half,
-        lambda x: x.to(torch.float8_e5m2),
-        lambda x: x.requires_grad_(),
-        lambda x: torch.nn.Linear(4, 4)(x),
-    ],
-    ids=["bfloat16", "half", "float8", "parameter", "features of a layer"],
+    "x",
+    [X.bfloat16(), X.half(), X.to(torch.float8_e5m2), X.clone().requires_grad_(), X > 0],
+    ids=["bfloat16", "half", "float8", "parameter", "bool"],
 )
-def test_samples_and_arrays_may_be_tensors_of_any_kind(change) -> None:
-    x, y = torch.randn(20, 4), torch.arange(20) % 2
-    changed = change(x.clone())
-    pair = TensorDataset(changed[:15], y[:15]), TensorDataset(changed[15:], y[15:])
-    by_name = {"x_train": changed[:15], "y_train": y[:15], "x_test": changed[15:], "y_test": y[15:]}
+def test_samples_and_arrays_may_be_tensors_of_any_kind(x: torch.Tensor) -> None:
+    pair = TensorDataset(x[:15], Y[:15]), TensorDataset(x[15:], Y[15:])
+    by_name = {"x_train": x[:15], "y_train": Y[:15], "x_test": x[15:], "y_test": Y[15:]}
     for content in (pair, by_name):
-        made = dataset_of("data", content, Options(), 0)
-        np.testing.assert_array_equal(made.x, changed.detach().float().numpy())
-
-
-def test_targets_of_a_pair_may_be_real() -> None:
-    part = TensorDataset(torch.randn(20, 3), torch.randn(20))
-    made = dataset_of("data", (part, part), Options(task="regression"), 0)
-    assert (made.classes, made.y.dtype, made.task.metric) == (1, np.float32, "mse")
-    with pytest.raises(UserError, match="for a regression"):
-        dataset_of("data", (part, part), Options(), 0)
+        made = dataset_of(content, Options(), 0)
+        np.testing.assert_array_equal(made.x, x.detach().float().numpy())
 
 
 ZEROS = torch.zeros(2)
@@ -253,17 +200,19 @@ PICTURE = Image.new("L", (8, 8))
 @pytest.mark.parametrize(
     ("train", "test", "says"),
     [
-        ([1.0, 2.0], [3.0], "sample 0 of train must be a pair"),
-        ([(ZEROS, 0), (torch.zeros(3), 1)], [(ZEROS, 0)], "sample 1 of train .* one shape"),
-        ([(PICTURE, 0)], [(PICTURE, 0)], "sample 0 of train .* no pictures"),
-        ([(ZEROS, 0)], [], "the test part has no samples"),
-        ([(ZEROS, 0)], [(ZEROS, "dog")], "sample 0 of test .* a number y"),
-        ([(ZEROS, 0), (ZEROS * torch.nan, 1)], [(ZEROS, 0)], "finite"),
+        ([1.0, 2.0], [3.0], "train part must be pairs"),
+        ([(ZEROS, 0), (torch.zeros(3), 1)], [(ZEROS, 0)], "train part .* one shape"),
+        ([(PICTURE, 0)], [(PICTURE, 0)], "train part .* no pictures"),
+        ([([0.0, 1.0], 0), ([1.0, 2.0], 1)], [([0.0, 1.0], 0)], "train part .* x is a list"),
+        ([{"x": ZEROS, "y": 0}] * 2, [{"x": ZEROS, "y": 0}], "train part"),
+        ([(ZEROS, torch.eye(2)[0])] * 2, [(ZEROS, torch.eye(2)[1])], "y must be int64 of shape"),
+        ([(ZEROS, 0)], [], "test part .* one at least"),
+        ([(ZEROS, 0)], [(ZEROS, "dog")], "y_test must be numbers"),
     ],
 )
 def test_pairs_that_do_not_fit(train: list, test: list, says: str) -> None:
     with pytest.raises(UserError, match=says):
-        dataset_of("data", (train, test), Options(), 0)
+        dataset_of((train, test), Options(), 0)
 
 
 # What a program gives
@@ -279,9 +228,8 @@ def frame() -> pd.DataFrame:
 
 @pytest.mark.parametrize("table", [pd.DataFrame, pyarrow.Table.from_pandas])
 def test_a_program_gives_its_tables(table) -> None:
-    done = suite.run(
-        data=table(frame()), target="y", client="who", heterogeneity="natural", rounds=10, lr=0.5
-    )
+    place = {"target": "y", "client": "who", "heterogeneity": "natural"}
+    done = suite.run(data=table(frame()), **place, rounds=10, lr=0.5)
     assert done.simulation.fed.n == 4
     assert done.history[-1]["test_accuracy"] > 0.9
     two = suite.run(data=(table(frame()[:150]), table(frame()[150:])), target="y", rounds=1)
@@ -292,11 +240,9 @@ def test_a_program_gives_its_tables(table) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"data": 3}, "must be a trials.datasets.Dataset, .* not int"),
-        ({"data": (1, 2)}, "not int, int"),
+        ({"data": 3}, "not int"),
         ({"data": frame()}, "a table needs the column to predict"),
-        ({"data": frame(), "target": "z"}, "unknown column 'z'"),
-        ({"data": frame(), "target": "a"}, "task=regression"),
+        ({"data": frame(), "target": "y", "task": "ranking"}, "task"),
         ({"data": (frame(), frame()[["a", "y"]]), "target": "y"}, "the same columns"),
         ({"data": ([(ZEROS, 0)], [(ZEROS, 1)]), "target": "y"}, "only a table has columns"),
         ({"data": frame(), "dataset": "digits", "target": "y"}, "give one of them"),
@@ -316,7 +262,6 @@ def test_names_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for text, name in (
         ("npz:a/../b.npz", f"npz:{tmp_path}/b.npz"),
         ("npz:b.npz?task=regression", f"npz:{tmp_path}/b.npz?task=regression"),
-        ("sets.py:pets", f"{tmp_path}/sets.py:pets"),
         ("sets.py:Pets( 3 )?task=regression", f"{tmp_path}/sets.py:Pets(3)?task=regression"),
         ("my.sets:pets", "my.sets:pets"),
     ):
@@ -324,16 +269,10 @@ def test_names_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert datasets.canonical(name) == name
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        *[(text, "unknown dataset") for text in ("npz", "zip:pets/data.zip", "pets:", ":pets")],
-        *[(text, "unknown dataset") for text in ("a b:c", "sets.py:")],
-        ("npz(3):own.npz", "the form is npz:PATH"),
-        ("my.tsv", r"csv:PATH"),
-        (".", r"FILE\.py:function"),
-    ],
-)
-def test_names_that_are_none(text: str, says: str) -> None:
-    with pytest.raises(UserError, match=says):
+NONE = ["npz", "zip:pets/data.zip", "pets:", ":pets", "a b:c", "sets.py:", "npz(3):a.npz", "my.tsv"]
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_names_that_are_none(text: str) -> None:
+    with pytest.raises(UserError, match="unknown dataset"):
         datasets.parse(text)

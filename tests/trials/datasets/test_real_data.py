@@ -3,11 +3,6 @@
 Needs the files (`SUITE_DATA`); skipped where they are absent.
 """
 
-import gzip
-import json
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -17,15 +12,19 @@ from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
 
-REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
+
+def here(name: str) -> bool:
+    """Return whether the files of a data set are there; raise where one is not sound."""
+    files = datasets.parse(name).files(None)
+    assert all(file["sound"] or file["found"] is None for file in files)
+    return all(file["sound"] for file in files)
 
 
 def trained(dataset: str, lr: float, **given) -> float:
     """Test accuracy of logistic regression, IID, after 30 rounds of 10 of 100 clients."""
     common = {"rounds": 30, "clients": 100, "participation": 0.1, "batch_size": 10, **given}
-    spec = canonical(
-        "fedavg", {"lr": lr}, Scenario(dataset, "logreg", "iid"), Settings(**common), 0
-    )
+    scenario = Scenario(dataset, "logreg", "iid")
+    spec = canonical("fedavg", {"lr": lr}, scenario, Settings(**common), 0)
     return run(spec)[0].history[-1]["test_accuracy"]
 
 
@@ -42,7 +41,7 @@ def trained(dataset: str, lr: float, **given) -> float:
     ],
 )
 def test_fedavg_learns(name, lr, given, least):
-    if any(report.found is None for report in datasets.prepare(name, None)):
+    if not here(name):
         pytest.skip(f"set SUITE_DATA to a folder that holds the files of {name}")
     assert trained(name, lr, **given) > least
 
@@ -51,11 +50,10 @@ def test_fedavg_meets_folbs_target_on_power_law_mnist_as_soon_as_there():
     """FOLB Table I (published): 80 % after 25 rounds, 10 of 1,000 devices a round, 1..20 local steps,
     plain averages; learning rate and batch from FedProx's code.
     """
-    if any(report.found is None for report in datasets.prepare("mnist_powerlaw", None)):
+    if not here("mnist_powerlaw"):
         pytest.skip("set SUITE_DATA to a folder that holds the files of mnist")
-    settings = Settings(
-        rounds=25, participation=0.01, batch_size=10, eval_every=5, aggregation="plain"
-    )
+    common = {"rounds": 25, "participation": 0.01, "batch_size": 10, "eval_every": 5}
+    settings = Settings(**common, aggregation="plain")
     names = ("mnist_powerlaw", "logreg", "natural+system(steps=1..20)")
     done, data = run(canonical("fedavg", {"lr": 0.03}, Scenario(*names), settings, 0))
     assert data.clients == 1000
@@ -66,9 +64,8 @@ def test_the_official_cifar10_is_read_as_published():
     """The first labels, sizes, means and deviations that are published; logistic regression on pixels reaches about
     40 % in the centre.
     """
-    if any(report.found is None for report in datasets.prepare("cifar10", None)):
+    if not here("cifar10"):
         pytest.skip("set SUITE_DATA to a folder that holds the files of cifar10")
-    assert all(report.sound for report in datasets.prepare("cifar10", None))
     images = CIFAR10().pixels(None)
     assert images.x.shape == (60_000, 3, 32, 32)
     assert images.y[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
@@ -78,57 +75,3 @@ def test_the_official_cifar10_is_read_as_published():
     assert np.round(scaled.mean((0, 2, 3)), 4).tolist() == [0.4914, 0.4822, 0.4465]
     assert np.round(scaled.std((0, 2, 3)), 4).tolist() == [0.247, 0.2435, 0.2616]
     assert trained("cifar10", 0.003) > 0.33
-
-
-Parts = list[tuple[np.ndarray, np.ndarray]]
-"""Features and labels of each device."""
-
-
-def moments(devices: Parts) -> list[float]:
-    """Mean log size; spread of devices' mean feature; variance within devices of features 1, 10 and 60; labels of a
-    device, and the share of its most frequent one.
-    """
-    sizes = [len(y) for _, y in devices]
-    within = np.mean([x.var(0, ddof=1) for x, y in devices if len(y) >= 8], 0)
-    common = [np.bincount(y.astype(int)).max() / len(y) for _, y in devices]
-    return [
-        np.log(sizes).mean(),
-        np.std([x.mean() for x, _ in devices], ddof=1),
-        *within[[0, 9, 59]],
-        np.mean([len(set(y.tolist())) for _, y in devices]),
-        np.mean(common),
-    ]
-
-
-def generated(name: str, seed: int) -> Parts:
-    """The test parts of the 30 devices."""
-    data = datasets.parse(name).load(seed, None, None)
-    x, y, owner = data.x[data.test], data.y[data.test], data.client[data.test]
-    return [(x[owner == device], y[owner == device]) for device in range(30)]
-
-
-def least_likely(published: Parts, name: str, seeds: int = 400) -> float:
-    """The least of the moments' two-sided p-values among generated federations, times the number of moments."""
-    drawn = np.array([moments(generated(name, seed)) for seed in range(seeds)])
-    found = np.array(moments(published))
-    tails = np.minimum((drawn >= found).mean(0), (drawn <= found).mean(0))
-    return float(2 * tails.min() * len(found))
-
-
-@pytest.mark.parametrize("beta", ["0", "0.5", "1", "iid"])
-def test_fedproxs_own_synthetic_files_look_like_draws_of_the_generator(beta):
-    """The test parts that FedProx's authors publish, 30 devices each. A right generator is refused in at
-    most 1 of 20 files; Synthetic(3, 3) must be told from each.
-    """
-    name = "synthetic_iid" if beta == "iid" else f"synthetic({beta},{beta})"
-    file = REAL / "fedprox_synthetic" / f"synthetic_{beta if beta == 'iid' else f'{beta}_{beta}'}"
-    file = file.with_name(f"{file.name}.test.json.gz")
-    if not file.is_file():
-        pytest.skip(f"set SUITE_DATA to a folder that holds fedprox_synthetic/{file.name}")
-    held = json.loads(gzip.decompress(file.read_bytes()))
-    users = [held["user_data"][user] for user in held["users"]]
-    devices = [(np.array(user["x"]), np.array(user["y"])) for user in users]
-    assert [len(y) for _, y in devices] == held["num_samples"]
-    assert min(held["num_samples"]) >= 5  # a tenth of 50
-    assert least_likely(devices, name) > 0.05
-    assert least_likely(devices, "synthetic(3,3)") <= 0.05

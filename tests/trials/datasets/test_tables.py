@@ -1,6 +1,6 @@
 """A person's tables: what their columns become, by hand, what is told, and what is asked rather than guessed."""
 
-import re
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,6 @@ from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.datasets.own import dataset_of
 from trials.datasets.tables import Options
-from trials.run.spec import Scenario, canonical
-from trials.run.trial import run
-from trials.settings import Settings
 
 ROWS = """age,city,sick,hospital,part,score
 10,Oslo,no,a,train,1.5
@@ -58,23 +55,17 @@ def test_columns_become_features_by_hand(table: Path) -> None:
 
 def test_each_decision_is_told_in_one_table(table: Path) -> None:
     note = load(f"csv:{table}?target=sick&client=hospital&test=part&drop=score").note
-    rows = [re.split(r"  +", line.strip()) for line in note.splitlines()[1:]]
-    assert rows == [
-        ["column", "value", "what was done", "option"],
-        ["sick", "no", "2 labels", "task=regression"],
-        ["age", "10.0", "number, standardised; 1 absent: the mean", "drop=COLUMN"],
-        ["city", "Oslo", "words: 3 indicators", "drop=COLUMN"],
-    ]
+    rows = [line.split() for line in note.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["column", "sick", "age", "city"]
+    for told in ("value", "1 absent: the mean", "words: 3 indicators", "drop=COLUMN"):
+        assert told in note
 
 
 def test_a_regression_has_standardised_targets(table: Path) -> None:
-    text = f"csv:{table}?target=score&test=part&task=regression&drop=sick&drop=hospital"
-    made = load(text)
-    assert (made.classes, made.task.metric, datasets.parse(text).task.metric) == (1, "mse", "mse")
-    deviation = np.sqrt(1.25)  # of 1.5, 2.5, 3.5, 4.5
-    np.testing.assert_allclose(
-        made.y, [v / deviation for v in (-1.5, -0.5, 0.5, 1.5, 0, 2)], atol=1e-6
-    )
+    made = load(f"csv:{table}?target=score&test=part&task=regression&drop=sick&drop=hospital")
+    assert (made.classes, made.task.metric) == (1, "mse")
+    centred = np.array([-1.5, -0.5, 0.5, 1.5, 0, 2])
+    np.testing.assert_allclose(made.y, centred / np.sqrt(1.25), atol=1e-6)
     assert "mean 3, deviation 1.11803" in made.note
 
 
@@ -83,19 +74,16 @@ def test_a_share_of_each_client_or_label_is_test(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(["x,who,y", *rows]))
     made = load(f"csv:{tmp_path}/t.csv?target=y&client=who&test=0.25")
     assert [int(made.test[made.client == k].sum()) for k in (0, 1)] == [15, 5]
-    by_label = load(f"csv:{tmp_path}/t.csv?target=y&drop=who")
+    by_label, again = (load(f"csv:{tmp_path}/t.csv?target=y&drop=who", seed) for seed in (0, 1))
     assert [int(by_label.test[by_label.y == k].sum()) for k in (0, 1)] == [8, 8]
-    again = load(f"csv:{tmp_path}/t.csv?target=y&drop=who", seed=1)
     assert (again.test != by_label.test).any()
 
 
 def test_a_name_has_one_spelling(table: Path) -> None:
-    text = f"csv:{table}?test=0.2&client=hospital&absent=-&target=sick&drop=b&drop=a&sep=;"
-    spelled = f"csv:{table}?target=sick&client=hospital&drop=b&drop=a&sep=;&absent=-"
+    text = f"csv:{table}?test=0.2&client=hospital&absent=-&target=a%2Cb%26c&drop=b&drop=a&sep=;"
+    spelled = f"csv:{table}?target=a%2Cb%26c&client=hospital&drop=b&drop=a&sep=;&absent=-"
     assert datasets.canonical(text) == datasets.canonical(spelled) == spelled
-    strange = f"csv:{table}?target=a%2Cb%26c"
-    assert datasets.canonical(datasets.canonical(strange)) == strange
-    assert datasets.parse(strange).options.target == "a,b&c"
+    assert datasets.parse(spelled).options.target == "a,b&c"
 
 
 @pytest.mark.parametrize(
@@ -103,19 +91,12 @@ def test_a_name_has_one_spelling(table: Path) -> None:
     [
         ("", "target=COLUMN"),
         ("?target=sik", "target: unknown column 'sik'. Did you mean 'sick'"),
-        ("?target=sick&clients=hospital", "unknown key 'clients'. Did you mean 'client'"),
-        ("?target=sick&client=hospitals", "client: unknown column 'hospitals'"),
-        ("?target=sick&keep=aged", "keep: unknown column 'aged'"),
-        ("?target=sick&target=age", "target is given twice"),
-        ("?target=sick&client=sick", "one column cannot be two of"),
-        ("?target=sick&task=ranking", "must be classification or regression"),
-        ("?target=sick&rows=keep", "rows is 'keep', but must be drop"),
+        ("?target=sick&clients=hospital", "clients: .*keys are target, client"),
+        ("?target=sick&target=age", "target: "),
+        ("?target=sick&task=ranking", "task: .*classification"),
         ("?target=score", "add &task=regression"),
         ("?target=city&task=regression", "city: no value in 2 of 6 .*&rows=drop"),
-        ("?target=sick&task=regression", "must hold finite numbers for task="),
         ("?target=sick&test=hospital", "column 'hospital' must hold train and test"),
-        ("?target=sick&test=1.5", r"test is 1.5, but must be a column, or in \(0, 1\)"),
-        ("?target=sick&test=0.01", "test: 0 of 6 rows are test"),
         ("?target=sick&client=age", "sick, age: no value in 1 of 6 .*&rows=drop"),
     ],
 )
@@ -138,18 +119,15 @@ def written(**more: object) -> pd.DataFrame:
 FILES = {
     "row numbers without a name": (written().to_csv(), "'Unnamed: 0'.*&drop=Unnamed: 0"),
     "semicolons": (written().to_csv(index=False, sep=";"), "&sep="),
-    "tabs": (written().to_csv(index=False, sep="\t"), "&sep="),
-    "nothing": ("", "cannot read data set"),
-    "blank lines": ("\n\n", "cannot read data set"),
-    "names alone": ("a,b,y\n", "has no rows"),
-    "a value too many": ("a,b,y\n1,2,0,9\n2,3,1,9\n", "cannot read data set"),
+    "nothing": ("", "reading it raised"),
+    "a value too many": ("a,b,y\n1,2,0,9\n2,3,1,9\n", "reading it raised"),
     "a name twice": ("a,a,y\n1,2,0\n3,4,1\n", "two columns have the name 'a'"),
     "one label": ("x,y\n1,a\n2,a\n", "holds one value only, a: two labels at least"),
     "no features": ("y,z\na,1\nb,2\na,3\nb,4\n", "no column of features"),
-    "no value": ("x,y\n,a\n,b\n,a\n,b\n", "column 'x' has no value in the training rows: .*&drop=x"),
-    "infinity": ("x,y\ninf,a\n1,b\n2,a\n3,b\n", "column 'x' holds an infinite number"),
+    "no value": ("x,y\n,a\n,b\n,a\n,b\n", "infinite number, or none in the training rows: .*&drop=x"),
+    "infinity": ("x,y\ninf,a\n1,b\n2,a\n3,b\n", "infinite number, or none"),
     "names of rows": ("x,y\n" + "".join(f"w{i},{i % 2}\n" for i in range(3000)), "different values"),
-    "other letters": ("a,b,y\nä,1,0\n".encode("latin-1"), "cannot read data set"),
+    "other letters": ("a,b,y\nä,1,0\n".encode("latin-1"), "reading it raised"),
 }  # fmt: skip
 
 
@@ -167,8 +145,7 @@ def test_files_are_refused_with_what_mends_them(tmp_path: Path, case: str) -> No
     [
         ({}, "drop=Unnamed: 0"),
         ({"index": False, "sep": ";", "decimal": ","}, "sep=;&decimal=,"),
-        ({"index": False, "sep": "\t"}, "sep=tab"),
-        ({"index": False, "na_rep": "-"}, "absent=-"),
+        ({"index": False, "sep": "\t", "na_rep": "-"}, "sep=tab&absent=-"),
         ({"index": False, "encoding": "utf-8-sig"}, ""),
     ],
 )
@@ -178,53 +155,67 @@ def test_the_options_that_messages_name_read_them(
     frame = written()
     frame.loc[3, "a"] = np.nan
     frame.to_csv(tmp_path / "t.csv", **writing)
-    expected = dataset_of("data", frame, Options(target="y"), 0)
+    expected = dataset_of(frame, Options(target="y"), 0)
     np.testing.assert_allclose(load(f"csv:{tmp_path}/t.csv?target=y&{options}").x, expected.x)
 
 
 # Where a guess could change a score, it is asked
 
-numbers = np.random.default_rng(1).integers(1000, 99_999, N)
-ASKED = {
-    "id": (np.random.default_rng(0).permutation(N), "seems to number the rows"),
-    "patientId": (np.random.default_rng(0).integers(0, 10**9, N), "seems to number the rows"),
-    "customer_id": (np.random.default_rng(0).integers(0, 30, N), "seems to number the rows"),
-    "row": (np.r_[0 : N // 2, 0 : N // 2], "seems to number the rows"),
+rng = np.random.default_rng(1)
+numbers = rng.integers(1000, 99_999, N)
+FEATURES = {
+    "id": (rng.permutation(N), "seems to number the rows"),
+    "customer_id": (rng.integers(0, 30, N), "seems to number the rows"),
     "time": (np.arange(N)[::-1] / 10, "seems to number the rows"),
+    "stamp": (1.6e9 + np.cumsum(rng.exponential(60, N)), "or to sort them"),
+    "household": (np.repeat(np.arange(N // 2), 2), "or to sort them"),
     "name": ([f"n{i}" for i in range(N)], "different values, and each would be a feature"),
-    "income": ([f"{n:,}" for n in numbers], "which would be words .*&thousands="),
-    "rate": ([f"{n % 100},5" for n in numbers], "&decimal="),
-    "share": ([f"{n % 100}%" for n in numbers], "which would be words"),
-    "price": ([f"€ {n}" for n in numbers], "which would be words"),
-    "weight": ([f"{n % 90} kg" for n in numbers], "which would be words"),
-    "day": ([f"2020-01-{n % 28 + 1:02d}" for n in numbers], "which would be words"),
-    "hour": ([f"{n % 24}:30" for n in numbers], "which would be words"),
+    "income": ([f"{n:,}" for n in numbers], "&thousands="),
+    "share": ([f"{n % 100} %" for n in numbers], "would be a word"),
+    "minus": ([f"\u2212{n % 90}" for n in numbers], "would be a word"),
+    "below": ([f"<{n % 9}" if n % 7 else "12" for n in numbers], "would be a word"),
     "size": ([str(n) if n % 3 else "unknown" for n in numbers], "&absent="),
-    "town": (["Oslo", "oslo "] * (N // 2), "differ by blanks, case or a dot alone"),
+    "town": (["Oslo", "oslo "] * (N // 2), "differ by blanks, case or signs"),
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", FEATURES)
 def test_a_column_that_may_be_meant_otherwise_is_refused_unless_it_is_kept(name: str) -> None:
-    values, says = ASKED[name]
+    values, says = FEATURES[name]
     frame = written(**{name: values})
-    with pytest.raises(UserError, match=says) as refused:
-        dataset_of("data", frame, Options(target="y"), 0)
-    assert f"column {name!r}" in str(refused.value)
-    assert f"&keep={name}" in str(refused.value)
-    kept = dataset_of("data", frame, Options(target="y", keep=(name,)), 0)
-    assert kept.x.shape[1] >= 3
-    assert dataset_of("data", frame, Options(target="y", drop=(name,)), 0).x.shape == (N, 2)
+    with pytest.raises(UserError, match=f"column {name!r} .*{says}.*&keep={name}"):
+        dataset_of(frame, Options(target="y"), 0)
+    assert dataset_of(frame, Options(target="y", keep=(name,)), 0).x.shape[1] >= 3
+    assert dataset_of(frame, Options(target="y", drop=(name,)), 0).x.shape == (N, 2)
+
+
+ALIKE = "yes,yes |Yes,yes|a.,a|new york,new  york|new_york,new york|new-york,new york|don't,don\u2019t|1,1.0|01,1"
+ALIKE += '|Ko\u0308ln,K\u00f6ln|yes,yes\u200b|\ufeffyes,yes|yes,"yes"|ABC,\uff21\uff22\uff23|yes,yes\u00a0'
+
+
+@pytest.mark.parametrize("pair", ALIKE.split("|"))
+def test_words_that_differ_by_how_they_are_written_are_no_labels_and_no_owners(pair: str) -> None:
+    words = [*pair.split(","), "other"] * (N // 3)
+    for frame, options in (
+        (written(y=words), {"target": "y"}),
+        (written(h=words), {"target": "y", "client": "h"}),
+    ):
+        with pytest.raises(UserError, match="which differ by"):
+            dataset_of(frame, Options(**options), 0)
+    assert dataset_of(written(y=words), Options(target="y", keep=("y",)), 0).classes == 3
+
+
+@pytest.mark.parametrize("words", ["<=50K,>50K", "A+,A-", "O,0", "cat,cats", "A1,A2"])
+def test_other_words_are_labels(words: str) -> None:
+    made = dataset_of(written(y=words.split(",") * (N // 2)), Options(target="y"), 0)
+    assert made.classes == 2
 
 
 TARGETS = {
-    "ages": (np.random.default_rng(0).integers(18, 91, N), "different values.*task=regression"),
+    "ages": (rng.integers(18, 91, N), "different values.*task=regression"),
+    "infinity": (np.where(np.arange(N) % 9, 1.0, np.inf), "add &task=regression"),
     "names": ([f"n{i}" for i in range(N)], "60 different values"),
-    "case": (["Yes", "yes", "no"] * (N // 3), "'Yes', 'yes'"),
-    "dots": ([">50K", ">50K.", "<=50K"] * (N // 3), "differ by blanks, case or a dot alone"),
-    "blanks": (["yes", "yes ", "no"] * (N // 3), "'yes', 'yes '"),
     "amounts": ([f"{n % 20},000" for n in numbers], "different values.*task=regression"),
-    "dates": (pd.date_range("2020", periods=N), "neither numbers nor words"),
     "absent": ([None, 1, 0] * (N // 3), "no value in 20 of 60 rows"),
     "one": (np.ones(N), "holds one value only"),
 }  # fmt: skip
@@ -234,18 +225,17 @@ TARGETS = {
 def test_targets_that_may_be_meant_otherwise_are_refused(case: str) -> None:
     values, says = TARGETS[case]
     with pytest.raises(UserError, match=says):
-        dataset_of("data", written(y=values), Options(target="y"), 0)
+        dataset_of(written(y=values), Options(target="y"), 0)
 
 
-def test_what_is_said_of_a_target_settles_it() -> None:
-    ages = written(y=TARGETS["ages"][0])
-    labels = dataset_of("data", ages, Options(target="y", task="classification"), 0)
-    assert labels.classes == len(set(TARGETS["ages"][0].tolist()))
-    assert dataset_of("data", ages, Options(target="y", task="regression"), 0).classes == 1
-    case = written(y=TARGETS["case"][0])
-    assert dataset_of("data", case, Options(target="y", keep=("y",)), 0).classes == 3
-    with pytest.raises(UserError, match="'A', 'a'"):
-        dataset_of("data", written(h=["A", "a"] * 30), Options(target="y", client="h"), 0)
+@pytest.mark.parametrize("absent", [None, " ", np.nan])
+def test_rows_without_an_owner_are_left_out_where_that_is_asked_for(absent: object) -> None:
+    frame = written(who=pd.Series([absent if i % 10 == 0 else "ab"[i % 2] for i in range(N)]))
+    with pytest.raises(UserError, match=r"no value in 6 of 60 rows.*&rows=drop"):
+        dataset_of(frame, Options(target="y", client="who"), 0)
+    made = dataset_of(frame, Options(target="y", client="who", rows="drop"), 0)
+    assert (len(made.y), len(set(made.client.tolist()))) == (54, 2)
+    assert "6 of 60 rows left out" in made.note
 
 
 # Types
@@ -257,56 +247,31 @@ def test_columns_of_other_types_are_the_same_columns(tmp_path: Path, backend: st
     frame.to_csv(tmp_path / "t.csv", index=False)
     plain = load(f"csv:{tmp_path}/t.csv?target=y")
     other = pd.read_csv(tmp_path / "t.csv", dtype_backend=backend)
-    made = dataset_of("data", other, Options(target="y"), 0)
+    made = dataset_of(other, Options(target="y"), 0)
     for name in ("x", "y", "test"):
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
 
 
-@pytest.mark.parametrize(
-    ("values", "width"),
-    [
-        (pd.array([1, None, 3] * 20, dtype="Int64"), 3),
-        (np.linspace(0, 1, N)[::-1].astype(np.float16)[np.arange(N) * 7 % N], 3),
-        (pd.array([True, None] * 30, dtype="boolean"), 3),
-        (pd.Series([1, 2.5] * 30, dtype=object), 3),
-        (pd.Categorical(["u", None] * 30), 4),
-        (pd.Categorical([10, 20, 30] * 20), 5),
-        (pd.array(["u", "v"] * 30, dtype="string"), 4),
-    ],
-    ids=["Int64", "float16", "boolean", "object", "words", "numbers as categories", "string"],
-)
-def test_a_type_decides(values: object, width: int) -> None:
-    made = dataset_of("data", written(z=values), Options(target="y"), 0)
+TYPES = {
+    "Int64": (pd.array([1, None, 3] * 20, dtype="Int64"), 3),
+    "float16": (np.linspace(0, 1, N)[::-1].astype(np.float16)[np.arange(N) * 7 % N], 3),
+    "decimals": (pd.Series([Decimal("1.5"), None] * 30, dtype=object), 3),
+    "categories": (pd.Categorical(["u", None] * 30), 4),
+    "numbers as categories": (pd.Categorical([10, 20, 30] * 20), 5),
+    "dates": (pd.date_range("2020", periods=N), None),
+    "complex": (np.ones(N) * 1j, None),
+    "numbers and words": ([1, "a"] * 30, None),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_type_decides(name: str) -> None:
+    values, width = TYPES[name]
+    frame = written(z=values)
+    if width is None:
+        with pytest.raises(UserError, match=r"column 'z' holds neither .*&drop=z"):
+            dataset_of(frame, Options(target="y"), 0)
+        return
+    made = dataset_of(frame, Options(target="y"), 0)
     assert made.x.shape == (N, width)
     assert np.isfinite(made.x).all()
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        pd.date_range("2020", periods=N),
-        pd.to_timedelta(range(N), unit="h"),
-        np.ones(N) * 1j,
-        [[1, 2]] * N,
-        [1, "a"] * 30,
-        [b"x", b"y"] * 30,
-    ],
-)
-def test_what_is_neither_numbers_nor_words_is_refused(values: object) -> None:
-    with pytest.raises(UserError, match=r"column 'z' holds neither .*&drop=z"):
-        dataset_of("data", written(z=values), Options(target="y"), 0)
-
-
-@pytest.mark.parametrize(("task", "model"), [("", "logreg"), ("&task=regression", "linear")])
-def test_a_run_trains_on_a_table(tmp_path: Path, task: str, model: str) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 3))
-    y = x[:, 0] * 2 + 5 if task else (x[:, 0] > 0).astype(int)
-    frame = pd.DataFrame(x, columns=list("abc")).assign(y=y, who=np.arange(200) % 4)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    scenario = Scenario(f"csv:{tmp_path}/t.csv?target=y&client=who{task}", model, "natural")
-    simulation, data = run(canonical("fedavg", {"lr": 0.2}, scenario, Settings(rounds=10), 0))
-    assert data.clients == 4
-    last = simulation.history[-1]
-    assert last["test_mse"] < 0.05 if task else last["test_accuracy"] > 0.9
-    assert "test_mse_personal" in last if task else "test_accuracy_personal" in last

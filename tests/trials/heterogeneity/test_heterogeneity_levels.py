@@ -1,7 +1,6 @@
 """The grammar of levels, and what modifiers do to a run: work, delays, dropout."""
 
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from tests.support.simulations import (
     same,
     settings,
     simulation,
-    timeless,
 )
 from trials import heterogeneity
 from trials.algorithms import ALGORITHMS
@@ -149,15 +147,6 @@ def test_a_deadline_holds_on_devices_of_every_speed():
     assert (level.seconds(steps + 1, ids, SEED) > 30)[steps < 40].all()
 
 
-def test_what_changes_nothing_is_as_if_it_were_not_there():
-    levels = ("iid", "iid+delay(mean=0,deadline=100)", "iid+dropout(0)", "iid+system(steps=4..4)")
-    plain, *others = (
-        finish(simulation(ALGORITHMS["fedavg"](), partitioned(SIZES), settings(), level=level))
-        for level in levels
-    )
-    assert all(timeless(run.history) == timeless(plain.history) for run in others)
-
-
 @pytest.mark.parametrize("name", ["fedagg", "fedagg_literal"])
 def test_what_needs_equal_work_refuses_levels_where_it_differs(name):
     cls = ALGORITHMS[name]
@@ -190,45 +179,23 @@ def test_who_answers_is_a_hash_of_seed_round_and_client(selection, rate, partici
         assert fed.absent.tolist() == sorted(set(found["iid"]) - set(found[level]))
         drawn = fed.draw(torch.ones(8, dtype=torch.float64)).tolist()
         assert selection != "with_replacement" or drawn == found[level]
-        fed.begin(t + 1)
-        assert len(fed.absent) == 0
     chosen, answering = found.values()
     u = uniform("dropout", SEED, t, np.arange(8))
-    expected = [k for k in chosen if u[k] >= rate]
-    if not expected:
-        best = max(chosen, key=lambda k: u[k])
-        expected = [k for k in chosen if k == best]
+    expected = [k for k in chosen if u[k] >= min(rate, u[chosen].max())]
     assert answering == expected
 
 
-def test_devices_drop_out_at_the_rate():
-    (dropout,) = heterogeneity.parse("iid+dropout(0.3)").modifiers
-    ids = np.arange(1000)
-    times = Counter(k for t in range(1, 21) for k in dropout.answering(ids, t, 0).tolist())
-    share = sum(times.values()) / 20_000
-    assert share == pytest.approx(0.7, abs=5 * np.sqrt(0.21 / 20_000))
-    assert len(times) == 1000
-    assert max(times.values()) <= 20
-
-
 def test_an_absent_device_sends_nothing_and_keeps_its_state():
-    run = simulation(
-        ALGORITHMS["safl"](),
-        partitioned(SIZES),
-        settings(init="own"),
-        level="iid+dropout(0.5)",
-        seed=SEED,
-    )
-    everyone = torch.arange(8)
+    place = {"level": "iid+dropout(0.5)", "seed": SEED}
+    run = simulation(ALGORITHMS["safl"](), partitioned(SIZES), settings(init="own"), **place)
     for t in range(1, 6):
         there = uniform("dropout", SEED, t, np.arange(8)) >= 0.5
-        before, counters = run.state["z"][everyone].clone(), dict(run.fed.counters)
+        before, counters = run.state["z"][torch.arange(8)].clone(), dict(run.fed.counters)
         run.advance()
-        changed = (run.state["z"][everyone] != before).any(1).numpy()
+        changed = (run.state["z"][torch.arange(8)] != before).any(1).numpy()
         np.testing.assert_array_equal(changed, there)
-        grown = {name: value - counters[name] for name, value in run.fed.counters.items()}
-        assert grown["clients_uploaded"] == there.sum()
-        assert grown["client_steps"] == 4 * there.sum()
+        assert run.fed.counters["clients_uploaded"] - counters["clients_uploaded"] == there.sum()
+        assert run.fed.counters["client_steps"] - counters["client_steps"] == 4 * there.sum()
         assert 0 < there.sum() < 8
 
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
 
-from tests.support.partitions import TRAIN, of_counts, shared
-from tests.support.simulations import fresh_process
-from trials import datasets, heterogeneity
+from tests.support.partitions import of_counts, shared
+from trials import heterogeneity
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.federated_data import partition
@@ -53,16 +52,6 @@ def test_a_partition_deals_or_says_why_it_cannot(stock, clients, seed, level):
         np.testing.assert_array_equal(a, b)
 
 
-EVERYTHING = [level for level in LEVELS if level.startswith(("iid", "dirichlet_by", "shards"))]
-
-
-@pytest.mark.parametrize("level", [level for level in LEVELS if "1e" not in level])
-def test_mnist_is_dealt_to_1000_clients(level):
-    y = of_counts(TRAIN)
-    parts = shared(level, y, 1000, 0, np.arange(len(y)) % 1000)
-    assert len(parts) == 1000
-
-
 @pytest.mark.parametrize(
     ("level", "clients", "says"),
     [
@@ -98,54 +87,32 @@ def test_real_targets_have_no_labels_to_go_by(level):
 
 
 @given(
-    st.sampled_from(
-        [
-            "gaussian(labels=2,mean=30,std=5)",
-            "groups({0,3},{1},mean=30,std=5)",
-            "shards(2,strict)",
-            "labels(2)",
-        ]
-    ),
+    st.sampled_from(["gaussian(labels=2,mean=30,std=5)", "groups({0,3},{1},mean=30,std=5)"]),
     st.sampled_from([0.0, 0.1, 0.5]),
     st.integers(0, 20),
 )
-@profile(max_examples=30)
+@profile(max_examples=20)
 def test_no_id_is_in_two_splits_even_where_clients_share_samples(level, val_fraction, seed):
     y = of_counts([80] * 4, seed)
     test = np.random.default_rng(seed).random(len(y)) < 0.2
     dataset = Dataset(np.zeros((len(y), 1), np.float32), y, test, 4)
     common = Settings(clients=12, val_fraction=val_fraction, partition_seed=seed)
     data = partition(dataset, heterogeneity.parse(level), common)
-    train, val, held_out = set(data.train.tolist()), set(data.val.tolist()), set(data.test.tolist())
+    train, val = set(data.train.tolist()), set(data.val.tolist())
     assert not train & val
-    assert not train & held_out
-    assert not val & held_out
-    assert held_out == set(np.flatnonzero(test).tolist())
-    assert len(val) == int((~test).sum() * val_fraction)
-    assert (len(train) < len(data.train)) == level.startswith(SHARING)
+    assert not test[data.train].any()
+    assert not test[data.val].any()
+    np.testing.assert_array_equal(data.test, np.flatnonzero(test))
+    assert len(train) < len(data.train)
 
 
-SCRIPT = """
-from trials import datasets, heterogeneity
-from trials.federated_data import partition
-from trials.settings import Settings
-for name, level in {pairs}:
-    dataset = datasets.parse(name).load(3, 6, None)
-    print(partition(dataset, heterogeneity.parse(level), Settings(clients=6)).fingerprint)
-"""
 DEALT = """iid+sizes(lognormal(0.3)) dirichlet(0.3) dirichlet(0.3)+sizes(lognormal(0.3))
 dirichlet_by_class(0.3) labels(3) labels(2)+sizes(powerlaw) shards(2) shards(2,strict)
 gaussian(labels=3,mean=100,std=10) gaussian(labels=1..3,mean=100,std=10) groups(mean=100,std=10)
 labels(2)+sizes(lognormal_absolute)"""
-PAIRS = [*(("digits", level) for level in DEALT.split()), ("synthetic(1,1)", "natural")]
 
 
-def test_fingerprints_are_the_same_in_a_fresh_process_and_differ_between_levels():
-    here = [
-        partition(
-            datasets.parse(name).load(3, 6, None), heterogeneity.parse(level), Settings(clients=6)
-        ).fingerprint
-        for name, level in PAIRS
-    ]
-    assert fresh_process(SCRIPT.format(pairs=PAIRS)).split() == here
-    assert len(set(here)) == len(PAIRS)
+def test_fingerprints_differ_between_levels(digits):
+    levels, common = DEALT.split(), Settings(clients=6)
+    prints = {partition(digits, heterogeneity.parse(level), common).fingerprint for level in levels}
+    assert len(prints) == len(levels)
