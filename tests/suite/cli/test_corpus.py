@@ -83,7 +83,6 @@ settings.val_fraction        | settings: {val_fraction: 0}
 Did you mean 'momentum'?     | {trials: 0, algorithms: [fedavg, fedavg], search: {momentun: {low: 0.1}}}
 low=5, high=1                | search: {lr: {low: 5.0}}
 low is 0.0, but must be above 0 | search: {lr: {low: 0.0}}
-mu: default 5.0 must lie in  | {algorithms: [fedprox], search: {mu: {default: 5.0}}}
 must have choices, or low and high: not both | search: {lr: {choices: [0.1, 1], high: 1}}
 variant                      | {algorithms: [folb], search: {variant: {choices: [plain, nonsense]}}}
 low                          | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}

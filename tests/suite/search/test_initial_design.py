@@ -139,7 +139,7 @@ def test_default_configurations_are_what_papers_imply_within_what_the_study_says
 ):
     """SAFL's L = 80 is of 100 rounds; of 1000 it would be 800, outside of its range."""
     (search,) = sweep_of(algorithms=[algorithm], **given).entries.values()
-    default = search.proposer.known[0].params
+    default = search.starts[0].params
     assert {name: default[name] for name in expected} == expected
 
 

@@ -15,7 +15,7 @@ from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from tests.support.searches import entries_of
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import Task
@@ -126,8 +126,8 @@ def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(benc
     assert not bench.report(trial, 5, 0.6)
     again = TrialResult(Status.RUNNING, [{"round": 15}], {5: 0.1, 10: 0.1, 15: 0.7})
     assert not bench.dispatch.prunes(trial, again)
-    rungs = bench.schedulers.rungs[easy.id]
-    assert (rungs[5][trial], rungs[15][trial]) == (0.6, 0.7)
+    rungs = bench.schedulers.rungs
+    assert (rungs[easy.id, 5][trial], rungs[easy.id, 15][trial]) == (0.6, 0.7)
 
 
 def reports(bench: Bench, draw: random.Random, trials: int, dying: str) -> None:

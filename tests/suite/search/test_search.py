@@ -8,8 +8,6 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from suite.search.candidates import EntrySearch
-from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
 from tests.support.searches import Player, by_entry, finished, play_one, replay, sweep_of
 from tests.support.simulations import ROOT
@@ -48,9 +46,8 @@ def test_finals_come_after_the_search_with_fresh_seeds_that_all_cells_share():
         assert [a.index for a in requests] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("vary", [False, True])
-def test_finals_repeat_the_best_configuration_on_other_partitions_where_the_study_says_so(vary):
-    given = {"settings": {"partition_seed": 5}, "vary_partition": vary, "seed": 3}
+def test_finals_repeat_the_best_configuration_with_fresh_seeds():
+    given = {"settings": {"partition_seed": 5}, "seed": 3}
     player, search = play_one({3: finished(0.9), 4: finished(0.8)}, trials=6, seeds=3, **given)
     searched = [player.sweep.spec(request) for request in player.requests("search")]
     assert {(spec.seed, spec.settings.partition_seed) for spec in searched} == {(3, 5)}
@@ -63,7 +60,7 @@ def test_finals_repeat_the_best_configuration_on_other_partitions_where_the_stud
             best.trial_id,
         )
         spec = player.sweep.spec(final)
-        assert (spec.seed, spec.settings.partition_seed) == (4 + i, 5 + (1 + i) * vary)
+        assert (spec.seed, spec.settings.partition_seed) == (4 + i, 5)
         assert (spec.params, final.entry_id) == (best.params, best.entry_id)
 
 
@@ -257,25 +254,3 @@ def test_cells_of_a_study_do_not_depend_on_each_other_or_on_the_budget():
     more = Player(grown).play(random.Random(5), 4)
     search = [a for a in straight if a.kind == "search"]
     assert short.requests("search") + more.requests("search") == search
-
-
-def test_what_is_over_is_not_looked_through_again(monkeypatch):
-    """Work a trial does not grow with the entries of a sweep, of which Tune asks thrice a step."""
-    looked = []
-    due, end = EntrySearch._due, SweepSearch.end
-
-    def step(self, trial_id, result):
-        end(self, trial_id, result)
-        assert len({self.exhausted for _ in range(3)}) == 1
-
-    monkeypatch.setattr(EntrySearch, "_due", lambda self: looked.append(self) or due(self))
-    monkeypatch.setattr(SweepSearch, "end", step)
-
-    def a_trial(entries):
-        looked.clear()
-        levels = [f"dirichlet({i / 10})" for i in range(1, entries + 1)]
-        player = Player(sweep_of(algorithms=["fedprox"], heterogeneity=levels, trials=4, seeds=5))
-        requests = player.play(concurrent=2).requests()
-        return len(looked) / len(requests)
-
-    assert a_trial(40) < 1.2 * a_trial(4)

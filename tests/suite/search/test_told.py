@@ -123,7 +123,7 @@ def outcome(request: TrialRequest) -> TrialResult:
 
 
 def test_an_end_has_no_place_for_a_test_metric():
-    fields = {"status", "value", "intermediates", "curve", "spent", "at"}
+    fields = {"status", "value", "intermediates", "spent", "at"}
     assert {f.name for f in dataclasses.fields(ValidationResult)} == fields
     request = next(
         a
@@ -136,7 +136,6 @@ def test_an_end_has_no_place_for_a_test_metric():
         bare.value,
         bare.intermediates,
     )
-    assert end.curve == bare.intermediates
     intermediates = {10: 0.3, 50: 0.6, 30: 0.9}
     last = ValidationResult.of(TrialResult(Status.FINISHED, [], intermediates))
     assert last == ValidationResult(Status.FINISHED, 0.6, intermediates)

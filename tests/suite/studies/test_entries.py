@@ -37,7 +37,6 @@ SAME = [
     {"target": 0.5},
     {"description": "other words"},
     {"confirm": {}},
-    {"vary_partition": True},
     {"settings": {"partition_seed": 99}},
     {"settings": {"data_seed": 99}},
     {"settings": {"execution": "sequential"}},
