@@ -2,13 +2,11 @@
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from suite.cli.options import PLAIN, Assign, Json
 from suite.console import emit, out, say
-from trials.common.errors import UserError
 
 new = typer.Typer(
     no_args_is_help=True, help="Start an algorithm of your own: its file and its test."
@@ -46,25 +44,15 @@ def check(
     --set takes its hyperparameters. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")
-    from suite.testing.algorithms import checks
-    from suite.testing.parts import ALGORITHM, defined, finding, kind_of
+    from suite.testing.parts import findings
     from suite.yaml_files import assignments
-    from trials.algorithms import resolve
 
-    params = assignments(assign or ())
-    findings: list[Any] = []
-    for kind, name in defined(file) if file.endswith(".py") else [(kind_of(file), file)]:
-        if kind == ALGORITHM and dataset is None:
-            for key in params.keys() - resolve(name).ranges():
-                raise UserError(f"--set {key}: {name} has {', '.join(resolve(name).ranges())}")
-            findings += checks(name, params, reduces_to)
-        else:
-            findings.append(finding(kind, name, dataset))
-    passed = all(each.ok for each in findings)
+    found = list(findings(file, assignments(assign or ()), reduces_to, dataset))
+    passed = all(finding.ok for finding in found)
     if as_json:
-        emit({"passed": passed, "checks": [vars(each) for each in findings]})
+        emit({"passed": passed, "checks": [vars(finding) for finding in found]})
     else:
-        for each in findings:
-            word, on = "ok   " if each.ok else "wrong", f" ({each.model})" if each.model else ""
-            out().print(f"{word} {each.check}{on}: {each.detail}", **PLAIN)
+        for finding in found:
+            word, on = "ok   " if finding.ok else "wrong", finding.model and f" ({finding.model})"
+            out().print(f"{word} {finding.check}{on}: {finding.detail}", **PLAIN)
     raise typer.Exit(0 if passed else 1)
