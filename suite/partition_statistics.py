@@ -42,10 +42,8 @@ class Description:
         index, names = y, [str(label) for label in range(classes)]
         if y.dtype.kind not in "iu":
             edges = np.linspace(y.min(), y.max(), BINS + 1)
-            index, names = (
-                np.digitize(y, edges[1:-1]),
-                [f"{a:.2g}..{b:.2g}" for a, b in pairwise(edges)],
-            )
+            index = np.digitize(y, edges[1:-1])
+            names = [f"{low:.2g}..{high:.2g}" for low, high in pairwise(edges)]
         parts = _parts(index[self.data.train], self.data.offsets)
         counts = [np.bincount(part, minlength=len(names)) for part in parts]
         return pd.DataFrame(counts, columns=names)
@@ -120,9 +118,9 @@ def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
     """Return the files of data sets and how they are: one object a file, or one a data set without files."""
     items: list[dict[str, Any]] = []
     for text in wanted:
-        for report in (reports := datasets.prepare(text, root)):
-            more = {"path": str(report.path), "sound": report.sound}
-            items.append({"dataset": text, **vars(report), **more})
+        reports = datasets.prepare(text, root)
+        for report in reports:
+            items.append({"dataset": text, **vars(report), "sound": report.sound})
         if not reports:
             items.append({"dataset": text, "name": None, "found": None, "sound": True})
     return items
@@ -130,14 +128,13 @@ def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
 
 def states(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return by data set whether its files are here, and which one is not as it should be."""
-    words: dict[str, str] = {}
+    words = {file["dataset"]: "ready" for file in files}
     for file in files:
         name, path = file["dataset"], file.get("path")
-        if file["found"] is not None and not file["sound"]:
-            words[name] = f"wrong: {path} has {file['found']}, expected {file['expected']}"
-        elif file["name"] is not None and file["found"] is None:
-            words.setdefault(name, f"absent: {path}")
-    return {file["dataset"]: words.get(file["dataset"], "ready") for file in files}
+        if words[name] == "ready" and not file["sound"]:  # the first that is not tells enough
+            wrong = f"wrong: {path} has {file['found']}, expected {file.get('expected')}"
+            words[name] = wrong if file["found"] else f"absent: {path}"
+    return words
 
 
 def known() -> list[str]:

@@ -1,6 +1,5 @@
 """`suite reproduce`: papers' tables run again, published beside measured."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 
 from reports.table import Column, ColumnKind
 from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
-from suite.console import emit, finite, say, show_table, write
+from suite.console import emit, say, show_table, write
 from suite.yaml_files import assignments, refuse_foreign, write_files
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
 
     document, text = report.model_dump(), page(report)
     if files:
-        content = json.dumps(finite(document), indent=1, ensure_ascii=False)
+        content = report.model_dump_json(indent=1)
         for file, written in zip(files, (text, f"{content}\n"), strict=True):
             write_files({file: written.encode()}, SIGNS[file.suffix])
         say(f"wrote {files[0]} and .json")
