@@ -139,11 +139,10 @@ def run(
         raise UserError("target, client and task are of a table that is given as data=")
     if data is not None and dataset is not None:
         raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
-    named = dataset if data is None else given(data, columns)
-    memory = taken_memory(values)
-    names = {"dataset": named, "model": model, "heterogeneity": heterogeneity}
-    request = run_request(algorithm, names, settings, seed, values)
-    return execute(request.spec(), data_root, device, lambda entry: None, memory)
+    memory, dataset = taken_memory(values), dataset if data is None else given(data, columns)
+    names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    spec = run_request(algorithm, names, settings, seed, values).spec()
+    return execute(spec, data_root, device, lambda entry: None, memory)
 
 
 def taken_memory(values: dict[str, Any]) -> int | None:
@@ -163,14 +162,12 @@ def run_request(
     """Return the run that is asked for, over a tuned configuration where `algorithm` is one."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
-    from trials.models.own import located
 
     base: dict[str, Any] = {}
     if isinstance(algorithm, Tuned):
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base, algorithm = algorithm.model_dump(), None
-    model = names.get("model")
-    names = {**names, "algorithm": algorithm, "model": located(model) if callable(model) else model}
+    names = {**names, "algorithm": algorithm, "model": _model_name(names.get("model"))}
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
@@ -212,10 +209,9 @@ def load_model(
     """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one. Nothing
     in the folder is run: a model of your own needs `model`, the function that makes it.
     """
-    from trials.models.own import located
     from trials.run.saved_model import read
 
-    return read(Path(path), located(model) if callable(model) else model).module(client)
+    return read(Path(path), _model_name(model)).module(client)
 
 
 def trainable(
@@ -319,12 +315,10 @@ def asked(
 
     values = {key: str(value) for key, value in (where or {}).items()}
     tables, names = tables_at(sources, storage, tracking_uri)
-    sweep, studies = values.pop("sweep", None), tuple(names)
-    if "study" in values:
-        studies += (values.pop("study"),)
-    elif len(names) == 1 and sweep is None:
-        sweep, studies = names[0], ()
-    return tables, Query(sweep, studies, values)
+    sweep, study = values.pop("sweep", None), values.pop("study", None)
+    if len(names) == 1 and sweep is None and study is None:
+        return tables, Query(names[0], (), values)
+    return tables, Query(sweep, (*names, *([study] if study else [])), values)
 
 
 def tables_at(
@@ -334,9 +328,9 @@ def tables_at(
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
-    names, folder = _places(sources, storage)
-    files = [Path(name) for name in names if name.endswith(TABLE)]
-    names = [name for name in names if not name.endswith(TABLE)]
+    given, folder = _places(sources, storage)
+    files = [Path(name) for name in given if name.endswith(TABLE)]
+    names = [name for name in given if not name.endswith(TABLE)]
     if files and names:
         raise UserError(f"{names[0]} is the name of a sweep, beside paths of tables: give either")
     return open_tables(folder, usual(tracking_uri), files), names
@@ -381,9 +375,9 @@ def status(
 
     (own,), folder = _places([sweep], storage)
     names = sweeps(folder) if sweep is None else of_study(folder, own)
-    if sweep is not None and not names:
-        return read(folder, own)
     if sweep is not None:
+        if not names:
+            return read(folder, own)
         say(f"{own} is a study; its sweeps: {', '.join(names)}")
     standings = []
     for name in names:
@@ -432,9 +426,16 @@ def folder_of(storage: str | Path) -> Path:
 def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study's keys, each function that makes a model replaced by its name."""
     models = values.get("models")
-    if models is None or isinstance(models, str):
-        return dict(values)
+    if callable(models) or isinstance(models, list | tuple):
+        each = models if isinstance(models, list | tuple) else [models]
+        return {**values, "models": [_model_name(model) for model in each]}
+    return dict(values)
+
+
+def _model_name(model: Any) -> Any:
+    """Return the name of a function that makes a model; what is a name already stays."""
+    if not callable(model):
+        return model
     from trials.models.own import located
 
-    models = models if isinstance(models, list | tuple) else [models]
-    return {**values, "models": [located(m) if callable(m) else m for m in models]}
+    return located(model)

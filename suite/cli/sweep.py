@@ -1,7 +1,9 @@
-"""`suite sweep`: the main job, and its plan."""
+"""`suite sweep`: the main job, and its plan; `status`, `stop` and `ui`: sweeps that another process runs."""
 
+import secrets
 import shlex
 import sys
+from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +14,16 @@ from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Trac
 from suite.console import emit, out, say
 from suite.tracking.faults import without_user
 from suite.yaml_files import assignments
+from trials.common.errors import unknown
 from trials.run.outcome import ENDINGS
 
 if TYPE_CHECKING:
     from suite.sweeps.sweep import Result
 
 ADDRESS = "A running Ray cluster: HOST:PORT, or auto."
+LEADERS = 3
+"""Methods of a scenario that `suite status` names."""
+PORT = 5000
 
 
 def sweep(
@@ -123,3 +129,101 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
         f"{hours}. Memory of a run: {memory}; {plan['trials_at_once']} run at once; checkpoints: "
         f"{plan['checkpoint_bytes'] / 1e6:,.1f} MB at most. Nothing was started.",
     ]
+
+
+def status(
+    name: str | None = typer.Argument(None, help="A sweep or a study. Default: all."),
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Show how far sweeps are, and which methods lead.
+
+    It works for sweeps of other processes too.
+    """
+    standings = api.status(name, storage=storage)
+    if as_json:
+        emit(standings)
+        return
+    if not standings:
+        say(f"no sweep in {storage}: `suite sweep` starts one, --storage names another place")
+    for standing in standings if isinstance(standings, list) else [standings]:
+        for line in (_progress(standing), *_leaders(standing)):
+            out().print(line, **PLAIN)
+
+
+def _progress(standing: dict[str, Any]) -> str:
+    """Return how far a sweep is, in one line: runs are those of its search and the final ones."""
+    from reports.durations import spell
+
+    kinds = ("finished", "pruned", "diverged", "failed", "died")
+    counts = ", ".join(f"{standing[kind]} {kind}" for kind in kinds if standing[kind])
+    done = standing["ended"] - standing["superseded"]
+    over = done >= standing["expected"] and standing["recorded"] >= standing["ended"]
+    state = "running" if standing["running"] else "finished" if over else "not running here"
+    if standing["asked_to"]:
+        state += f", asked to {standing['asked_to']}"
+    if standing["running"] and standing["seconds_left"] is not None:
+        left = spell(standing["seconds_left"])
+        state += f", {standing['per_minute']:.0f} runs/min, about {left} left"
+    return (
+        f"{standing['name']}: {done}/{standing['expected']} runs ({counts or 'none yet'}), "
+        f"{standing['recorded']} recorded; {state}, last event {standing['idle_seconds']:.0f} s ago"
+    )
+
+
+def _leaders(standing: dict[str, Any]) -> list[str]:
+    """Return the methods that validate best in each scenario of a sweep, in a line a scenario."""
+    from trials.run.spec import Scenario
+    from trials.scoring.metrics import TASKS
+
+    entries = [entry for entry in standing["best"] if entry["best"] is not None]
+    entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
+    scores: dict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        scenario = Scenario(*(entry[part] for part in Scenario._fields))
+        scores[str(scenario)].append(f"{entry['name']} {entry['best']:.4f}")
+    return [f"  {at}: best on validation {', '.join(of[:LEADERS])}" for at, of in scores.items()]
+
+
+def stop(
+    name: str = typer.Argument(help="The sweep's name."),
+    now: bool = typer.Option(False, "--now", help="End at once, as Ctrl-C does."),
+    storage: Storage = RUNS,
+) -> None:
+    """End a sweep that another process runs; `--resume` continues it.
+
+    Running trials finish, and no more start; with --now it ends within seconds.
+    """
+    word = "cancel" if now else "stop"
+    if api.stop(name, now=now, storage=storage):
+        say(f"Asked sweep {name} to {word}; it answers within seconds.")
+    else:
+        say(
+            f"No process on this machine runs sweep {name}. One on another machine, on the same "
+            f"storage, will {word}; if there is none, nothing happens."
+        )
+
+
+def ui(
+    name: str | None = typer.Argument(None, help="A sweep, at whose page to begin."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on."),
+    port: int | None = typer.Option(
+        None, min=1, max=65535, help=f"Default: {PORT}, or a free one."
+    ),
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+) -> None:
+    """Serve all pages at one address: sweeps, Optuna's, MLflow's.
+
+    It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
+    """
+    from suite.sweeps.status import sweeps
+    from suite.ui import address, bind, site
+    from suite.ui import ui as serve
+
+    if name is not None and name not in sweeps(storage):
+        raise unknown(f"sweep in {storage}", name, sweeps(storage))
+    there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
+    page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
+    say(f"Pages: {page}\nCtrl-C ends it.")
+    serve(storage, tracking_uri, there, token)
