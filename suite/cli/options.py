@@ -69,8 +69,6 @@ def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, 
     return values
 
 
-
-
 def keys_of(option: str) -> list[str]:
     """Return the keys that --set takes, of a study, its settings, an algorithm or a trial's resources; or --where."""
     if option == "--where":

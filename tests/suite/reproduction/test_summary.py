@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from reports.charts.published_chart import published
 from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, JudgedRow, Number, Reproduction
-from reports.claims.summary_page import FIGURE, drawn, summary_page
+from reports.claims.summary_page import FIGURE
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
 from tests.support import papers
@@ -95,18 +94,6 @@ def test_every_number_and_statement_is_accounted_for_and_the_declared_settings_c
         ("one", WORDS_ONLY, 1),
     }
     assert toy.documents == ["anything.json", "few.json", "other.json"]
-
-
-def test_the_page_and_its_figure_show_the_same_numbers(folder):
-    text = summary_page(summary(folder))
-    assert "| Toy, numbers | 5 | 1 | 1 | 0 | 0 |" in text
-    assert "| iid | test_accuracy | 90 → 90.4 ✓ | > 80 → 79 ↕ |" in text
-    (plot,) = published(drawn(summary(folder)))["concat"]
-    points = plot["layer"][1]["data"]["values"]
-    assert [(p["x"], p["y"], p["verdict"]) for p in points] == [
-        (90, 90.4, "reproduced"),
-        (80, 79, "direction only"),
-    ]
 
 
 def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_path):

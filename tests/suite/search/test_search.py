@@ -2,13 +2,12 @@
 
 import random
 import zlib
-from collections import Counter
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from suite.search.trial import TrialRequest, ValidationResult
+from suite.search.trial import ValidationResult
 from tests.support.searches import Player, by_entry, finished, play_one, replay, sweep_of
 from tests.support.simulations import ROOT
 from trials.common import randomness
@@ -17,17 +16,6 @@ from trials.run.outcome import Status
 OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
 QUICKLY = [Phase.explicit, Phase.generate]
 """No search for a simpler counterexample: with whole sweeps it takes minutes."""
-
-
-@pytest.mark.parametrize("trials", [1, 2, 7])
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_budget_is_exact(trials, seeds):
-    """Also when it is smaller than the number of published configurations."""
-    given = {"algorithms": ["fedprox"], "datasets": ["mnist", "digits"]}
-    player = Player(sweep_of(**given, trials=trials, seeds=seeds), lambda request: finished(0.5))
-    counts = Counter((a.entry_id, a.kind) for a in player.play(random.Random(1), 5).requests())
-    assert len(counts) == 4
-    assert all(n == {"search": trials, "final": seeds}[kind] for (_, kind), n in counts.items())
 
 
 def test_finals_come_after_the_search_with_fresh_seeds_that_all_cells_share():
@@ -149,33 +137,6 @@ def test_an_end_that_a_journal_lacks_comes_again(sampler):
     assert by_entry(asked + new) == expected
 
 
-@pytest.mark.parametrize("better", [False, True])
-def test_more_trials_change_the_finals_only_when_the_best_changes(better):
-    def ending(request: TrialRequest) -> ValidationResult:
-        return finished(0.5 - request.index / 100 + 0.4 * (better and request.index == 7))
-
-    short = Player(sweep_of(trials=5, seeds=3), ending).play()
-    grown = replay(sweep_of(trials=9, seeds=3), short.log)
-    more = Player(grown, ending).play()
-    entry = next(iter(grown.entries.values()))
-    assert len(more.requests("search")) == 4
-    if better:
-        assert [a.source for a in more.requests("final")] == [entry.requests[7].trial_id] * 3
-        old = {a.trial_id for a in short.requests("final")}
-        assert old.isdisjoint(a.trial_id for a in more.requests("final"))
-        assert [a.seed for a in more.requests("final")] == [a.seed for a in short.requests("final")]
-    else:
-        assert more.requests("final") == []
-        assert entry.current_finals == short.requests("final")
-
-
-def test_more_seeds_add_finals_to_those_there_are():
-    short = Player(sweep_of(trials=4, seeds=2)).play()
-    more = Player(replay(sweep_of(trials=4, seeds=5), short.log)).play()
-    assert [a.index for a in more.requests()] == [2, 3, 4]
-    assert {a.source for a in more.requests()} == {a.source for a in short.requests("final")}
-
-
 def ending(status: Status, value: float | None = None) -> ValidationResult:
     return ValidationResult(status, value, {} if value is None else {3: value})
 
@@ -204,25 +165,6 @@ def test_which_trial_is_the_best(ends, index):
     assert search.done
     assert player.sweep.exhausted
     assert len(player.requests("final")) == (0 if index is None else 2)
-
-
-def test_a_searched_setting_reaches_the_settings_of_every_algorithm():
-    algorithms = ["fedavg", "fedprox", "folb", "safl"]
-    search = {
-        "batch_size": {"default": 10, "choices": [10, 32]},
-        "local_epochs": {"low": 1, "high": 4},
-        "momentum": {"low": 0.0, "high": 0.9},
-    }
-    player = Player(sweep_of(algorithms=algorithms, trials=12, search=search)).play()
-    for requests in by_entry(player.requests("search")).values():
-        specs = [player.sweep.spec(a) for a in requests]
-        assert {s.settings.batch_size for s in specs} == {10, 32}
-        assert {s.settings.local_epochs for s in specs} <= {1, 2, 3, 4}
-        for request, spec in zip(requests, specs, strict=True):
-            assert spec.settings.momentum == request.params["momentum"]
-            assert spec.settings.local_epochs == request.params["local_epochs"]
-            assert set(spec.params) == set(request.params) - set(search)
-            spec.configured()
 
 
 def test_a_suggestion_depends_on_study_seed_cell_and_number_alone(monkeypatch):
