@@ -71,9 +71,8 @@ def sweep(
     """
     if minutes is not None and not 0.1 <= minutes < inf:
         raise UserError(f"minutes is {minutes}, but must be at least 0.1")
-    options: dict[str, Any] = {"name": name, "address": address, "resume": resume, "smoke": smoke}
-    options |= {"storage": storage, "tracking_uri": tracking_uri, "data_root": data_root}
-    request, resources = sweep_request(study, **options, **values)
+    options = name, smoke, resume, address, storage, tracking_uri, data_root
+    request, resources = sweep_request(study, **dict(zip(OPTIONS, options, strict=True)), **values)
     return request.run(resources, minutes)
 
 

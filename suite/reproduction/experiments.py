@@ -84,19 +84,17 @@ class Configured:
         """
         usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
-        every = usual | self.scenario.names() | decided | dict(self.search)
-        return every.get(key)
+        return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
         """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
         draws them where they are random, unless it is decided otherwise.
         """
         values = {key: self.value(key) for key in (*self.decisions, *SEEDED)}
+        values |= {key: seed for key in SEEDED if values[key] == PER_SEED}
+        values |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0, **variant}
         settings = {k: v for k, v in values.items() if k in Settings.model_fields}
         params = {k: v for k, v in values.items() if k not in settings}
-        settings |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0}
-        settings |= {key: seed for key in SEEDED if settings[key] == PER_SEED}
-        params |= variant
         return canonical(self.algorithm, params, self.scenario, Settings(**settings), seed)
 
     def refuse_unrunnable(self) -> None:
@@ -131,9 +129,7 @@ class Experiment:
     def is_ours(self, method: str, key: str) -> bool:
         """Return whether a value is ours to set: chosen, declared open, or what no paper states."""
         decision = self.methods[method].decisions.get(key)
-        if decision is not None:
-            return decision.why is not None
-        return key in self.open or key in SEEDED
+        return key in (*self.open, *SEEDED) if decision is None else decision.why is not None
 
 
 def paper_names() -> list[str]:
@@ -201,17 +197,15 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     for method in dict.fromkeys(named):
         if method not in content.methods:
             faults.add(method, None, str(unknown("method", method, content.methods)))
-    parts = {
+    place = {
         part: faults.attempt(part, text, partial(SPELLING[part], text or ""))
         for part, text in at.model_dump(include=set(PLACE)).items()
     }
-    spelled = {part: text for part, text in parts.items() if text is not None}
     methods = {}
-    if len(spelled) == len(PLACE):
-        for method in content.methods:
-            configured = _configured(faults, (paper, content, at), method, Scenario(**spelled))
-            if configured is not None:
-                methods[method] = configured
+    for method in content.methods if all(place.values()) else ():
+        configured = _configured(faults, (paper, content, at), method, Scenario(**place))
+        if configured is not None:
+            methods[method] = configured
     faults.check()
     return Experiment(name, table, row, methods, frozenset([*paper.open, *content.open, *at.open]))
 
@@ -292,12 +286,11 @@ def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
     columns = [(row, m, c) for row in rows for m, c in row.methods.items() if method in ("", m)]
     if any(row.is_ours(m, name) for row, m, _ in columns):
         return
-    possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
-    if name in PLACE or any(name in c.decisions for *_, c in columns):
-        choices = ", ".join(sorted(possible))
-        raise UserError(f"--set {key}: the paper states it; --set takes {choices}")
-    if not any(name in c.known for *_, c in columns):
-        raise unknown("chosen setting", key, possible)
+    stated = name in PLACE or any(name in c.decisions for *_, c in columns)
+    if stated or not any(name in c.known for *_, c in columns):
+        possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
+        why = "the paper states it" if stated else "no method has it"
+        raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(possible))}")
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
@@ -314,8 +307,9 @@ def _with(configured: Configured, key: str, value: Any) -> Configured:
         readings = (*configured.readings, f"{key} = {value}: {why}")
         scenario = configured.scenario._replace(**{key: value})
         return replace(configured, scenario=scenario, readings=readings)
-    decisions = {name: each for name, each in configured.decisions.items() if name != key}
-    search = {name: values for name, values in configured.search.items() if name != key}
+    decisions, search = dict(configured.decisions), dict(configured.search)
+    decisions.pop(key, None)
+    search.pop(key, None)
     if isinstance(value, list):
         search[key] = value
     else:

@@ -61,13 +61,11 @@ def reproduce(
     """
     places = selected(path)
     paper = read_paper(places[0][0])
-    made = [experiment(paper, *place) for place in places]
-    can_run = otherwise([each for each in made if each is not None], other)
-    experiments = {(each.table, each.row): each for each in can_run}
+    can_run = [here for place in places if (here := experiment(paper, *place)) is not None]
+    experiments = {(each.table, each.row): each for each in otherwise(can_run, other)}
     plans: dict[tuple[str, str], Plan] = {}
     why_not: dict[tuple[str, str], str] = {}
-    for _, *place in places:
-        table, row = place
+    for _, table, row in places:
         here = experiments.get((table, row))
         reason = missing_data(here, data_root) if here else paper.reason_not_run(table, row)
         why_not[table, row] = reason

@@ -69,12 +69,12 @@ class ValidationResult:
     at: int = 0
 
     @classmethod
-    def of(cls, outcome: TrialResult, stops: bool = True) -> Self:
-        """Keep of an outcome what the search may know; without early stopping no scores but the last."""
+    def of(cls, outcome: TrialResult) -> Self:
+        """Keep of an outcome what the search may know."""
         last = outcome.history[-1] if outcome.history else {}
         spent = {name: last[name] for name in COUNTED if name in last}
-        scores = outcome.intermediates if stops else {}
-        return cls(outcome.status, outcome.value, scores, spent, at=outcome.last_round)
+        scores, at = outcome.intermediates, outcome.last_round
+        return cls(outcome.status, outcome.value, scores, spent, at)
 
     def exceeded(self, entry: "Entry") -> dict[str, float]:
         """Return the excess of each constraint of its entry, cost / bound - 1: at most 0 where it is kept. What a run that

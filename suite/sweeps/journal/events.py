@@ -348,8 +348,7 @@ class SweepState:
         if outcome.history and self._curve is None:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
         whole = replace(outcome, history=self._curve or outcome.history)
-        stops = self.begun.study.get("scheduler") != "none"
-        end = self.ended[trial_id] = ValidationResult.of(whole, stops)
+        end = self.ended[trial_id] = ValidationResult.of(whole)
         request = self.requests[trial_id]
         if not request.counted:
             return

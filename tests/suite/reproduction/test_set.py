@@ -47,7 +47,7 @@ def test_searched_values_give_way_to_one_or_to_others():
         ({"heterogeneity": "iidd"}, "'iid'"),
         ({"lr": 0.5}, "lr: the paper states it"),
         ({"fedprx.aggregation": "plain"}, "fedprx.aggregation"),
-        ({"momentun": 0.5}, "'momentum'"),
+        ({"momentun": 0.5}, "momentum"),
         ({"momentum": 2.0}, "toy/one/iid, fedavg: momentum"),
     ],
 )

@@ -100,13 +100,10 @@ def test_a_trial_whose_end_is_torn_runs_again(path: Path) -> None:
     assert dict(outcomes(path, {"a-s0000"})) == {"a-s0000": again}
 
 
-@pytest.mark.parametrize("stops", [False, True])
-def test_a_state_has_of_a_trial_what_its_search_goes_by(path: Path, stops: bool) -> None:
+def test_a_state_has_of_a_trial_what_its_search_goes_by(path: Path) -> None:
     """No curve is even parsed."""
-    study = {**STUDY, "scheduler": "asha" if stops else "none"}
-    write(path, [BEGUN.model_copy(update={"study": study}), *EVENTS[1:]])
-    scores = {1: 0.4, 2: 0.5} if stops else {}
-    expected = ValidationResult(Status.FAILED, 0.5, scores, {}, at=2)
+    write(path, EVENTS)
+    expected = ValidationResult(Status.FAILED, 0.5, {1: 0.4, 2: 0.5}, {}, at=2)
     assert SweepState().read(path).ended == {"a-s0000": expected}
     path.write_bytes(path.read_bytes().replace(b'"history":[{"round":0', b'"history":[[oops'))
     assert SweepState().read(path).ended == {"a-s0000": expected}
