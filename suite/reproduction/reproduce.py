@@ -13,12 +13,12 @@ from suite.reproduction.experiments import (
     PLACE,
     Configured,
     Experiment,
+    Paper,
     experiment,
     otherwise,
     read_paper,
     selected,
 )
-from suite.reproduction.paper import Paper
 from suite.runs.batch import EXPERIMENT, Batch, Done, Job
 from suite.tracking.store import Store
 from trials import datasets

@@ -33,17 +33,6 @@ def priced(request: TrialRequest) -> ValidationResult:
     return ValidationResult(Status.FINISHED, value, {10: value}, spent, at=50)
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])
-def test_a_sampler_learns(sampler):
-    """Of a smooth score over lr in [0.001, 1] suggestions come nearer to the best, 0.1, than uniform
-    ones, of which half are more than 0.75 decades away.
-    """
-    trials = 18 if sampler == "gp" else 28
-    player = Player(sweep_of(trials=trials, seeds=1, sampler=sampler), priced).play()
-    away = [abs(math.log10(a.params["lr"]) + 1) for a in player.requests("search")[8:]]
-    assert sorted(away)[len(away) // 2] < 0.55
-
-
 @pytest.mark.parametrize("sampler", [*SAMPLERS, OWN])
 def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
     """TPE learns from a stopped trial as stopped; GP and others would ignore it, so they are told its last value."""

@@ -1,7 +1,6 @@
 """The search: what is asked, in which order, and what it is told; no Ray, no training."""
 
 import random
-import zlib
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from suite.search.trial import ValidationResult
 from tests.support.searches import Player, by_entry, finished, play_one, replay, sweep_of
 from tests.support.simulations import ROOT
-from trials.common import randomness
 from trials.run.outcome import Status
 
 OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
@@ -165,25 +163,6 @@ def test_which_trial_is_the_best(ends, index):
     assert search.done
     assert player.sweep.exhausted
     assert len(player.requests("final")) == (0 if index is None else 2)
-
-
-def test_a_suggestion_depends_on_study_seed_cell_and_number_alone(monkeypatch):
-    """The sampler's seed is a hash of these three, a shared rate one of seed and scenario; nothing global is drawn
-    from.
-    """
-    words = []
-    original = randomness.bits
-
-    def spy(stream, *given):
-        words.append((stream, given))
-        return original(stream, *given)
-
-    monkeypatch.setattr(randomness, "bits", spy)
-    sweep = sweep_of(algorithms=["fedavg", "safl"], trials=4, seed=9)
-    Player(sweep).play()
-    expected = [("sampler", (9, int(entry, 16), i)) for entry in sweep.entries for i in (1, 2, 3)]
-    expected += [("opening", (zlib.crc32(b"digits|logreg|iid"), 9))] * 6
-    assert sorted(words) == sorted(expected)
 
 
 def test_cells_of_a_study_do_not_depend_on_each_other_or_on_the_budget():
