@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import suite
 from suite import partition_statistics as data
-from tests.support.commands import document, fault, records, suite_here
+from tests.support.commands import document, fault, suite_here
 from trials.datasets import DATASETS
 
 
@@ -46,19 +45,6 @@ def test_a_description_by_hand(mine: str, tmp_path: Path) -> None:
     assert found["samples"] == {"min": 1, "median": 2, "mean": 7 / 3, "max": 4}
     assert found["labels"]["mean"] == pytest.approx(4 / 3)
     assert found["wasserstein"]["max"] == pytest.approx(8 / 7)
-
-
-def test_it_deals_as_a_run_does(tmp_path: Path) -> None:
-    args = ["digits", "dirichlet(0.30) + system(steps=1..3)", "--clients", 6, "--partition-seed", 4]
-    found = described(tmp_path, *args)
-    assert found["heterogeneity"] == "dirichlet(0.3)+system(steps=1..3)"
-    args = ["--heterogeneity", "dirichlet(0.3)", "--set", "clients=6", "--set", "rounds=1"]
-    suite_here("run", *args, "--set", "partition_seed=4", "--json", cwd=tmp_path)
-    (run,) = records(tmp_path, kind="run")
-    assert json.loads(run.tags["ran"])["fingerprint"] == found["fingerprint"]
-    assert np.sum(found["label_counts"]) == found["totals"]["train"] == 6 * (1294 // 6)
-    other = described(tmp_path, "digits", "dirichlet(0.3)", "--clients", 6, "--partition-seed", 5)
-    assert other["fingerprint"] != found["fingerprint"]
 
 
 # Files
