@@ -62,9 +62,7 @@ def sweep(
 
     `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`. `values` are the
     keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8, rounds=20`; of a mapping, as in
-    `search={"lr": "0.01..1"}`, only the keys that it has are replaced. `address` is a running Ray cluster's. `resume`
-    continues, or extends, a sweep of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. By `minutes`
-    from now it is over: the search is cut after the same number of trials of each entry, and final runs are not.
+    `search={"lr": "0.01..1"}`, only the keys that it has are replaced. The others are the command's options.
 
     Raise `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
     full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
@@ -91,17 +89,15 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
     if not isinstance(name, str):
         raise UserError("name: a study that is no file needs one: sweep(study, name='mine')")
     paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
-    # Before the libraries come, which takes seconds.
-    if paths.begun and not resume:
-        raise UserError(
-            f"sweep {name!r} exists in {paths.storage}: continue it with --resume, or choose another --name"
-        )
+    if paths.begun and not resume:  # said before the libraries come, which takes seconds
+        ways = "continue it with --resume, or choose another --name"
+        raise UserError(f"sweep {name!r} exists in {paths.storage}: {ways}")
     from suite.sweeps.request import SweepRequest, changes
 
     changed = changes(_models_by_name(options), address)
     paths.checkpoints = changed.checkpoints
-    content = study if isinstance(study, str) else _models_by_name(study)
-    return SweepRequest(content, paths, changed.study, resume, smoke), changed.resources
+    study = study if isinstance(study, str) else _models_by_name(study)
+    return SweepRequest(study, paths, changed.study, resume, smoke), changed.resources
 
 
 def run(
@@ -122,13 +118,11 @@ def run(
 ) -> Finished:
     """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
 
-    What is not given is the tuned configuration's where there is one in the place of an algorithm's
-    name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings, and
-    `memory_budget` (GB for the clients that are computed at once). `model` may be the function that makes it.
-
-    `data`, in the place of a `dataset`'s name, is what the program holds: two `torch.utils.data.Dataset`s (train,
-    test), or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
-    `client`; `task` is "classification" or "regression" (docs/data.md).
+    What is not given is the tuned configuration's where there is one in the place of an algorithm's name, else the
+    command's default (digits, logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model`
+    may be the function that makes it. `data`, in the place of a `dataset`'s name, is what the program holds: two
+    `torch.utils.data.Dataset`s (train, test), or one table or two of pandas, pyarrow or Hugging Face, with the column
+    `target` and, for `natural`, the column `client`; `task` is "classification" or "regression" (docs/data.md).
     """
     from suite.runs.single import execute
     from trials.datasets.own import given
@@ -137,7 +131,7 @@ def run(
     if data is None and any(columns.values()):
         raise UserError("target, client and task are of a table that is given as data=")
     if data is not None and dataset is not None:
-        raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
+        raise UserError(f"dataset is {dataset!r}, and data are given, too: give one of them")
     memory, dataset = taken_memory(values), dataset if data is None else given(data, columns)
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
     spec = run_request(algorithm, names, settings, seed, values).spec()
@@ -196,10 +190,10 @@ def recorded_runs(
     from suite.tracking import usual
     from suite.tracking.store import open_existing
 
+    folder = folder_of(storage)
     if source.endswith(TABLE):
-        return single.sample(open_tables(folder_of(storage), None, [Path(source)]), sample)
-    store = open_existing(usual(tracking_uri), folder_of(storage))
-    return [single.RecordedRun.run(store, source)]
+        return single.sample(open_tables(folder, None, [Path(source)]), sample)
+    return [single.RecordedRun.run(open_existing(usual(tracking_uri), folder), source)]
 
 
 def load_model(
@@ -245,8 +239,9 @@ def load(
     from suite.results.table import CURVES, PLAIN
 
     tables, names = tables_at(sources, storage, tracking_uri)
-    parts = [tables.of(name) for name in names] or [tables.of(None)]
-    chosen = dict.fromkeys(source for part in parts for source in part.sources)
+    chosen: dict[Any, None] = {}
+    for name in names or [None]:
+        chosen |= dict.fromkeys(tables.of(name).sources)
     columns = [*PLAIN, *(CURVES if curves else ())]
     return replace(tables, sources=list(chosen), named=bool(names)).frame(columns)
 
@@ -292,11 +287,10 @@ def report(
         if form not in FORMS:
             raise unknown("form of figures", form, FORMS)
     tables, query = asked(sources, where, storage, tracking_uri)
-    names, place = _places(sources, storage)
-    files = any(name.endswith(TABLE) for name in names)
     if output is None:
-        name = "-".join(Path(each).stem if files else each for each in names) or "all"
-        check_name(name, "report of")
+        names, place = _places(sources, storage)
+        stems = [Path(name).stem if name.endswith(TABLE) else name for name in names]
+        check_name(name := "-".join(stems) or "all", "report of")
         output = place / "report" / name
     return write(tables, query, Path(output), pages_at(None, usual(tracking_uri)), forms)
 

@@ -97,7 +97,7 @@ def _base(
     if path is None:
         return best_of(matching(asked, storage, tracking_uri))
     if str(path) in algorithms.known() and not path.exists():
-        raise UserError(f"{path} is no configuration but an algorithm: --algorithm {path}")
+        raise UserError(f"{path} is an algorithm, not a file: --algorithm {path}")
     base, algorithm = read(path), asked.get("algorithm")
     if algorithm and not algorithms.is_named(base.algorithm, algorithms.canonical(algorithm)):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base.algorithm}")

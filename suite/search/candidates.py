@@ -49,11 +49,10 @@ def random_startup(sampler: Sampler, lag: int) -> float:
 
 
 class EntrySearch:
-    """The search of one entry in one replicate.
+    """The search of one entry in one replicate: trial i waits for the results of 0..i-lag.
 
-    Search trial i waits for the results of 0..i-lag. `ends` are the results of all runs by id, `requests` the search
-    trials by number, and `repeats` the runs that were asked to repeat one of them. `warm` are configurations to start
-    from, after the default one and the published ones.
+    `ends` are the results of all runs by id, `requests` the search trials by number, `repeats` the runs that were asked to
+    repeat one of them, and `starts` the first configurations: the default one, published ones, then `warm` ones.
     """
 
     def __init__(
@@ -70,8 +69,8 @@ class EntrySearch:
         self.ends: dict[str, ValidationResult] = {}
         self.sampler = find_sampler(study.sampler)
         self.budget = study.trials
-        confirm = study.confirm
-        self._finalists, self._confirm_seeds = (confirm.best, confirm.seeds) if confirm else (1, 0)
+        self._finalists = study.confirm.best if study.confirm else 1
+        self._confirm_seeds = study.confirm.seeds if study.confirm else 0
         words = (study.seed, int(entry.id, 16), *replicate.words)
         self.starts = [*self._first(), *warm]
         if self.sampler.grid:
@@ -141,7 +140,7 @@ class EntrySearch:
 
     @property
     def done(self) -> bool:
-        """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
+        """Whether every search trial and every run that repeats one has ended."""
         return not self.searching and all(request.trial_id in self.ends for request in self._due())
 
     def cut(self, budget: int) -> None:
@@ -167,8 +166,7 @@ class EntrySearch:
             )
             self.requests.append(request)
             return request
-        due = [] if self.searching else self._due()
-        for request in due:
+        for request in () if self.searching else self._due():
             if request.trial_id not in self.repeats:
                 self.repeats[request.trial_id] = request
                 return request

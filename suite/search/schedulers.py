@@ -16,9 +16,8 @@ CUTOFF = (1 - 1 / REDUCTION) * 100
 
 
 class EntrySchedulers:
-    """Asynchronous successive halving (Li et al. 2020), as Ray's `ASHAScheduler` has it in one bracket: a trial ends at one
-    of its entry's `stops` where its score is below the upper third, percentile 100 (1 - 1/3), of the scores of the
-    trials of its search that came there before it. Final and confirming runs are left alone.
+    """Asynchronous successive halving (Li et al. 2020), as Ray's `ASHAScheduler` has it in one bracket: a search trial ends at
+    one of its entry's `stops` where its score is below the upper third of those that came there before it.
     """
 
     def __init__(

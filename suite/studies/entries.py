@@ -112,9 +112,7 @@ class Entry:
 
 
 def make_entries(study: Study, source: str) -> list[Entry]:
-    """Return every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
-    none, settings that an algorithm refuses.
-    """
+    """Return every combination, algorithms innermost. Raises `UserError` with every fault."""
     faults = Faults(source)
     if study.settings.val_fraction == 0:
         faults.add("settings.val_fraction", 0, "must be above 0: a search needs validation data")
@@ -150,7 +148,6 @@ def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> En
         owner, _, searched = key.rpartition(".")
         if spec.default is not None and owner in ("", algorithm):
             implied.pop(searched, None)  # what the study says goes before a paper
-    ranges = space.searched
     return Entry(
         name,
         scenario,
@@ -159,7 +156,7 @@ def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> En
         tuple(published for published in stated.published if published.matches(scenario)),
         datasets.parse(scenario.dataset).task.by(study.settings.metric),
         {cost: bound.max for cost, bound in study.constraints.items()},
-        {k: value for k, value in implied.items() if k in ranges and ranges[k].holds(value)},
+        {k: v for k, v in implied.items() if k in space.searched and space.ranges[k].holds(v)},
     )
 
 

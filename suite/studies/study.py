@@ -171,7 +171,7 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         within = changed.get(outer) or {}
         if not dot:
             changed[outer] = value
-        elif isinstance(within, dict):  # what is none is a fault of the study, said later
+        elif isinstance(within, dict):  # else it is a fault of the study, said later
             before = within.get(inner)
             if isinstance(before, dict) and isinstance(value, Mapping):
                 gone = [*INTERVAL] if "choices" in value else []

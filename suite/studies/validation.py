@@ -19,9 +19,8 @@ MOST_FAULTS = 20
 """Faults that a message lists: whoever has more starts with these."""
 FORMS = ("function-", "literal[", "constrained-", "nullable[", "list[", "dict[", "[key]")
 """How pydantic calls the forms that a value may have, between the keys that lead to it."""
-MAPPING = "must be a mapping of keys to values"
-RULES = {"model_type": MAPPING, "dict_type": MAPPING, "too_short": "must not be empty"}
-RULES |= {"missing": "is required"}
+RULES = dict.fromkeys(("model_type", "dict_type"), "must be a mapping of keys to values")
+RULES |= {"too_short": "must not be empty", "missing": "is required"}
 """The broken rule, by the type of pydantic's error."""
 
 

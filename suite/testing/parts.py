@@ -181,7 +181,7 @@ def findings(
     """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these params, of a
     model on a data set. Raises `UserError` for what is none of that, or where it is for something else.
     """
-    for kind, each in _defined(name) if name.endswith(".py") else [(_kind(name), name)]:
+    for kind, each in _named(name):
         check = CHECKS[kind][1]
         if dataset is not None and kind != "model":
             raise UserError(f"--dataset {dataset}: is for a model only, and {each} is {kind}")
@@ -192,29 +192,27 @@ def findings(
             yield CheckFinding.of("", f"{kind} {each.rpartition(':')[2]}", partial(check, *words))
 
 
-def _defined(file: str) -> list[tuple[str, str]]:
-    """Return the kind and the name of each class that a file defines; raises `UserError` for none."""
-    classes = []
-    for kind, (registry, _) in CHECKS.items():
-        there = () if registry is None else registry.defined(file)
-        classes += [(kind, f"{file}:{name}") for name in there]
-    if not classes:
-        model = f"a model is named with what makes it, as in {file}:make"
-        raise UserError(f"{file} has no {', '.join([*CHECKS][:-1])}; {model}")
-    return classes
-
-
-def _kind(name: str) -> str:
-    """Return the kind of a name with its arguments; an algorithm where it is none."""
-    path, _, class_name = names.split(name)[0].rpartition(":")
+def _named(name: str) -> list[tuple[str, str]]:
+    """Return the kind and the name of each class that a file defines, or of what a name with its arguments stands for: an
+    algorithm where it is nothing. Raises `UserError` for a file without any.
+    """
+    whole = name.endswith(".py")
+    file, _, wanted = (name, "", "") if whole else names.split(name)[0].rpartition(":")
+    things = []
     for kind, (registry, _) in CHECKS.items():
         if registry is not None:
-            there = registry.defined(path, class_name) if path.endswith(".py") else registry
-            if class_name in there:
-                return kind
-    if named(name):
+            there = registry.defined(file, wanted) if file.endswith(".py") else registry
+            things += [
+                (kind, f"{file}:{each}" if whole else name)
+                for each in there
+                if whole or each == wanted
+            ]
+    if whole and not things:
+        model = f"a model is named with what makes it, as in {file}:make"
+        raise UserError(f"{file} has no {', '.join([*CHECKS][:-1])}; {model}")
+    if not things and named(name):
         with suppress(UserError):
             makes = OwnModel.at(name).function()
             if not isinstance(makes, type) or issubclass(makes, nn.Module):
-                return "model"
-    return "algorithm"
+                return [("model", name)]
+    return things or [("algorithm", name)]
