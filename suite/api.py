@@ -240,8 +240,8 @@ def load(
 
     tables, names = tables_at(sources, storage, tracking_uri)
     chosen: dict[Any, None] = {}
-    for name in names or [None]:
-        chosen |= dict.fromkeys(tables.of(name).sources)
+    for part in [tables.of(name) for name in names] or [tables.of(None)]:
+        chosen |= dict.fromkeys(part.sources)
     columns = [*PLAIN, *(CURVES if curves else ())]
     return replace(tables, sources=list(chosen), named=bool(names)).frame(columns)
 

@@ -37,7 +37,7 @@ def list_things(
     if kind == "heterogeneity":
         from trials.heterogeneity import grammar
 
-        out().print(f"A level is written {grammar()}", **PLAIN)
+        out().print(f"A level is written {grammar()}", highlight=False, markup=False)
 
 
 def _row(item: dict[str, Any]) -> dict[str, str]:

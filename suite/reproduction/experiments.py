@@ -269,7 +269,7 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     for method in dict.fromkeys(named):
         if method not in content.methods:
             faults.add(method, None, str(unknown("method", method, content.methods)))
-    place = {
+    place: dict[str, Any] = {
         part: faults.attempt(part, text, partial(SPELLING[part], text or ""))
         for part, text in at.model_dump(include=set(PLACE)).items()
     }

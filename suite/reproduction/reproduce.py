@@ -72,7 +72,7 @@ def reproduce(
         cites=paper.cites,
         command=command,
         made_with=[dict(versions) for versions in sorted(made_with)],
-        rows=[_row(paper, *at, plan, reason, done) for (_, *at), plan, reason in planned],
+        rows=[_row(paper, *place[1:], plan, reason, done) for place, plan, reason in planned],
         runs_failed=failed,
         interrupted=interrupted,
     )

@@ -113,7 +113,8 @@ FUNCTIONS = {
     "must hold x_train, y_train, x_test, y_test": "return {'x': X, 'y': Y}",
     "clients_train": f"return {ARRAYS}, 'clients_train': Y}}",
 }
-LOAD = """from trials.datasets import Dataset
+LOAD = """import numpy as np
+from trials.datasets import Dataset
 X, Y = np.ones((40, 3), np.float32), np.arange(40) % 2
 def load():
     """
