@@ -164,9 +164,8 @@ def load_data(
     entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
 ) -> dict[str, Dataset]:
     """Return the data sets of all entries by `TrialSpec.dataset_key`, with every partition and split of the replicates,
-    which are kept for the trials. Models are fitted to them, and every algorithm is asked whether it can run there.
-
-    Raises `UserError` with every fault.
+    which are kept for the trials. Models are fitted to them, and every algorithm is asked whether it can run there. Raises
+    `UserError` with every fault.
     """
     faults = Faults(source)
     results: dict[tuple[str, str, str], Any] = {}

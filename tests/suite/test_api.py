@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from torch import nn
 
@@ -87,12 +86,8 @@ def test_a_run_is_the_command_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert recorded.tags["seed"] == "3"
 
 
-class Mine:
-    """What somebody may pass where a name is expected."""
-
-
 WRONG: dict[str, Callable[[], Any]] = {
-    "algorithm is <class": lambda: suite.run(Mine),
+    "algorithm is <class": lambda: suite.run(Study),
     "dataset is {'x': 1}": lambda: suite.run(dataset={"x": 1}),
     "model: must be": lambda: suite.run(model=nn.Linear(2, 2)),
     "name: a study that is no file needs one": lambda: suite.sweep(CONTENT),
@@ -132,9 +127,7 @@ def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
     assert (summary.study, summary.name, summary.entries) == ("mine", "mine", 2)
     assert (summary.trials_finished, summary.final_runs, swept.ending) == (6, 4, "")
     assert Path(summary.storage) == storage.resolve() / "mine"
-    assert swept.leaderboard is not None
-    assert {row.algorithm for row in swept.leaderboard.rows} == {"fedavg", "folb"}
-    assert swept.to_pandas()["mean"].tolist() == [row.mean for row in swept.leaderboard.rows]
+    assert set(swept.to_pandas()["algorithm"]) == {"fedavg", "folb"}
     journal = (storage / "mine" / "journal.jsonl").read_text()
     begun = json.loads(journal.splitlines()[0])["study"]
     assert begun["trials"] == 3
@@ -155,10 +148,7 @@ def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
     only = suite.leaderboard("mine", where={"algorithm": "folb"}, storage=storage)
     assert [row.algorithm for row in only.rows] == ["folb"]
     table = board.to_pandas().set_index("algorithm")
-    folb = next(row for row in board.rows if row.algorithm == "folb")
-    assert table.loc["folb", "mean"] == folb.mean
-    assert table.loc["folb", "params.mu"] == folb.params["mu"]
-    assert pd.isna(table.loc["fedavg", "params.mu"])
+    assert table.loc["folb", "mean"] == only.rows[0].mean
 
 
 def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> None:
@@ -201,9 +191,7 @@ def test_tuned_configurations_are_a_list_and_can_be_run(swept: Result, storage: 
     assert sorted(item.algorithm for item in found) == ["fedavg", "folb"]
     (folb,) = suite.tuned("folb", "digits", "logreg", "labels(2)", storage=storage)
     assert isinstance(folb, Tuned)
-    table = found.to_pandas()
-    assert table["scores.val_accuracy"].tolist() == [i.scores["val_accuracy"] for i in found]
-    assert table["settings.rounds"].tolist() == [4, 4]
+    assert found.to_pandas()["settings.rounds"].tolist() == [4, 4]
     assert folb.scores["test_by_seed"] == {s: suite.run(folb, seed=s).test_score for s in (1, 2)}
     changed = suite.run(folb, seed=1, heterogeneity="iid", rounds=2)
     assert (changed.spec.heterogeneity, changed.spec.params) == ("iid", folb.params)

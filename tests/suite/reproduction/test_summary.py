@@ -11,7 +11,7 @@ from reports.claims.summary_page import FIGURE
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
 from tests.support import papers
-from tests.support.commands import fault, suite_here
+from tests.support.commands import suite_here
 from tests.support.papers import SMALL
 from tests.support.simulations import ROOT
 
@@ -105,14 +105,3 @@ def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_pa
     assert (tmp_path / FIGURE).read_text().startswith("<svg")
     for name in read_documents(RESULTS):
         assert (tmp_path / name).with_suffix(".md").read_text()
-
-
-def test_what_is_damaged_is_said_and_passed_over(tmp_path, capsys):
-    sound = json.loads((RESULTS / "folb-table1-mnist.json").read_text())
-    for name, content in enumerate([{**sound, "rows": 7}, {"an": "other"}, [1], sound]):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    assert list(read_documents(tmp_path)) == ["3.json"]
-    assert f"{tmp_path}/0.json" in capsys.readouterr().err
-    (tmp_path / "3.json").unlink()
-    refused = suite_here("reproduce", "--summary", tmp_path, cwd=tmp_path, code=2)
-    assert str(tmp_path) in fault(refused)
