@@ -321,9 +321,9 @@ def tables_at(
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
-    given, folder = _places(sources, storage)
-    files = [Path(name) for name in given if name.endswith(TABLE)]
-    names = [name for name in given if not name.endswith(TABLE)]
+    named, folder = _places(sources, storage)
+    files = [Path(name) for name in named if name.endswith(TABLE)]
+    names = [name for name in named if not name.endswith(TABLE)]
     if files and names:
         raise UserError(f"{names[0]} is the name of a sweep, beside paths of tables: give either")
     return open_tables(folder, usual(tracking_uri), files), names

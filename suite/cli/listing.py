@@ -163,12 +163,12 @@ def check(
     from suite.testing.parts import findings
     from suite.yaml_files import assignments
 
-    found = list(findings(file, assignments(assign or ()), reduces_to, dataset))
-    passed = all(finding.ok for finding in found)
+    results = list(findings(file, assignments(assign or ()), reduces_to, dataset))
+    passed = all(finding.ok for finding in results)
     if as_json:
-        emit({"passed": passed, "checks": [vars(finding) for finding in found]})
+        emit({"passed": passed, "checks": [vars(finding) for finding in results]})
     else:
-        for finding in found:
+        for finding in results:
             word, on = "ok   " if finding.ok else "wrong", finding.model and f" ({finding.model})"
             out().print(f"{word} {finding.check}{on}: {finding.detail}", **PLAIN)
     raise typer.Exit(0 if passed else 1)

@@ -181,7 +181,7 @@ def _leaders(standing: dict[str, Any]) -> list[str]:
     for entry in entries:
         scenario = Scenario(*(entry[part] for part in Scenario._fields))
         scores[str(scenario)].append(f"{entry['name']} {entry['best']:.4f}")
-    return [f"  {at}: best on validation {', '.join(of[:LEADERS])}" for at, of in scores.items()]
+    return [f"  {at}: best on validation {', '.join(top[:LEADERS])}" for at, top in scores.items()]
 
 
 def stop(

@@ -87,9 +87,9 @@ def plans(
 ) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
     """Yield each (paper, table, row) of `PAPER[/TABLE[/ROW]]`, default all, with its plan, or None and why it is not run here."""
     places = selected(path)
-    made = [experiment(read_paper(place[0]), *place) for place in places]
-    changed = iter(otherwise([each for each in made if each is not None], other))
-    for place, each in zip(places, made, strict=True):
+    experiments = [experiment(read_paper(place[0]), *place) for place in places]
+    changed = iter(otherwise([each for each in experiments if each is not None], other))
+    for place, each in zip(places, experiments, strict=True):
         name, table, row = place
         if each is None:
             yield place, None, read_paper(name).reason_not_run(table, row)

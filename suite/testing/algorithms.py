@@ -287,11 +287,11 @@ def same(a: Simulation, b: Simulation) -> bool:
     return alike and all(torch.equal(value, right[name]) for name, value in left.items())
 
 
-def apart(found: Tensor, right: Tensor, least: float = 1.0) -> float:
+def apart(left: Tensor, right: Tensor, least: float = 1.0) -> float:
     """Return the largest difference of two tensors, beside their size and beside `least`; infinite where shapes differ."""
-    if found.shape != right.shape:
+    if left.shape != right.shape:
         return float("inf")
     if not right.numel():
         return 0.0
-    found, right = found.double(), right.double()
-    return float(((found - right).abs() / right.abs().clamp(min=least)).max())
+    left, right = left.double(), right.double()
+    return float(((left - right).abs() / right.abs().clamp(min=least)).max())
