@@ -66,6 +66,7 @@ class SweepRecording:
         self._names = {"study": self.study_name, "sweep": self.name}
         # The runs of trials whose writing failed, which are written anew.
         self._half: dict[str, str] = {}
+        self._anew = False
 
     def open(self) -> None:
         """Find or make the run of the sweep, which is the parent of all others. Raises `UserError` where the store has
@@ -82,7 +83,7 @@ class SweepRecording:
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
         if self.code:
             tags["code"] = dumps(self.code)
-        self._anew = not runs
+        self._anew |= not runs
         if runs:
             recorded = json.loads(runs[0].tags.get("code", "{}"))
             plugins.refuse_changed(recorded, f"sweep {self.name}", "choose another --name")
