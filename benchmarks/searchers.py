@@ -26,7 +26,7 @@ from measuring import TABLES, listed, parser, show
 from reports.leaderboard.statistics import interval
 from suite.search.candidates import RATE, random_startup, shared_draw
 from suite.search.proposer import Proposer
-from suite.search.trial import InitialConfiguration
+from suite.search.trial import ValidationResult
 from suite.studies.samplers import LAG, SAMPLERS
 from suite.studies.space import Space
 from trials import algorithms
@@ -86,21 +86,24 @@ class Pair:
         """The regret after 1, 2, ... trials of a search, in points."""
         of, space = SAMPLERS[sampler], self.space
         default = algorithms.resolve(self.algorithm).configured({}).params()
-        known = [InitialConfiguration("default", default)]
         words = (seed, zlib.crc32(repr((self.algorithm, *self.scenario)).encode()))
 
-        def opens(index: int) -> dict[str, Any]:
+        def suggested(index: int) -> dict[str, Any]:
+            opening = {}
             if RATE in space.searched and index < random_startup(of, LAG):
-                share = shared_draw(index - len(known), self.scenario, (seed,))
-                return {RATE: space.searched[RATE].at(share)}
-            return {}
+                share = shared_draw(index - 1, self.scenario, (seed,))
+                opening = {RATE: space.searched[RATE].at(share)}
+            return proposer.suggest(index, opening)
 
-        proposer = Proposer(of, space, known, "maximize", words, opens)
+        proposer = Proposer(of, space, "maximize", words)
+        proposer.add(0, default)
         scores: list[float] = []
         for index in range(TRIALS):
             if (due := index - LAG) >= 0:
-                proposer.tell(due, Status.FINISHED, scores[due], {}, {})
-            scores.append(float(self.predicted([proposer.propose(index).params])[0]))
+                ended = ValidationResult(Status.FINISHED, scores[due])
+                proposer.tell(due, ended, scores[due], {})
+            params = suggested(index) if index else default
+            scores.append(float(self.predicted([params])[0]))
         return 100 * (self.best - np.maximum.accumulate(scores))
 
 

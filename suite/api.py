@@ -62,18 +62,15 @@ def sweep(
 
     `study` is a shipped study's name, a path to a YAML file, or its content, which needs a `name`. `values` are the
     keys that `suite sweep --set` takes, as in `algorithms=["fedavg", "folb"], trials=8, rounds=20`; of a mapping, as in
-    `search={"lr": "0.01..1"}`, only the keys that it has are replaced. `address` is a running Ray cluster's. `resume`
-    continues, or extends, a sweep of this name; `smoke` makes it a matter of seconds, named `STUDY-smoke`. By `minutes`
-    from now it is over: the search is cut after the same number of trials of each entry, and final runs are not.
+    `search={"lr": "0.01..1"}`, only the keys that it has are replaced. The others are the command's options.
 
     Raise `UserError` before anything is started, and `HaltedError` when a fault around the sweep (a
     full disk, say) ends it, with its state kept. Ctrl-C ends it in order: see `Result.ending`.
     """
     if minutes is not None and not 0.1 <= minutes < inf:
         raise UserError(f"minutes is {minutes}, but must be at least 0.1")
-    options: dict[str, Any] = {"name": name, "address": address, "resume": resume, "smoke": smoke}
-    options |= {"storage": storage, "tracking_uri": tracking_uri, "data_root": data_root}
-    request, resources = sweep_request(study, **options, **values)
+    options = name, smoke, resume, address, storage, tracking_uri, data_root
+    request, resources = sweep_request(study, **dict(zip(OPTIONS, options, strict=True)), **values)
     return request.run(resources, minutes)
 
 
@@ -92,17 +89,15 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
     if not isinstance(name, str):
         raise UserError("name: a study that is no file needs one: sweep(study, name='mine')")
     paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
-    # Before the libraries come, which takes seconds.
-    if paths.begun and not resume:
-        raise UserError(
-            f"sweep {name!r} exists in {paths.storage}: continue it with --resume, or choose another --name"
-        )
+    if paths.begun and not resume:  # said before the libraries come, which takes seconds
+        ways = "continue it with --resume, or choose another --name"
+        raise UserError(f"sweep {name!r} exists in {paths.storage}: {ways}")
     from suite.sweeps.request import SweepRequest, changes
 
     changed = changes(_models_by_name(options), address)
     paths.checkpoints = changed.checkpoints
-    content = study if isinstance(study, str) else _models_by_name(study)
-    return SweepRequest(content, paths, changed.study, resume, smoke), changed.resources
+    study = study if isinstance(study, str) else _models_by_name(study)
+    return SweepRequest(study, paths, changed.study, resume, smoke), changed.resources
 
 
 def run(
@@ -123,13 +118,11 @@ def run(
 ) -> Finished:
     """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
 
-    What is not given is the tuned configuration's where there is one in the place of an algorithm's
-    name, else the command's default (digits, logreg, iid). `values` are hyperparameters or settings, and
-    `memory_budget` (GB for the clients that are computed at once). `model` may be the function that makes it.
-
-    `data`, in the place of a `dataset`'s name, is what the program holds: two `torch.utils.data.Dataset`s (train,
-    test), or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
-    `client`; `task` is "classification" or "regression" (docs/data.md).
+    What is not given is the tuned configuration's where there is one in the place of an algorithm's name, else the
+    command's default (digits, logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model`
+    may be the function that makes it. `data`, in the place of a `dataset`'s name, is what the program holds: two
+    `torch.utils.data.Dataset`s (train, test), or one table or two of pandas, pyarrow or Hugging Face, with the column
+    `target` and, for `natural`, the column `client`; `task` is "classification" or "regression" (docs/data.md).
     """
     from suite.runs.single import execute
     from trials.datasets.own import given
@@ -138,12 +131,11 @@ def run(
     if data is None and any(columns.values()):
         raise UserError("target, client and task are of a table that is given as data=")
     if data is not None and dataset is not None:
-        raise UserError(f"dataset is {dataset!r}, and data are given beside it: give one of them")
-    named = dataset if data is None else given(data, columns)
-    memory = taken_memory(values)
-    names = {"dataset": named, "model": model, "heterogeneity": heterogeneity}
-    request = run_request(algorithm, names, settings, seed, values)
-    return execute(request.spec(), data_root, device, lambda entry: None, memory)
+        raise UserError(f"dataset is {dataset!r}, and data are given, too: give one of them")
+    memory, dataset = taken_memory(values), dataset if data is None else given(data, columns)
+    names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    spec = run_request(algorithm, names, settings, seed, values).spec()
+    return execute(spec, data_root, device, lambda entry: None, memory)
 
 
 def taken_memory(values: dict[str, Any]) -> int | None:
@@ -163,14 +155,12 @@ def run_request(
     """Return the run that is asked for, over a tuned configuration where `algorithm` is one."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
-    from trials.models.own import located
 
     base: dict[str, Any] = {}
     if isinstance(algorithm, Tuned):
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base, algorithm = algorithm.model_dump(), None
-    model = names.get("model")
-    names = {**names, "algorithm": algorithm, "model": located(model) if callable(model) else model}
+    names = {**names, "algorithm": algorithm, "model": _model_name(names.get("model"))}
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
@@ -200,10 +190,10 @@ def recorded_runs(
     from suite.tracking import usual
     from suite.tracking.store import open_existing
 
+    folder = folder_of(storage)
     if source.endswith(TABLE):
-        return single.sample(open_tables(folder_of(storage), None, [Path(source)]), sample)
-    store = open_existing(usual(tracking_uri), folder_of(storage))
-    return [single.RecordedRun.run(store, source)]
+        return single.sample(open_tables(folder, None, [Path(source)]), sample)
+    return [single.RecordedRun.run(open_existing(usual(tracking_uri), folder), source)]
 
 
 def load_model(
@@ -212,10 +202,9 @@ def load_model(
     """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one. Nothing
     in the folder is run: a model of your own needs `model`, the function that makes it.
     """
-    from trials.models.own import located
     from trials.run.saved_model import read
 
-    return read(Path(path), located(model) if callable(model) else model).module(client)
+    return read(Path(path), _model_name(model)).module(client)
 
 
 def trainable(
@@ -250,8 +239,9 @@ def load(
     from suite.results.table import CURVES, PLAIN
 
     tables, names = tables_at(sources, storage, tracking_uri)
-    parts = [tables.of(name) for name in names] or [tables.of(None)]
-    chosen = dict.fromkeys(source for part in parts for source in part.sources)
+    chosen: dict[Any, None] = {}
+    for part in [tables.of(name) for name in names] or [tables.of(None)]:
+        chosen |= dict.fromkeys(part.sources)
     columns = [*PLAIN, *(CURVES if curves else ())]
     return replace(tables, sources=list(chosen), named=bool(names)).frame(columns)
 
@@ -297,11 +287,10 @@ def report(
         if form not in FORMS:
             raise unknown("form of figures", form, FORMS)
     tables, query = asked(sources, where, storage, tracking_uri)
-    names, place = _places(sources, storage)
-    files = any(name.endswith(TABLE) for name in names)
     if output is None:
-        name = "-".join(Path(each).stem if files else each for each in names) or "all"
-        check_name(name, "report of")
+        names, place = _places(sources, storage)
+        stems = [Path(name).stem if name.endswith(TABLE) else name for name in names]
+        check_name(name := "-".join(stems) or "all", "report of")
         output = place / "report" / name
     return write(tables, query, Path(output), pages_at(None, usual(tracking_uri)), forms)
 
@@ -319,12 +308,10 @@ def asked(
 
     values = {key: str(value) for key, value in (where or {}).items()}
     tables, names = tables_at(sources, storage, tracking_uri)
-    sweep, studies = values.pop("sweep", None), tuple(names)
-    if "study" in values:
-        studies += (values.pop("study"),)
-    elif len(names) == 1 and sweep is None:
-        sweep, studies = names[0], ()
-    return tables, Query(sweep, studies, values)
+    sweep, study = values.pop("sweep", None), values.pop("study", None)
+    if len(names) == 1 and sweep is None and study is None:
+        return tables, Query(names[0], (), values)
+    return tables, Query(sweep, (*names, *([study] if study else [])), values)
 
 
 def tables_at(
@@ -334,9 +321,9 @@ def tables_at(
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
-    names, folder = _places(sources, storage)
-    files = [Path(name) for name in names if name.endswith(TABLE)]
-    names = [name for name in names if not name.endswith(TABLE)]
+    named, folder = _places(sources, storage)
+    files = [Path(name) for name in named if name.endswith(TABLE)]
+    names = [name for name in named if not name.endswith(TABLE)]
     if files and names:
         raise UserError(f"{names[0]} is the name of a sweep, beside paths of tables: give either")
     return open_tables(folder, usual(tracking_uri), files), names
@@ -381,9 +368,9 @@ def status(
 
     (own,), folder = _places([sweep], storage)
     names = sweeps(folder) if sweep is None else of_study(folder, own)
-    if sweep is not None and not names:
-        return read(folder, own)
     if sweep is not None:
+        if not names:
+            return read(folder, own)
         say(f"{own} is a study; its sweeps: {', '.join(names)}")
     standings = []
     for name in names:
@@ -432,9 +419,16 @@ def folder_of(storage: str | Path) -> Path:
 def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study's keys, each function that makes a model replaced by its name."""
     models = values.get("models")
-    if models is None or isinstance(models, str):
-        return dict(values)
+    if callable(models) or isinstance(models, list | tuple):
+        each = models if isinstance(models, list | tuple) else [models]
+        return {**values, "models": [_model_name(model) for model in each]}
+    return dict(values)
+
+
+def _model_name(model: Any) -> Any:
+    """Return the name of a function that makes a model; what is a name already stays."""
+    if not callable(model):
+        return model
     from trials.models.own import located
 
-    models = models if isinstance(models, list | tuple) else [models]
-    return {**values, "models": [located(m) if callable(m) else m for m in models]}
+    return located(model)

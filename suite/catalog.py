@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from reports.wording.words import params_text
 from suite.studies.samplers import OWN_SUMMARY, SAMPLERS
 from suite.studies.space import space_file
 from suite.studies.study import study_names
@@ -58,9 +59,7 @@ def _algorithms() -> Items:
                 "requires": {key: {"value": v, "reason": why} for key, (v, why) in requires},
                 "home": dict(cls.home),
                 "hyperparameters": hyperparameters,
-                "published": [
-                    stated.model_dump(exclude={"of_rounds"}) for stated in file.published
-                ],
+                "published": [each.model_dump(exclude={"of_rounds"}) for each in file.published],
                 "defaults": [stated.model_dump() for stated in file.defaults],
             }
         )
@@ -151,15 +150,11 @@ def hyperparameter(name: str, content: dict[str, Any]) -> str:
 
 def _stated(content: dict[str, Any]) -> str:
     """Return a published or a default configuration with its source, in a line."""
-    params = [
-        f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in content["params"].items()
-    ]
+    params = [params_text(content["params"])] if content["params"] else []
     params += [f"{k}={share:g} of the rounds" for k, share in content.get("of_rounds", {}).items()]
-    stated = f"{' '.join(params)}: {content['source']}"
-    if "of_rounds" not in content:
-        return stated
     on = ", ".join([*content["datasets"], *content["models"]])
-    return f"default configuration{f' ({on})' if on else ''}: {stated}"
+    default = "default configuration" + f" ({on})" * bool(on) + ": "
+    return f"{default if 'of_rounds' in content else ''}{' '.join(params)}: {content['source']}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """One JSON document on standard output, everything for a person on standard error."""
 
-import json
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -33,17 +31,10 @@ def write(text: str) -> None:
 
 def emit(document: Any) -> None:
     """Print one JSON document; numbers that JSON cannot hold become null."""
-    text = json.dumps(finite(document), indent=2, ensure_ascii=False)
+    from pydantic_core import to_json
+
+    text = to_json(document, indent=2, inf_nan_mode="null").decode()
     sys.stdout.write(text.translate(ESCAPED) + "\n")
-
-
-def finite(value: Any) -> Any:
-    """Return the value with None for each number that JSON cannot hold."""
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def say(text: str) -> None:

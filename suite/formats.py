@@ -16,11 +16,9 @@ class FormatError(UserError):
 
 def check_format(what: str, written: object, instead: str = "") -> None:
     """Raise `FormatError` in one line where the format `written` in `what` is another; `instead` is a further way out."""
-    if written == FORMAT and not isinstance(written, bool):
+    if written == FORMAT:
         return
     later = isinstance(written, int) and written > FORMAT
     by, reader = ("a later suite", "that version") if later else (f"suite {BEFORE[:5]}", BEFORE)
-    raise FormatError(
-        f"{what} was written by {by}, which suite {version('suite-fl')} does not read: read it with {reader}"
-        + f", or {instead}" * bool(instead)
-    )
+    kept = f"{what} was written by {by}, which suite {version('suite-fl')} does not read"
+    raise FormatError(f"{kept}: read it with {reader}" + f", or {instead}" * bool(instead))

@@ -42,10 +42,8 @@ class Description:
         index, names = y, [str(label) for label in range(classes)]
         if y.dtype.kind not in "iu":
             edges = np.linspace(y.min(), y.max(), BINS + 1)
-            index, names = (
-                np.digitize(y, edges[1:-1]),
-                [f"{a:.2g}..{b:.2g}" for a, b in pairwise(edges)],
-            )
+            index = np.digitize(y, edges[1:-1])
+            names = [f"{low:.2g}..{high:.2g}" for low, high in pairwise(edges)]
         parts = _parts(index[self.data.train], self.data.offsets)
         counts = [np.bincount(part, minlength=len(names)) for part in parts]
         return pd.DataFrame(counts, columns=names)
@@ -129,14 +127,13 @@ def check(wanted: Sequence[str], root: str | None) -> list[dict[str, Any]]:
 
 def states(files: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return by data set whether its files are here, and which one is not as it should be."""
-    words: dict[str, str] = {}
+    words = {file["dataset"]: "ready" for file in files}
     for file in files:
         name, path = file["dataset"], file.get("path")
-        if file["found"] is not None and not file["sound"]:
-            words[name] = f"wrong: {path} has {file['found']}, expected {file['expected']}"
-        elif file["name"] is not None and file["found"] is None:
-            words.setdefault(name, f"absent: {path}")
-    return {file["dataset"]: words.get(file["dataset"], "ready") for file in files}
+        if words[name] == "ready" and not file["sound"]:  # the first that is not tells enough
+            wrong = f"wrong: {path} has {file['found']}, expected {file.get('expected')}"
+            words[name] = wrong if file["found"] else f"absent: {path}"
+    return words
 
 
 def known() -> list[str]:

@@ -91,19 +91,19 @@ def value(text: str) -> Any:
     return {"null": None, "true": True, "false": False}.get(text, text)
 
 
-def refuse_foreign(paths: Iterable[Path], sign: str) -> None:
-    """Raise `UserError` where a file is there that the suite did not write: it has content without the words `sign`."""
+def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
+    """Raise `UserError` where a file is there that the suite did not write: it has content without one of the words `signs`."""
     for path in paths:
         with writing(path):
             content = path.read_bytes() if path.is_file() else b""
-        if content and sign.encode() not in content:
+        if content and not any(sign.encode() in content for sign in signs):
             why = "exists and was not written by suite, so it is kept"
             raise UserError(f"{path} {why}: choose another place, or move it away")
 
 
-def write_files(files: Mapping[Path, bytes], sign: str) -> None:
-    """Write files that have `sign` in them, once none of them is foreign. Raises `UserError` where one is, or cannot be written."""
-    refuse_foreign(files, sign)
+def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
+    """Write files that have one of `signs` in them, once none of them is foreign. Raises `UserError` where one is, or cannot be written."""
+    refuse_foreign(files, *signs)
     for path, content in files.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)

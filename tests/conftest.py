@@ -14,8 +14,7 @@ from hypothesis import settings
 from mlflow.store.db import utils
 from sqlalchemy import Engine
 
-from suite.studies.entries import load_data, make_entries
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry, load_data, make_entries
 from suite.studies.study import read_study
 from trials import datasets
 from trials.common.errors import UserError

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from reports.rich_internals import spell_out
-from suite.cli import control, extend, listing, reproduce, results, run, sweep, tuned
+from suite.cli import listing, reproduce, results, run, sweep, tuned
 from suite.cli.options import keys_of
 from suite.console import HARMLESS, say
 from suite.execution.stop_signal import HaltedError
@@ -34,15 +34,15 @@ COMMANDS: list[tuple[str, str, Any, str]] = [
     ("Start", "data", listing.data, ""),
     ("Results", "leaderboard", results.leaderboard, "quickstart --format latex > table.tex"),
     ("Results", "report", results.report, "quickstart --figures svg,pdf --output quickstart"),
-    ("Results", "ui", control.ui, "quickstart"),
+    ("Results", "ui", sweep.ui, "quickstart"),
     ("Results", "export", results.export, ""),
     ("Reuse", "tuned", tuned.app, ""),
     ("Reuse", "replay", run.replay, "0f3c12"),
     ("Reuse", "reproduce", reproduce.reproduce, "folb/table1 --output results"),
-    ("Extend", "new", extend.new, ""),
-    ("Extend", "check", extend.check, "slowmo.py --reduces-to fedavg --set beta=0"),
-    ("Look after", "status", control.status, "quickstart"),
-    ("Look after", "stop", control.stop, "quickstart --now"),
+    ("Extend", "new", listing.new, ""),
+    ("Extend", "check", listing.check, "slowmo.py --reduces-to fedavg --set beta=0"),
+    ("Look after", "status", sweep.status, "quickstart"),
+    ("Look after", "stop", sweep.stop, "quickstart --now"),
 ]
 """Every command by what one wants to do, with an example of its use."""
 

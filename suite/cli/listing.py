@@ -1,5 +1,6 @@
-"""`suite list`: what there is; `suite data`: what a data set looks like on the clients."""
+"""`suite list`: what there is; `data`: what a data set looks like on the clients; `new` and `check`: code of one's own."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,8 @@ def list_things(
         emit(items)
         return
     rows = [_row(item) for item in items]
-    heads = [
-        Column(head, ColumnKind.WORDS if i else ColumnKind.NAME) for i, head in enumerate(rows[0])
-    ]
+    first, *others = rows[0]
+    heads = [Column(first, ColumnKind.NAME), *(Column(head, ColumnKind.WORDS) for head in others)]
     show_table(heads, [[*row.values()] for row in rows])
     if kind == "heterogeneity":
         from trials.heterogeneity import grammar
@@ -95,15 +95,11 @@ def describe(
         return
     heads = ("min", "median", "mean", "max")
     columns = [Column("per client", ColumnKind.WORDS), *map(Column, heads)]
-    rows = [
-        [NAMES[name], *(f"{value:.4g}" for value in summary.values())]
-        for name, summary in description.summaries.items()
-    ]
-    show_table(
-        columns,
-        rows,
-        title=f"{spec.dataset} · {spec.heterogeneity} · {description.data.clients} clients",
-    )
+    title = f"{spec.dataset} · {spec.heterogeneity} · {description.data.clients} clients"
+    rows = []
+    for name, summary in description.summaries.items():
+        rows.append([NAMES[name], *(f"{value:.4g}" for value in summary.values())])
+    show_table(columns, rows, title=title)
     facts = [f"{key} {value}" for key, value in description.facts.items()]
     out().print(", ".join(facts), **PLAIN)
 
@@ -126,3 +122,53 @@ def prepare(
         return
     heads = [Column("dataset", ColumnKind.NAME), Column("state", ColumnKind.WORDS)]
     show_table(heads, [[*pair] for pair in statistics.states(items).items()])
+
+
+new = typer.Typer(
+    no_args_is_help=True, help="Start an algorithm of your own: its file and its test."
+)
+
+
+@new.command("algorithm", epilog="Example: suite new algorithm SlowMo")
+def new_algorithm(
+    name: str = typer.Argument(help="Its class: SlowMo is written to slowmo.py."),
+) -> None:
+    """Write a commented algorithm that works, and its test, into this folder."""
+    from suite.authoring.new import new_algorithm
+
+    class_name, file, test = new_algorithm(name, Path())
+    own = f"fedavg,{file}:{class_name}"
+    say(f"Wrote {file} and {test}. Next:")
+    for words in (
+        ["check", str(file), "--reduces-to", "fedavg", "--set", "beta=0"],
+        ["sweep", "quickstart", "--algorithms", own, "--name", file.stem],
+    ):
+        say(f"  {shlex.join(['suite', *words])}")
+    say(f"Its test runs with pytest (pip install pytest): python -m pytest {test}")
+
+
+def check(
+    file: str = typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`."),
+    assign: Assign = None,
+    reduces_to: str | None = typer.Option(None, help="A method that it must equal to the bit."),
+    dataset: str | None = typer.Option(None, help="What to check a model on. Default: digits."),
+    as_json: Json = False,
+) -> None:
+    """Check your own algorithm, model, data set or other plug-in.
+
+    An algorithm runs two rounds on three models; executions, shapes, state and counted bytes are compared.
+    --set takes its hyperparameters. Exit code 1 if something is wrong.
+    """
+    say(f"reading {file}")
+    from suite.testing.parts import findings
+    from suite.yaml_files import assignments
+
+    results = list(findings(file, assignments(assign or ()), reduces_to, dataset))
+    passed = all(finding.ok for finding in results)
+    if as_json:
+        emit({"passed": passed, "checks": [vars(finding) for finding in results]})
+    else:
+        for finding in results:
+            word, on = "ok   " if finding.ok else "wrong", finding.model and f" ({finding.model})"
+            out().print(f"{word} {finding.check}{on}: {finding.detail}", **PLAIN)
+    raise typer.Exit(0 if passed else 1)

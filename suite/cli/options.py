@@ -1,6 +1,6 @@
 """The options that several commands have: each is written once, with one meaning."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +9,7 @@ import typer
 from suite.api import folder_of
 from suite.tracking import RUNS as RUNS
 from suite.tracking import VARIABLE
+from trials.common.errors import unknown
 
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """How text is printed that may be pasted: no line is cut, and nothing in it is markup."""
@@ -56,12 +57,16 @@ Sources = Annotated[
 ]
 
 
-def pairs(texts: Iterable[str] | None) -> dict[str, str]:
-    """Return the texts that KEY=VALUE gives, by key."""
-    return {key: value for key, _, value in (text.partition("=") for text in texts or ())}
-
-
 SCENARIO = ("algorithm", "dataset", "model", "heterogeneity")
+
+
+def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, str]:
+    """Return the texts that KEY=VALUE gives, by key; raise `UserError` for another key than `keys`, where any are named."""
+    values = {key: value for key, _, value in (text.partition("=") for text in texts or ())}
+    for key in values:
+        if keys and key not in keys:
+            raise unknown("key of --where", key, keys)
+    return values
 
 
 def keys_of(option: str) -> list[str]:

@@ -1,6 +1,5 @@
 """`suite reproduce`: papers' tables run again, published beside measured."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -10,20 +9,19 @@ import typer
 
 from reports.table import Column, ColumnKind
 from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
-from suite.console import emit, finite, say, show_table, write
+from suite.console import emit, say, show_table, write
 from suite.yaml_files import assignments, refuse_foreign, write_files
 
 if TYPE_CHECKING:
     from reports.claims.judged import Reproduction
 
 PLACE = "PAPER, PAPER/TABLE or PAPER/TABLE/ROW; PAPER may be a YAML file."
-SIGNS = {
-    ".md": "Published numbers are the paper's; measured ones come from the runs of",
-    ".json": '"command": "suite reproduce ',
-}
-"""How the page and the document are known again."""
-SUMMARY_SIGN = "# Published and measured, over all papers"
-"""How a summary is known again."""
+SIGNS = (
+    "Published numbers are the paper's; measured ones come from the runs of",
+    '"command": "suite reproduce ',
+    "# Published and measured, over all papers",
+)
+"""How the page, the document and the summary are known again."""
 
 
 def reproduce(
@@ -57,12 +55,10 @@ def reproduce(
     resources = Resources.taken(other)
     kept = [text for text in assign or () if text.partition("=")[0] in other]
     files = _files(output, path, kept) if output is not None else []
-    for file in files:
-        refuse_foreign([file], SIGNS[file.suffix])
+    refuse_foreign(files, *SIGNS)
     words = ["suite", "reproduce", path, *(["--seeds", str(seeds)] if seeds != 5 else [])]
     words += ["--rounds", str(rounds)] if rounds is not None else []
-    for text in kept:
-        words += ["--set", text]
+    words += [word for text in kept for word in ("--set", text)]
     report = run(
         path,
         seeds=seeds,
@@ -82,20 +78,19 @@ def _files(folder: Path, path: str, kept: list[str]) -> list[Path]:
     name = re.sub(r"^(?:.*/)?([^/]+)\.yaml", r"\1", path).replace("/", "-")
     changes = re.sub(r"[^\w.=-]+", "-", "-".join(kept)).strip("-")
     name += f"-set-{changes}" if changes else ""
-    return [folder / f"{name}{form}" for form in SIGNS]
+    return [folder / f"{name}.md", folder / f"{name}.json"]
 
 
 def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
     """Write and print what came out, and end as it did."""
     from reports.claims.page import page
 
-    document, text = report.model_dump(), page(report)
+    text = page(report)
     if files:
-        content = json.dumps(finite(document), indent=1, ensure_ascii=False)
-        for file, written in zip(files, (text, f"{content}\n"), strict=True):
-            write_files({file: written.encode()}, SIGNS[file.suffix])
+        written = text.encode(), report.model_dump_json(indent=1).encode() + b"\n"
+        write_files(dict(zip(files, written, strict=True)), *SIGNS)
         say(f"wrote {files[0]} and .json")
-    emit(document) if as_json else write(f"{text}\n")
+    emit(report.model_dump()) if as_json else write(f"{text}\n")
     if report.interrupted:
         say("Interrupted: this is what is done. The same command continues.")
         raise typer.Exit(130)
@@ -113,15 +108,14 @@ def _summary(folder: Path, path: str | None, output: Path | None, as_json: bool)
         from reports.charts.published_chart import published
         from reports.claims.page import page
 
-        figure = svg(published(drawn(papers))).encode()
-        write_files({output / "summary.md": text.encode()}, SUMMARY_SIGN)
-        write_files({output / FIGURE: figure}, SIGN)
-        pages = {
+        files = {
             (output / file).with_suffix(".md"): page(content).encode()
             for file, content in read_documents(folder).items()
         }
-        write_files(pages, SIGNS[".md"])
-        say(f"wrote {output / 'summary.md'}, {FIGURE} and {len(pages)} pages")
+        say(f"writing {output / 'summary.md'}, {FIGURE} and {len(files)} pages")
+        files |= {output / "summary.md": text.encode()}
+        files |= {output / FIGURE: svg(published(drawn(papers))).encode()}
+        write_files(files, *SIGNS, SIGN)
     emit([paper.model_dump() for paper in papers]) if as_json else write(f"{text}\n")
 
 
@@ -137,10 +131,8 @@ def _list(path: str | None, data_root: str | None, seeds: int, as_json: bool) ->
     lines = []
     for item in tables:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
-        what = [
-            f"{item['source']}: {item['about']}",
-            *(f"not run: {why}" for why in item["not_run"]),
-        ]
-        lines.append([item["table"], rows, str(item["runs"] or ""), "\n".join(what)])
+        left = "".join(f"\nnot run: {why}" for why in item["not_run"])
+        what = f"{item['source']}: {item['about']}{left}"
+        lines.append([item["table"], rows, str(item["runs"] or ""), what])
     show_table(columns, lines)
     say(f"Runs are for {seeds} seeds. `suite reproduce TABLE` tells how long it will take.")

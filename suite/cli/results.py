@@ -14,8 +14,6 @@ from trials.common.errors import UserError, unknown
 FORMATS = ("table", "md", "html", "csv", "latex")
 INTERIM = FORMATS[:3]
 """What also shows scenarios whose final runs are not all there."""
-
-
 METRIC = (
     "score: mean of the last three evaluations. best: over rounds, selected on test data. worst_clients: of the "
     "worst 10 %. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."
@@ -49,10 +47,8 @@ def leaderboard(
 
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
-    place: dict[str, Any] = {"storage": storage, "tracking_uri": tracking_uri}
-    board = api.leaderboard(
-        *(sources or ()), where=values, metric=metric, at=at, target=target, **place
-    )
+    how: dict[str, Any] = {"metric": metric, "at": at, "target": target, "where": values}
+    board = api.leaderboard(*(sources or ()), storage=storage, tracking_uri=tracking_uri, **how)
     if not board.rows and form not in INTERIM and not as_json:
         from suite.results.leaderboards import NONE_YET
 
@@ -86,8 +82,8 @@ def report(
     values = pairs(where)
     forms = [text.strip() for text in (figures or "").split(",") if text.strip()]
     say(READING)
-    place: dict[str, Any] = {"storage": storage, "tracking_uri": tracking_uri}
-    done = api.report(*(sources or ()), where=values, output=output, figures=forms, **place)
+    how: dict[str, Any] = {"where": values, "output": output, "figures": forms}
+    done = api.report(*(sources or ()), storage=storage, tracking_uri=tracking_uri, **how)
     if as_json:
         emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
         return

@@ -1,5 +1,6 @@
 """`suite run` and `replay`: one configuration, and a recorded run again."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,11 @@ from suite.cli.tuned import matching
 from suite.console import READING, emit, out, say
 from suite.yaml_files import assignments
 from trials.common.errors import UserError
-from trials.scoring.metrics import TASKS
 
 if TYPE_CHECKING:
     from suite.configurations.configuration import Tuned
     from suite.runs.single import Finished
     from suite.tracking.store import Store
-
-SCORES = {f"{part}_{task}" for part in ("val", "test") for task in TASKS}
 
 
 def run(
@@ -67,7 +65,7 @@ def run(
             from suite.tracking.store import Store
 
             stores.append(Store(tracking_uri, storage))
-        show_evaluation(entry)
+        show_evaluation(spec.task.metric, entry)
 
     say(f"loading {spec.dataset}")
     done = single.execute(spec, data_root, device, evaluated, memory)
@@ -99,7 +97,7 @@ def _base(
     if path is None:
         return best_of(matching(asked, storage, tracking_uri))
     if str(path) in algorithms.known() and not path.exists():
-        raise UserError(f"{path} is no configuration but an algorithm: --algorithm {path}")
+        raise UserError(f"{path} is an algorithm, not a file: --algorithm {path}")
     base, algorithm = read(path), asked.get("algorithm")
     if algorithm and not algorithms.is_named(base.algorithm, algorithms.canonical(algorithm)):
         raise UserError(f"--algorithm {algorithm}: {path} configures {base.algorithm}")
@@ -108,27 +106,25 @@ def _base(
 
 def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
     """Return what came out in words, and what the configuration's file says of the same statistic."""
-    data = done.simulation.fed.data
+    data, seed = done.simulation.fed.data, done.spec.seed
     score = f"test_{done.simulation.task.metric}"
+    samples = f"{len(data.train)} training samples, {len(data.val)} for validation, {len(data.test)} for testing"
+    recorded = f"; run {run_id}" if run_id else ""
     lines = [
         f"{done!r}, {done.history[-1][score]:.4f} at the end",
-        f"{data.clients} clients with {len(data.train)} training samples, {len(data.val)} for validation, "
-        f"{len(data.test)} for testing; {done.seconds:.1f} s"
-        + (f"; run {run_id}" if run_id else ""),
+        f"{data.clients} clients with {samples}; {done.seconds:.1f} s{recorded}",
     ]
     if base is not None and isinstance(mean := base.scores.get(score), float):
         by_seed: Any = base.scores.get("test_by_seed") or {}
-        own = (
-            f"; with this seed: {by_seed[done.spec.seed]:.4f}" if done.spec.seed in by_seed else ""
-        )
+        own = f"; with this seed: {by_seed[seed]:.4f}" if seed in by_seed else ""
         lines.append(f"The configuration's mean of {len(by_seed)} seeds: {mean:.4f}{own}")
     return lines
 
 
-def show_evaluation(entry: dict[str, float]) -> None:
-    """Say what an evaluation found, in a line."""
-    shown = SCORES | {"train_loss"}
-    scores = [f"{name} {value:.4f}" for name, value in entry.items() if name in shown]
+def show_evaluation(metric: str, entry: dict[str, float]) -> None:
+    """Say what an evaluation found by the task's metric, in a line."""
+    names = [name for name in (f"test_{metric}", f"val_{metric}", "train_loss") if name in entry]
+    scores = [f"{name} {entry[name]:.4f}" for name in names]
     say(f"round {entry['round']:4d}  " + "  ".join(scores))
 
 
@@ -149,7 +145,8 @@ def replay(
 
     documents: list[dict[str, Any]] = []
     for recorded in api.recorded_runs(run_id, sample, storage, tracking_uri):
-        again = single.replay(recorded, data_root, show_evaluation)
+        shown = partial(show_evaluation, recorded.spec.task.metric)
+        again = single.replay(recorded, data_root, shown)
         differing, near = again.differences, again.near
         answer = "equal up to rounding" if near else "identical to the last bit"
         answer = f"different: {len(differing)} values" if differing else answer
@@ -159,8 +156,8 @@ def replay(
         if near:
             say(near)
         document = {"identical": not (differing or near), "differences": differing}
-        document["compared_to"] = "rounding" if near else "bit"
-        documents.append({**document, **again.run.document()})
+        document |= {"compared_to": "rounding" if near else "bit", **again.run.document()}
+        documents.append(document)
     if as_json:
         emit(documents if run_id.endswith(api.TABLE) else documents[0])
     raise typer.Exit(1 if any(document["differences"] for document in documents) else 0)

@@ -1,30 +1,36 @@
-"""`suite sweep`: the main job, and its plan."""
+"""`suite sweep`: the main job, and its plan; `status`, `stop` and `ui`: sweeps that another process runs."""
 
+import secrets
 import shlex
 import sys
+from collections import defaultdict
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from suite import api
-from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Tracking
+from suite.cli.options import PLAIN, RUNS, SCENARIO, Assign, DataRoot, Json, Storage, Tracking
 from suite.console import emit, out, say
 from suite.tracking.faults import without_user
 from suite.yaml_files import assignments
+from trials.common.errors import unknown
 from trials.run.outcome import ENDINGS
 
 if TYPE_CHECKING:
     from suite.sweeps.sweep import Result
 
 ADDRESS = "A running Ray cluster: HOST:PORT, or auto."
+LEADERS = 3
+"""Methods of a scenario that `suite status` names."""
+PORT = 5000
 
 
 def sweep(
     study: str = typer.Argument("quickstart", help="A shipped study's name, or a YAML file."),
     name: str | None = typer.Option(None, help="The sweep's name. Default: its study's."),
     assign: Assign = None,
-    minutes: float | None = typer.Option(None, help="Be over by then: the search is cut."),
+    minutes: float | None = typer.Option(None, help="Be over in so many: the search is cut short."),
     resume: bool = typer.Option(False, "--resume", help="Continue, or extend, this sweep."),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check all, show the plan, start nothing."
@@ -39,9 +45,10 @@ def sweep(
 ) -> None:
     """Tune every algorithm of a study, run the best again, rank them.
 
-    --set takes any key of a study: its lists (--set algorithms=fedavg,folb; datasets, models, heterogeneity),
-    trials (of the search of each entry) and seeds (final runs of each entry), a shared setting (--set rounds=100),
-    a range to search (--set search.lr=0.01..10), and what a trial gets (--set max_concurrent=4).
+    A study lists algorithms, data sets, models and heterogeneity levels. --set takes any key of it: a list (--set
+    algorithms=fedavg,folb), trials (how many configurations each algorithm tries in each scenario), seeds (how often
+    the best one runs again), a shared setting (--set rounds=100), a range to search (--set search.lr=0.01..10), and
+    what a trial gets (--set max_concurrent=4).
 
     Each key is an option, too: --algorithms fedavg,folb --trials 40 --rounds 100. `suite list studies` shows the
     studies, docs/reference.md all keys.
@@ -77,10 +84,9 @@ def _conclude(result: "Result") -> None:
     commands = [["leaderboard", summary.name], ["report", summary.name], ["ui"]]
     if board is not None:
         shown.print(table(board, shown.width, "suite"), crop=False)
-        for best in board.rows[:1]:
-            entry = ["--algorithm", best.algorithm, "--dataset", best.dataset]
-            entry += ["--model", best.model, "--heterogeneity", best.heterogeneity]
-            commands.insert(1, ["run", "--tuned", *entry, "--seed", "1"])
+    for best in board.rows[:1] if board else ():
+        entry = [word for key in SCENARIO for word in (f"--{key}", getattr(best, key))]
+        commands.insert(1, ["run", "--tuned", *entry, "--seed", "1"])
     counts = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
     ended = [f"{count} {status}" for status, count in counts.items() if count]
     shown.print(
@@ -104,13 +110,13 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
     finals, lag = plan["final_runs_per_entry"], plan["lag"]
     modelled = max(entry["modelled"] for entry in entries)
     lines += [
-        f"{len(entries)} entries, each {trials} search trials and {finals} final runs: {plan['trials']} runs of "
-        f"{plan['rounds_per_run']} rounds in all, {plan['client_steps']:,} client steps if none is stopped early.",
-        f"Search: {plan['searched_by']}. {lag} trials of an entry run at once; at most {modelled} of its {trials} trials "
-        "are suggested by what earlier ones showed.",
+        f"{len(entries)} entries (an algorithm in a scenario), each {trials} search trials and {finals} final runs: "
+        f"{plan['trials']} runs of {plan['rounds_per_run']} rounds in all, at most {plan['client_steps']:,} local steps of clients.",
+        f"Search: {plan['searched_by']}. Up to {lag} trials of an entry are under way at once, so at most {modelled} of its "
+        f"{trials} trials are suggested by what earlier ones showed.",
         *(f"Warning: {warning}." for warning in plan["warnings"]),
     ]
-    hours = "Hours: add --calibrate, which runs a few rounds of each entry"
+    hours = "How long it takes: add --calibrate, which runs a few rounds of each entry"
     if plan["cpu_hours"] is not None:
         cpu, gpu, here = (3600 * plan[key] for key in ("cpu_hours", "gpu_hours", "hours"))
         gpus = f" and {spell(gpu)} of GPUs" if gpu else ""
@@ -120,6 +126,101 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
         memory += f" and {on_gpu / 1e6:,.0f} MB of a GPU at least"
     return [
         *lines,
-        f"{hours}. Memory of a run: {memory}; {plan['trials_at_once']} run at once; checkpoints: "
+        f"{hours}. Memory of a run: {memory}; {plan['trials_at_once']} run at a time; checkpoints: "
         f"{plan['checkpoint_bytes'] / 1e6:,.1f} MB at most. Nothing was started.",
     ]
+
+
+def status(
+    name: str | None = typer.Argument(None, help="A sweep or a study. Default: all."),
+    storage: Storage = RUNS,
+    as_json: Json = False,
+) -> None:
+    """Show how far sweeps are, and which methods lead.
+
+    It works for sweeps of other processes too.
+    """
+    standings = api.status(name, storage=storage)
+    if as_json:
+        emit(standings)
+        return
+    if not standings:
+        say(f"no sweep in {storage}: `suite sweep` starts one, --storage names another place")
+    for standing in standings if isinstance(standings, list) else [standings]:
+        for line in (_progress(standing), *_leaders(standing)):
+            out().print(line, **PLAIN)
+
+
+def _progress(standing: dict[str, Any]) -> str:
+    """Return how far a sweep is, in one line: runs are those of its search and the final ones."""
+    from reports.durations import spell
+
+    kinds = ("finished", "pruned", "diverged", "failed", "died")
+    counts = ", ".join(f"{standing[kind]} {kind}" for kind in kinds if standing[kind])
+    done = standing["ended"] - standing["superseded"]
+    over = done >= standing["expected"] and standing["recorded"] >= standing["ended"]
+    state = "running" if standing["running"] else "finished" if over else "not running here"
+    if standing["asked_to"]:
+        state += f", asked to {standing['asked_to']}"
+    if standing["running"] and standing["seconds_left"] is not None:
+        left = spell(standing["seconds_left"])
+        state += f", {standing['per_minute']:.0f} runs/min, about {left} left"
+    runs = f"{done}/{standing['expected']} runs ({counts or 'none yet'})"
+    last = f"last event {standing['idle_seconds']:.0f} s ago"
+    return f"{standing['name']}: {runs}, {standing['recorded']} recorded; {state}, {last}"
+
+
+def _leaders(standing: dict[str, Any]) -> list[str]:
+    """Return the methods that validate best in each scenario of a sweep, in a line a scenario."""
+    from trials.run.spec import Scenario
+    from trials.scoring.metrics import TASKS
+
+    entries = [entry for entry in standing["best"] if entry["best"] is not None]
+    entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
+    scores: dict[str, list[str]] = defaultdict(list)
+    for entry in entries:
+        scenario = Scenario(*(entry[part] for part in Scenario._fields))
+        scores[str(scenario)].append(f"{entry['name']} {entry['best']:.4f}")
+    return [f"  {at}: best on validation {', '.join(top[:LEADERS])}" for at, top in scores.items()]
+
+
+def stop(
+    name: str = typer.Argument(help="The sweep's name."),
+    now: bool = typer.Option(False, "--now", help="End at once, as Ctrl-C does."),
+    storage: Storage = RUNS,
+) -> None:
+    """End a sweep that another process runs; `--resume` continues it.
+
+    Running trials finish, and no more start; with --now it ends within seconds.
+    """
+    word = "cancel" if now else "stop"
+    if api.stop(name, now=now, storage=storage):
+        say(f"Asked sweep {name} to {word}; it answers within seconds.")
+    else:
+        other = f"One on another machine, on the same storage, will {word}"
+        say(f"No process here runs sweep {name}. {other}; if there is none, nothing happens.")
+
+
+def ui(
+    name: str | None = typer.Argument(None, help="A sweep, at whose page to begin."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on."),
+    port: int | None = typer.Option(
+        None, min=1, max=65535, help=f"Default: {PORT}, or a free one."
+    ),
+    storage: Storage = RUNS,
+    tracking_uri: Tracking = None,
+) -> None:
+    """Serve all pages at one address: sweeps, Optuna's, MLflow's.
+
+    It serves this machine only, unless --host says otherwise. Ctrl-C ends it.
+    """
+    from suite.sweeps.status import sweeps
+    from suite.ui import address, bind, site
+    from suite.ui import ui as serve
+
+    if name is not None and name not in sweeps(storage):
+        raise unknown(f"sweep in {storage}", name, sweeps(storage))
+    there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
+    page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
+    say(f"Pages: {page}\nCtrl-C ends it.")
+    serve(storage, tracking_uri, there, token)

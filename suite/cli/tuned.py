@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from suite import api
-from suite.cli.options import (
-    RUNS,
-    SCENARIO,
-    DataRoot,
-    Json,
-    Storage,
-    Tracking,
-    Where,
-    pairs,
-)
+from suite.cli.options import PLAIN, RUNS, SCENARIO, DataRoot, Json, Storage, Tracking, Where, pairs
 from suite.console import READING, emit, out, say, show_table, write
-from trials.common.errors import UserError, unknown
+from trials.common.errors import UserError
 
 if TYPE_CHECKING:
     from suite.configurations.configuration import Tuned
@@ -39,7 +30,7 @@ def tuned_list(
 
     --where takes algorithm, dataset, model and heterogeneity. Each is an option, too: --dataset digits.
     """
-    tuned = matching(_asked(where), storage, tracking_uri)
+    tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     if as_json:
         emit([item.model_dump(mode="json") for item in tuned])
     else:
@@ -59,7 +50,7 @@ def tuned_show(
     The best has the best validation score. --where, or --algorithm, --dataset, --model and --heterogeneity, must
     select one data set and level.
     """
-    tuned = matching(_asked(where), storage, tracking_uri)
+    tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.library import best_of
 
     best = best_of(tuned)
@@ -80,7 +71,7 @@ def tuned_export(
     Of several for an entry, the one with the best validation score is written. What no program is written of is
     left out. --where takes algorithm, dataset, model and heterogeneity; each is an option, too.
     """
-    tuned = matching(_asked(where), storage, tracking_uri)
+    tuned = matching(pairs(where, SCENARIO), storage, tracking_uri)
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
@@ -114,7 +105,7 @@ def tuned_import(
     kept, passed_over = keep(tuned_files(source), storage / "imported")
     for reason in passed_over:
         say(reason)
-    out().print(f"imported {len(kept)} configurations into {storage}", highlight=False)
+    out().print(f"imported {len(kept)} configurations into {storage}", **PLAIN)
 
 
 @app.command(
@@ -133,7 +124,7 @@ def tuned_recommend(
     configuration of the nearest scenario; the command says how far that is. `suite run FILE` with
     --dataset, --model or --heterogeneity runs it on another.
     """
-    asked = _asked(where)
+    asked = pairs(where, SCENARIO)
     if missing := {"dataset", "heterogeneity"} - asked.keys():
         raise UserError(f"--{missing.pop()} is missing: it names the scenario")
     say(READING)
@@ -155,15 +146,6 @@ def matching(asked: dict[str, str], storage: Path, tracking_uri: str | None) -> 
     say(READING)
     if tuned := api.tuned(**asked, storage=storage, tracking_uri=tracking_uri):
         return tuned
-    raise UserError(
-        f"no tuned configuration matches {' '.join(asked.values()) or 'anything'}: `suite tuned list` shows all, "
-        "`suite sweep` makes more"
-    )
-
-
-def _asked(where: list[str] | None) -> dict[str, str]:
-    asked = pairs(where)
-    for key in asked:
-        if key not in SCENARIO:
-            raise unknown("key of --where", key, SCENARIO)
-    return asked
+    wanted = " ".join(asked.values()) or "anything"
+    ways = "`suite tuned list` shows all, `suite sweep` makes more"
+    raise UserError(f"no tuned configuration matches {wanted}: {ways}")

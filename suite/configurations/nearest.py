@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from suite.configurations.configuration import Tuned
 from suite.search.trial import InitialConfiguration
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from trials import algorithms, datasets, heterogeneity
 from trials.common import plugins
 from trials.common.errors import UserError

@@ -19,7 +19,7 @@ from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control, HaltedError
 from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from trials.datasets.base import Dataset
 from trials.run.checkpoint import Checkpoint
 from trials.run.outcome import Status, TrialResult, shortened

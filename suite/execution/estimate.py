@@ -7,7 +7,7 @@ from typing import Any
 from suite.console import say
 from suite.execution.resources import Resources, local_slots
 from suite.search.sweep_search import SweepSearch
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from suite.studies.samplers import find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.common.errors import UserError
@@ -79,8 +79,8 @@ class Estimates:
             row = {
                 "entry_id": first.entry.id,
                 "name": first.entry.name,
-                "default": first.proposer.known[0].params,
-                "published": sum(start.origin == "published" for start in first.proposer.known),
+                "default": first.starts[0].params,
+                "published": sum(start.origin == "published" for start in first.starts),
                 "modelled": first.modelled,
                 "outside": first.entry.outside(),
             }

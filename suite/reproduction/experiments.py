@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from suite.reproduction.paper import Layer, Paper, PaperTable, TableRow
-from suite.studies.validation import Faults, rule
+from reports.claims.judged import Statement
+from suite.studies.validation import Faults, Written, rule
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, heterogeneity
 from trials.common.errors import UserError, unknown
@@ -38,6 +38,78 @@ PER_SEED = "per seed"
 
 PLACE = tuple(Scenario._fields)
 """The parts of a scenario, which `--set` may change where they are open."""
+
+
+class Layer(Written):
+    """What a file says at one level (paper, table, method, row); the inner level wins."""
+
+    settings: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+    chosen: dict[str, tuple[Any, Annotated[str, Field(min_length=1)]]] = {}
+    readings: list[str] = []
+
+
+class Shared(Layer):
+    """A layer that speaks of all methods. `open`: what has one stated or searched value here though the paper
+    leaves it open, so that `--set` may change it as it may what is chosen.
+    """
+
+    open: list[str] = []
+
+
+class PaperMethod(Layer):
+    """A column of a table. `search`: values of hyperparameters that all run; the best counts."""
+
+    algorithm: str | None = None
+    search: dict[str, list[Any]] = {}
+
+
+class TableRow(Shared):
+    """One experiment: data, model, level, and the printed numbers, metric -> method -> number.
+
+    A number may be `"> 50"` where the text gives a bound, `"~ 99.7"` where it is vague; null: the target was never reached within
+    the rounds. One that is `not_run` only keeps its numbers; the reason is shown. `same_as` is the TABLE/ROW of the same
+    experiment: numbers that are printed there too, and its statements, count once, there.
+    """
+
+    dataset: str | None = None
+    model: str | None = None
+    heterogeneity: str | None = None
+    methods: dict[str, Layer] = {}
+    numbers: dict[str, dict[str, int | float | str | None]] = {}
+    not_run: str | None = None
+    same_as: str | None = None
+
+
+class PaperTable(Shared):
+    """A table or figure of a paper: its methods, rows and claims."""
+
+    source: str
+    about: str
+    methods: dict[str, PaperMethod] = {}
+    rows: dict[str, TableRow]
+    claims: list[Statement] = []
+    not_run: str | None = None
+
+
+class Paper(Shared):
+    """A paper's file. `drawn` are its data sets whose samples are random, so that each seed draws them anew."""
+
+    paper: str
+    cites: str
+    drawn: list[str] = []
+    tables: dict[str, PaperTable]
+
+    def reason_not_run(self, table: str, row: str) -> str:
+        """Return why a row is never run, as the file says; "" for one that can be."""
+        return self.tables[table].rows[row].not_run or self.tables[table].not_run or ""
+
+    def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
+        """Return the table and row that a row is the same as; None where it is none."""
+        if row.same_as is None:
+            return None
+        table, _, name = row.same_as.partition("/")
+        return self.tables[table], self.tables[table].rows[name]
 
 
 @dataclass(frozen=True)
@@ -84,19 +156,17 @@ class Configured:
         """
         usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
-        every = usual | self.scenario.names() | decided | dict(self.search)
-        return every.get(key)
+        return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
     def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
         """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
         draws them where they are random, unless it is decided otherwise.
         """
         values = {key: self.value(key) for key in (*self.decisions, *SEEDED)}
+        values |= {key: seed for key in SEEDED if values[key] == PER_SEED}
+        values |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0, **variant}
         settings = {k: v for k, v in values.items() if k in Settings.model_fields}
         params = {k: v for k, v in values.items() if k not in settings}
-        settings |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0}
-        settings |= {key: seed for key in SEEDED if settings[key] == PER_SEED}
-        params |= variant
         return canonical(self.algorithm, params, self.scenario, Settings(**settings), seed)
 
     def refuse_unrunnable(self) -> None:
@@ -131,9 +201,7 @@ class Experiment:
     def is_ours(self, method: str, key: str) -> bool:
         """Return whether a value is ours to set: chosen, declared open, or what no paper states."""
         decision = self.methods[method].decisions.get(key)
-        if decision is not None:
-            return decision.why is not None
-        return key in self.open or key in SEEDED
+        return key in (*self.open, *SEEDED) if decision is None else decision.why is not None
 
 
 def paper_names() -> list[str]:
@@ -201,17 +269,15 @@ def experiment(paper: Paper, name: str, table: str, row: str) -> Experiment | No
     for method in dict.fromkeys(named):
         if method not in content.methods:
             faults.add(method, None, str(unknown("method", method, content.methods)))
-    parts = {
+    place: dict[str, Any] = {
         part: faults.attempt(part, text, partial(SPELLING[part], text or ""))
         for part, text in at.model_dump(include=set(PLACE)).items()
     }
-    spelled = {part: text for part, text in parts.items() if text is not None}
     methods = {}
-    if len(spelled) == len(PLACE):
-        for method in content.methods:
-            configured = _configured(faults, (paper, content, at), method, Scenario(**spelled))
-            if configured is not None:
-                methods[method] = configured
+    for method in content.methods if all(place.values()) else ():
+        configured = _configured(faults, (paper, content, at), method, Scenario(**place))
+        if configured is not None:
+            methods[method] = configured
     faults.check()
     return Experiment(name, table, row, methods, frozenset([*paper.open, *content.open, *at.open]))
 
@@ -292,12 +358,11 @@ def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
     columns = [(row, m, c) for row in rows for m, c in row.methods.items() if method in ("", m)]
     if any(row.is_ours(m, name) for row, m, _ in columns):
         return
-    possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
-    if name in PLACE or any(name in c.decisions for *_, c in columns):
-        choices = ", ".join(sorted(possible))
-        raise UserError(f"--set {key}: the paper states it; --set takes {choices}")
-    if not any(name in c.known for *_, c in columns):
-        raise unknown("chosen setting", key, possible)
+    stated = name in PLACE or any(name in c.decisions for *_, c in columns)
+    if stated or not any(name in c.known for *_, c in columns):
+        possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
+        why = "the paper states it" if stated else "no method has it"
+        raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(possible))}")
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
@@ -314,8 +379,9 @@ def _with(configured: Configured, key: str, value: Any) -> Configured:
         readings = (*configured.readings, f"{key} = {value}: {why}")
         scenario = configured.scenario._replace(**{key: value})
         return replace(configured, scenario=scenario, readings=readings)
-    decisions = {name: each for name, each in configured.decisions.items() if name != key}
-    search = {name: values for name, values in configured.search.items() if name != key}
+    decisions, search = dict(configured.decisions), dict(configured.search)
+    decisions.pop(key, None)
+    search.pop(key, None)
     if isinstance(value, list):
         search[key] = value
     else:

@@ -13,12 +13,12 @@ from suite.reproduction.experiments import (
     PLACE,
     Configured,
     Experiment,
+    Paper,
     experiment,
     otherwise,
     read_paper,
     selected,
 )
-from suite.reproduction.paper import Paper
 from suite.runs.batch import EXPERIMENT, Batch, Done, Job
 from suite.tracking.store import Store
 from trials import datasets
@@ -59,22 +59,10 @@ def reproduce(
 
     Raises `UserError` on an unknown path or another value that cannot be, before anything starts.
     """
-    places = selected(path)
-    paper = read_paper(places[0][0])
-    made = [experiment(paper, *place) for place in places]
-    can_run = otherwise([each for each in made if each is not None], other)
-    experiments = {(each.table, each.row): each for each in can_run}
-    plans: dict[tuple[str, str], Plan] = {}
-    why_not: dict[tuple[str, str], str] = {}
-    for _, *place in places:
-        table, row = place
-        here = experiments.get((table, row))
-        reason = missing_data(here, data_root) if here else paper.reason_not_run(table, row)
-        why_not[table, row] = reason
-        if here and not reason:
-            plans[table, row] = plan_of(paper, here, seeds, rounds)
+    planned = list(plans(path, seeds, rounds, data_root, other))
+    paper = read_paper(planned[0][0][0])
     batch = Batch(Store(tracking_uri, storage), storage / EXPERIMENT / "tune")
-    jobs = [job for plan in plans.values() for job in plan.jobs.values()]
+    jobs = [job for _, plan, _ in planned if plan for job in plan.jobs.values()]
     failed, interrupted = batch.run(jobs, data_root, resources)
     done = batch.done()
     tags = [done[job.id].tags for job in jobs if job.id in done]
@@ -84,17 +72,34 @@ def reproduce(
         cites=paper.cites,
         command=command,
         made_with=[dict(versions) for versions in sorted(made_with)],
-        rows=[_row(paper, *at, plans.get(at), reason, done) for at, reason in why_not.items()],
+        rows=[_row(paper, *place[1:], plan, reason, done) for place, plan, reason in planned],
         runs_failed=failed,
         interrupted=interrupted,
     )
 
 
-def missing_data(here: Experiment, data_root: str | None) -> str:
-    """Return why the data of a row are not at hand; "" where they are."""
-    dataset = next(iter(here.methods.values())).scenario.dataset
-    sound = all(file["sound"] for file in datasets.parse(dataset).files(data_root))
-    return "" if sound else NO_DATA + dataset
+def plans(
+    path: str | None,
+    seeds: int,
+    rounds: int | None,
+    data_root: str | None,
+    other: Mapping[str, Any],
+) -> Iterator[tuple[tuple[str, str, str], Plan | None, str]]:
+    """Yield each (paper, table, row) of `PAPER[/TABLE[/ROW]]`, default all, with its plan, or None and why it is not run here."""
+    places = selected(path)
+    experiments = [experiment(read_paper(place[0]), *place) for place in places]
+    changed = iter(otherwise([each for each in experiments if each is not None], other))
+    for place, each in zip(places, experiments, strict=True):
+        name, table, row = place
+        if each is None:
+            yield place, None, read_paper(name).reason_not_run(table, row)
+            continue
+        here = next(changed)
+        dataset = next(iter(here.methods.values())).scenario.dataset
+        if all(file["sound"] for file in datasets.parse(dataset).files(data_root)):
+            yield place, plan_of(read_paper(name), here, seeds, rounds), ""
+        else:
+            yield place, None, NO_DATA + dataset
 
 
 def plan_of(paper: Paper, made: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
@@ -121,25 +126,18 @@ def listing(
     path: str | None, seeds: int = SEEDS, data_root: str | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the tables of `PAPER[/TABLE[/ROW]]`, default all: what each is, and whether its rows can run here."""
-    for (name, table), places in groupby(selected(path), key=lambda place: place[:2]):
-        paper, rows = read_paper(name), [row for *_, row in places]
-        content = paper.tables[table]
-        runs = 0
-        reasons: list[str] = []
-        for row in rows:
-            here = experiment(paper, name, table, row)
-            reason = missing_data(here, data_root) if here else paper.reason_not_run(table, row)
-            reasons += filter(None, [reason])
-            if here and not reason:
-                runs += len(plan_of(paper, here, seeds).jobs)
+    planned = plans(path, seeds, None, data_root, {})
+    for (name, table), group in groupby(planned, key=lambda row: row[0][:2]):
+        content, rows = read_paper(name).tables[table], list(group)
+        jobs = [plan.jobs for _, plan, _ in rows if plan is not None]
         yield {
             "table": f"{name}/{table}",
             "source": content.source,
             "about": content.about,
             "rows": len(rows),
-            "rows_that_run_here": len(rows) - len(reasons),
-            "runs": runs,
-            "not_run": sorted(set(reasons)),
+            "rows_that_run_here": len(jobs),
+            "runs": sum(map(len, jobs)),
+            "not_run": sorted({why for *_, why in rows if why}),
         }
 
 

@@ -11,8 +11,7 @@ from reports.claims.metrics import metric_or_none
 from reports.claims.summary_page import PaperSummary
 from reports.claims.verdicts import NOT_RUN
 from suite.console import say
-from suite.reproduction.experiments import paper_names, read_paper
-from suite.reproduction.paper import Paper
+from suite.reproduction.experiments import Paper, paper_names, read_paper
 from trials.common.errors import UserError
 from trials.common.files import plain
 

@@ -46,7 +46,7 @@ _TYPES = (
     ("float64", "val_score test_score worst_clients client_spread client_steps gradient_passes"),
     ("float64", "sample_gradients uploaded_bytes downloaded_bytes peer_bytes"),
     ("bool", "reached"),
-    ("float64", "reached_round reached_client_steps reached_bytes rounds_to_target"),
+    ("float64", "reached_round reached_client_steps reached_bytes"),
     ("string", "partition_fingerprint execution"),
     ("int64", "chunk"),
     ("string", "halved device model_note data_note"),

@@ -14,13 +14,12 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from suite.search.proposer import Proposer
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.samplers import Sampler, find_sampler, first_modelled
 from suite.studies.study import Study
@@ -45,18 +44,15 @@ def shared_draw(number: int, scenario: Sequence[str], words: Sequence[int]) -> f
 
 def random_startup(sampler: Sampler, lag: int) -> float:
     """Return how many of an entry's first trials a sampler suggests by uniform draws, whatever their results."""
-    if not sampler.uniform:
-        return 0
-    first = first_modelled(sampler, lag)
-    return math.inf if first is None else first - 1
+    first = first_modelled(sampler, lag) or math.inf
+    return first - 1 if sampler.uniform else 0
 
 
 class EntrySearch:
-    """The search of one entry in one replicate.
+    """The search of one entry in one replicate: trial i waits for the results of 0..i-lag.
 
-    Search trial i waits for the results of 0..i-lag. `ends` are the results of all runs by id, `requests` the search
-    trials by number, and `repeats` the runs that were asked to repeat one of them. `warm` are configurations to start
-    from, after the default one and the published ones.
+    `ends` are the results of all runs by id, `requests` the search trials by number, `repeats` the runs that were asked to
+    repeat one of them, and `starts` the first configurations: the default one, published ones, then `warm` ones.
     """
 
     def __init__(
@@ -73,44 +69,47 @@ class EntrySearch:
         self.ends: dict[str, ValidationResult] = {}
         self.sampler = find_sampler(study.sampler)
         self.budget = study.trials
-        self._finalists, self._confirm_seeds = 1, 0
-        if study.confirm:
-            self._finalists, self._confirm_seeds = study.confirm.best, study.confirm.seeds
+        self._finalists = study.confirm.best if study.confirm else 1
+        self._confirm_seeds = study.confirm.seeds if study.confirm else 0
         words = (study.seed, int(entry.id, 16), *replicate.words)
-        starts = [*self._first(), *warm]
+        self.starts = [*self._first(), *warm]
         if self.sampler.grid:
             points = entry.space.grid(study.grid_points)
             # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
             order = np.argsort(randomness.bits("grid", *words, np.arange(len(points))))
-            seen = [start.params for start in starts]
+            seen = [start.params for start in self.starts]
             shuffled = [points[i] for i in order if points[i] not in seen]
-            starts += [InitialConfiguration("sampled", point) for point in shuffled]
-            self.budget = min(study.trials, len(starts))
-        direction = entry.task.direction
-        self.proposer = Proposer(self.sampler, entry.space, starts, direction, words, self._opens)
+            self.starts += [InitialConfiguration("sampled", point) for point in shuffled]
+            self.budget = min(study.trials, len(self.starts))
+        self.proposer = Proposer(self.sampler, entry.space, entry.task.direction, words)
         self._told = 0
         self._chosen: tuple[list[int], int | None] | None = None
-        self._over = False
 
     def _first(self) -> list[InitialConfiguration]:
         """Return the default configuration and, at the study's first level, the published ones, each once."""
         space = self.entry.space
-        configurations = [InitialConfiguration("default", space.default(self.entry.implied))]
+        starts = [InitialConfiguration("default", space.default(self.entry.implied))]
         first_level = heterogeneity.parse(self.study.heterogeneity[0]).name
         if self.entry.scenario.heterogeneity == first_level:
             for stated in self.entry.known:
                 params = space.default(stated.params)
-                if params not in [start.params for start in configurations]:
-                    configurations.append(InitialConfiguration("published", params))
-        return configurations
+                if params not in [start.params for start in starts]:
+                    starts.append(InitialConfiguration("published", params))
+        return starts
 
-    def _opens(self, index: int) -> dict[str, Any]:
-        """Return the learning rate that all algorithms of the scenario share, of a configuration drawn blindly."""
-        rate = self.entry.space.searched.get(RATE)
-        if rate is None or index >= random_startup(self.sampler, self.lag):
-            return {}
-        drawn, words = index - len(self.proposer.known), (self.study.seed, *self.replicate.words)
-        return {RATE: rate.at(shared_draw(drawn, self.entry.scenario, words))}
+    def _configuration(self, index: int) -> InitialConfiguration:
+        """Return configuration `index`; one that is drawn blindly has the learning rate that all algorithms of the scenario
+        share.
+        """
+        if index < len(self.starts):
+            self.proposer.add(index, self.starts[index].params)
+            return self.starts[index]
+        rate, opening = self.entry.space.searched.get(RATE), {}
+        if rate is not None and index < random_startup(self.sampler, self.lag):
+            words = (self.study.seed, *self.replicate.words)
+            share = shared_draw(index - len(self.starts), self.entry.scenario, words)
+            opening = {RATE: rate.at(share)}
+        return InitialConfiguration("sampled", self.proposer.suggest(index, opening))
 
     @property
     def name(self) -> str:
@@ -137,17 +136,12 @@ class EntrySearch:
     def modelled(self) -> int:
         """How many of the configurations can be the sampler's from results, at most."""
         first = first_modelled(self.sampler, self.lag)
-        if first is None:
-            return 0
-        return max(0, self.budget - max(first - 1, len(self.proposer.known)))
+        return 0 if first is None else max(0, self.budget - max(first - 1, len(self.starts)))
 
     @property
     def done(self) -> bool:
-        """Whether every search trial and every run that repeats one has ended. A finished search is skipped."""
-        # Kept until a result comes: of a sweep with many entries Tune asks each of them thrice a step.
-        if not self._over and not self.searching:
-            self._over = all(request.trial_id in self.ends for request in self._due())
-        return self._over
+        """Whether every search trial and every run that repeats one has ended."""
+        return not self.searching and all(request.trial_id in self.ends for request in self._due())
 
     def cut(self, budget: int) -> None:
         """Make no more search trials than that."""
@@ -159,22 +153,20 @@ class EntrySearch:
         if index < self.budget:
             if not self._tell(index - self.lag):
                 return None
-            configuration = self.proposer.propose(index)
+            configuration = self._configuration(index)
             request = TrialRequest(
                 trial_id=self._trial_id(TrialKind.SEARCH, index),
                 entry_id=self.entry.id,
                 kind=TrialKind.SEARCH,
                 index=index,
-                origin=configuration.origin,
-                params=configuration.params,
                 seed=self.study.seed + self.replicate.seed,
                 partition_seed=self.entry.settings.partition_seed + self.replicate.partition,
-                source=configuration.source,
                 replicate=self.replicate.name,
+                **vars(configuration),
             )
             self.requests.append(request)
             return request
-        for request in () if self.done or self.searching else self._due():
+        for request in () if self.searching else self._due():
             if request.trial_id not in self.repeats:
                 self.repeats[request.trial_id] = request
                 return request
@@ -183,13 +175,12 @@ class EntrySearch:
     def end(self, trial_id: str, end: ValidationResult) -> None:
         """Take the result of a run. The sampler is told later, in index order."""
         self.ends[trial_id] = end
-        self._chosen, self._over = None, False
+        self._chosen = None
 
     def replay(self, requests: Iterable[TrialRequest]) -> None:
         """Take over the requests of a journal, whose `ends` are known already. It may lack one that a person
         deleted: that trial runs again, and the sampler is told it and what follows then.
         """
-        self._over = False
         for request in requests:
             if request.kind in REPEATS:
                 self.repeats[request.trial_id] = request
@@ -211,26 +202,29 @@ class EntrySearch:
     @property
     def best(self) -> TrialRequest | None:
         """The search trial whose configuration is chosen; None while there is none."""
-        chosen = self._choose()[1]
+        _, chosen = self._choose()
         return None if chosen is None else self.requests[chosen]
 
     @property
     def current_finals(self) -> list[TrialRequest]:
         """The final runs of the best configuration, asked or not yet."""
-        chosen = self._choose()[1]
-        seeds = range(0 if chosen is None else self.study.seeds)
-        return [self._repeat(TrialKind.FINAL, chosen or 0, i, 1 + i) for i in seeds]
+        best, seeds = self.best, range(self.study.seeds)
+        return [self._repeat(TrialKind.FINAL, best, i, 1 + i) for i in seeds] if best else []
 
     def results(self, index: int) -> list[ValidationResult]:
         """Return the results of a configuration: its search trial's, and its confirming runs'."""
-        kind = TrialKind.CONFIRM
-        ids = [self._trial_id(kind, index, number) for number in range(self._confirm_seeds)]
-        return self._searched(index) + [self.ends[i] for i in ids if i in self.ends]
+        numbers = range(self._confirm_seeds)
+        confirms = [self._trial_id(TrialKind.CONFIRM, index, number) for number in numbers]
+        ids = [self.requests[index].trial_id, *confirms]
+        return [self.ends[trial_id] for trial_id in ids if trial_id in self.ends]
 
     def _due(self) -> list[TrialRequest]:
         """Return the runs that repeat search trials, as far as it is known which: first those that confirm."""
-        pairs = itertools.product(self._choose()[0], range(self._confirm_seeds))
-        confirms = [self._repeat(TrialKind.CONFIRM, i, n, CONFIRM_SEEDS + n) for i, n in pairs]
+        finalists = [self.requests[index] for index in self._choose()[0]]
+        confirms = [
+            self._repeat(TrialKind.CONFIRM, finalist, number, CONFIRM_SEEDS + number)
+            for finalist, number in itertools.product(finalists, range(self._confirm_seeds))
+        ]
         confirmed = all(request.trial_id in self.ends for request in confirms)
         return confirms + self.current_finals if confirmed else confirms
 
@@ -239,9 +233,10 @@ class EntrySearch:
         chosen by all its results.
         """
         if self._chosen is None:
-            ranked = self._ranked({i: self._searched(i) for i in range(len(self.requests))})
-            finalists = ranked[: self._finalists]
-            confirmed = self._ranked({i: self.results(i) for i in finalists})
+            ends = [self.ends.get(request.trial_id) for request in self.requests]
+            searched = {index: [end] for index, end in enumerate(ends) if end is not None}
+            finalists = self._ranked(searched)[: self._finalists]
+            confirmed = self._ranked({index: self.results(index) for index in finalists})
             self._chosen = finalists, next(iter([*confirmed, *finalists]), None)
         return self._chosen
 
@@ -251,14 +246,14 @@ class EntrySearch:
         """
         keys: list[tuple[bool, float, float, int]] = []
         for index, ends in results.items():
-            statuses = {end.status for end in ends}
-            if not statuses or not statuses <= {Status.FINISHED, Status.DIVERGED}:
+            if not all(end.status.ran_to_its_end for end in ends):
                 continue
+            diverged = any(end.status == Status.DIVERGED for end in ends)
             excess = [0.0]
             for end in ends:
-                excess += end.exceeded(self.entry, self.study.target).values()
+                excess += end.exceeded(self.entry).values()
             score = self.entry.task.sign * fmean(map(self._value, ends))
-            keys.append((Status.DIVERGED in statuses, max(excess), -score, index))
+            keys.append((diverged, max(excess), -score, index))
         return [index for *_, index in sorted(keys)]
 
     def _value(self, end: ValidationResult) -> float:
@@ -270,31 +265,25 @@ class EntrySearch:
     def _tell(self, last: int) -> bool:
         """Tell the sampler the results of trials up to `last`, each once, in index order; return whether all have ended."""
         while self._told <= last:
-            ends = self._searched(self._told)
-            if not ends:
+            end = self.ends.get(self.requests[self._told].trial_id)
+            if end is None:
                 return False
-            (end,), excess = ends, ends[0].exceeded(self.entry, self.study.target)
-            self.proposer.tell(self._told, end.status, self._value(end), end.intermediates, excess)
+            self.proposer.tell(self._told, end, self._value(end), end.exceeded(self.entry))
             self._told += 1
         return True
-
-    def _searched(self, index: int) -> list[ValidationResult]:
-        end = self.ends.get(self._trial_id(TrialKind.SEARCH, index))
-        return [] if end is None else [end]
 
     def _trial_id(self, kind: TrialKind, index: int, number: int | None = None) -> str:
         return trial_id(self.name, kind, index, number)
 
-    def _repeat(self, kind: TrialKind, index: int, number: int, seed: int) -> TrialRequest:
-        """Return the run that repeats search trial `index` with a seed that far from the search's."""
-        searched = self.requests[index]
-        varies = self.study.vary_partition and kind == TrialKind.FINAL
+    def _repeat(
+        self, kind: TrialKind, searched: TrialRequest, number: int, seed: int
+    ) -> TrialRequest:
+        """Return the run that repeats a search trial with a seed that far from the search's."""
         return replace(
             searched,
-            trial_id=self._trial_id(kind, index, number),
+            trial_id=self._trial_id(kind, searched.index, number),
             kind=kind,
             index=number,
             seed=searched.seed + seed,
-            partition_seed=searched.partition_seed + seed * varies,
             source=searched.trial_id,
         )

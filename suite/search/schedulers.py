@@ -6,21 +6,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from trials.run.outcome import Status, TrialKind
 
 REDUCTION = 3
 """ASHA keeps the best third of the trials that reach a stop."""
 CUTOFF = (1 - 1 / REDUCTION) * 100
 """The percentile of a stop's scores below which a trial ends."""
-Rungs = dict[int, dict[str, float]]
-"""By stop: the signed score of each trial that came there."""
 
 
 class EntrySchedulers:
-    """Asynchronous successive halving (Li et al. 2020), as Ray's `ASHAScheduler` has it in one bracket: a trial ends at one
-    of its entry's `stops` where its score is below the upper third, percentile 100 (1 - 1/3), of the scores of the
-    trials of its search that came there before it. Final and confirming runs are left alone.
+    """Asynchronous successive halving (Li et al. 2020), as Ray's `ASHAScheduler` has it in one bracket: a search trial ends at
+    one of its entry's `stops` where its score is below the upper third of those that came there before it.
     """
 
     def __init__(
@@ -28,7 +25,8 @@ class EntrySchedulers:
     ) -> None:
         self.requests, self.scheduler = requests, scheduler
         self._entries = {entry.id: entry for entry in entries}
-        self.rungs: dict[str, Rungs] = defaultdict(lambda: defaultdict(dict))
+        self.rungs: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+        """By search and stop: the signed score of each trial that came there."""
 
     def stops(self, request: TrialRequest) -> tuple[int, ...]:
         """Return the rounds after which a run may be stopped."""
@@ -41,7 +39,7 @@ class EntrySchedulers:
         request = self.requests[trial_id]
         if round_index not in self.stops(request):
             return False
-        rung = self.rungs[request.search][round_index]
+        rung = self.rungs[request.search, round_index]
         if trial_id in rung:  # it goes on from its checkpoint
             return False
         score = self._entries[request.entry_id].task.sign * value

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from suite.search.candidates import EntrySearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from suite.studies.samplers import LAG, find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.run.spec import Scenario, TrialSpec
@@ -139,7 +139,7 @@ class SweepSearch:
         lines = []
         for search in self.entries.values():
             results = search.results(search.best.index) if search.best else []
-            if not all(end.feasible(search.entry, self.study.target) for end in results):
+            if not all(end.feasible(search.entry) for end in results):
                 name = " · ".join(filter(None, (search.entry.name, search.replicate.name)))
                 exceeds = "no configuration keeps the constraints; the one that exceeds them least"
                 lines.append(f"{name}: {exceeds} was chosen")

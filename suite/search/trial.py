@@ -1,16 +1,16 @@
 """What the search hands out and takes back: a run to make, and all it may know of how that ended."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import with_config
 
 from trials.run.outcome import Status, TrialKind, TrialResult
-from trials.scoring.metrics import COUNTED, TASKS
+from trials.scoring.metrics import COUNTED
 
 if TYPE_CHECKING:
-    from suite.studies.entry import Entry
+    from suite.studies.entries import Entry
 
 
 @with_config(extra="forbid")
@@ -21,10 +21,6 @@ class InitialConfiguration:
     origin: str
     params: dict[str, Any]
     source: str | None = None
-
-
-TARGET = "rounds_to_target"
-"""The cost that a curve tells; all others are counters."""
 
 
 @with_config(extra="forbid")
@@ -63,49 +59,31 @@ class ValidationResult:
     """What the search may know of how a run ended: validation scores and counters, no test metric.
 
     `value` is its last validation score (a mean of three evaluations), `intermediates` maps round to
-    such scores where it reported, `curve` to the score of that evaluation alone; `spent` are its
-    counters at round `at`, the last.
+    such scores where it reported; `spent` are its counters at round `at`, the last.
     """
 
     status: Status
     value: float | None
     intermediates: Mapping[int, float] = field(default_factory=dict)
-    curve: Mapping[int, float] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
     at: int = 0
 
     @classmethod
-    def of(
-        cls,
-        outcome: TrialResult,
-        constraints: Collection[str] = (TARGET, *COUNTED),
-        stops: bool = True,
-    ) -> Self:
-        """Keep of an outcome what the search may know: with less than all `constraints` of their costs alone, and without
-        early stopping no scores but the last.
-        """
-        # Who is judged by clients' own scores has the pooled ones too, which come first in TASKS.
-        names = [f"val_{metric}" for metric in TASKS] if TARGET in constraints else []
-        curve = {int(e["round"]): e[name] for e in outcome.history for name in names if name in e}
+    def of(cls, outcome: TrialResult) -> Self:
+        """Keep of an outcome what the search may know."""
         last = outcome.history[-1] if outcome.history else {}
-        spent = {name: last[name] for name in COUNTED if name in last and name in constraints}
-        scores = outcome.intermediates if stops else {}
-        return cls(outcome.status, outcome.value, scores, curve, spent, at=outcome.last_round)
+        spent = {name: last[name] for name in COUNTED if name in last}
+        scores, at = outcome.intermediates, outcome.last_round
+        return cls(outcome.status, outcome.value, scores, spent, at)
 
-    def cost(self, name: str, entry: "Entry", target: float | None) -> float:
-        """Return the cost of the run over all rounds; of one that ended before, in proportion."""
-        rounds, sign = entry.settings.rounds, entry.task.sign
-        if name == TARGET:
-            assert target is not None
-            hits = (r for r, v in sorted(self.curve.items()) if r and sign * (v - target) >= 0)
-            return next(hits, rounds + 1)
-        return self.spent.get(name, 0.0) * rounds / self.at if self.at else 0.0
+    def exceeded(self, entry: "Entry") -> dict[str, float]:
+        """Return the excess of each constraint of its entry, cost / bound - 1: at most 0 where it is kept. What a run that
+        ended early spent is taken in proportion.
+        """
+        whole = entry.settings.rounds / self.at if self.at else 0.0
+        bounds = entry.constraints.items()
+        return {name: self.spent.get(name, 0.0) * whole / bound - 1 for name, bound in bounds}
 
-    def exceeded(self, entry: "Entry", target: float | None) -> dict[str, float]:
-        """Return the excess of each constraint of its entry, cost / bound - 1: at most 0 where it is kept."""
-        costs = {name: self.cost(name, entry, target) for name in entry.constraints}
-        return {name: cost / entry.constraints[name] - 1 for name, cost in costs.items()}
-
-    def feasible(self, entry: "Entry", target: float | None) -> bool:
+    def feasible(self, entry: "Entry") -> bool:
         """Return whether the run keeps the constraints of its entry."""
-        return all(share <= 0 for share in self.exceeded(entry, target).values())
+        return all(share <= 0 for share in self.exceeded(entry).values())

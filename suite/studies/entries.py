@@ -1,37 +1,121 @@
-"""The entries of a study, each partitioned and fitted once to see that it can be run."""
+"""The entries of a study: one algorithm in one scenario each; each partitioned and fitted once to see that it can be run."""
 
+import hashlib
 import itertools
-from collections.abc import Callable, Sequence
-from functools import partial
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 from suite.console import say
-from suite.studies.entry import Entry
 from suite.studies.replicates import FIRST, Replicate
 from suite.studies.samplers import find_sampler
-from suite.studies.space import Space, space_file
+from suite.studies.space import Space, Stated, space_file
 from suite.studies.study import Study
 from suite.studies.validation import Faults
 from trials import algorithms, datasets
+from trials.algorithm import Algorithm
 from trials.datasets.base import Dataset
 from trials.run.simulation import refuse_personal
-from trials.run.spec import Scenario, refuse
+from trials.run.spec import Scenario, TrialSpec, away, outside, refuse
 from trials.run.trial import fit_model, load_dataset, partition_data
+from trials.scoring.metrics import Task
+from trials.settings import Settings
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One question: how good can this algorithm get on this data set, model and level?"""
+
+    algorithm: str
+    scenario: Scenario
+    settings: Settings
+    space: Space
+    known: tuple[Stated, ...]
+    task: Task
+    constraints: Mapping[str, float] = field(default_factory=dict)
+    implied: Mapping[str, Any] = field(default_factory=dict)
+    """What the method's paper implies for the default configuration here, instead of the algorithm's defaults."""
+
+    @property
+    def _cls(self) -> type[Algorithm]:
+        return algorithms.resolve(self.algorithm)
+
+    @property
+    def paper(self) -> str:
+        """The algorithm's source."""
+        return self._cls.paper
+
+    def outside(self, params: Mapping[str, Any] | None = None) -> str:
+        """Say how the settings of a configuration, by default the default one, are not those that the algorithm's paper
+        assumes; "" where they are.
+        """
+        return outside(self._cls, self.spec(params or self.space.default(), 0).settings)
+
+    @property
+    def away(self) -> str:
+        """What the default configuration lacks of the experiments of the algorithm's paper; "" where it lacks nothing."""
+        settings = self.spec(self.space.default(), 0).settings
+        return away(self._cls, settings, self.scenario.heterogeneity)
+
+    def reference(self, params: Mapping[str, Any] | None = None) -> bool:
+        """Return whether a configuration, by default the default configuration, is shown without a rank."""
+        beside = self._cls.reference and self._cls.ranked_under != self.settings.metric
+        return beside or bool(self.outside(params))
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
+        apart = {"data_seed", "partition_seed", "execution", "chunk"}
+        fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
+        content = [self.algorithm, *self.scenario, fixed, self.space.describe()]
+        if self.constraints:
+            content.append({"constraints": dict(self.constraints)})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def name(self) -> str:
+        """Readable: `folb · digits · logreg · dirichlet(0.3)`."""
+        return f"{self.label} · {self.scenario}"
+
+    def about(self) -> dict[str, str]:
+        """Return the parts of its name, and what it is ranked by, as plain data."""
+        return {"algorithm": self.algorithm, **self.scenario.names(), "metric": self.task.metric}
+
+    @property
+    def label(self) -> str:
+        """The algorithm's short name; a third party's class name."""
+        return algorithms.label(self.algorithm)
+
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """Rounds at which early stopping decides: gap, 3 gap, 9 gap, ... below the last round."""
+        gap, rounds = self.settings.evaluation_gap, self.settings.rounds
+        return tuple(itertools.takewhile(lambda r: r < rounds, (gap * 3**k for k in range(64))))
+
+    def spec(
+        self, params: Mapping[str, Any], seed: int, partition_seed: int = 0, split: int = 0
+    ) -> TrialSpec:
+        """Return the trial that runs these params, on a split of the data; names that are settings go there."""
+        own = {k: v for k, v in params.items() if k in self._cls.ranges()}
+        shared = {k: v for k, v in params.items() if k not in own}
+        settings = {**self.settings.model_dump(), **shared, "partition_seed": partition_seed}
+        settings["data_seed"] += split
+        return TrialSpec(
+            algorithm=self.algorithm,
+            params=own,
+            **self.scenario.names(),
+            settings=Settings(**settings),
+            seed=seed,
+        )
 
 
 def make_entries(study: Study, source: str) -> list[Entry]:
-    """Return every combination, algorithms innermost. Raises `UserError` with every fault: ranges that are
-    none, settings that an algorithm refuses.
-    """
+    """Return every combination, algorithms innermost. Raises `UserError` with every fault."""
     faults = Faults(source)
     if study.settings.val_fraction == 0:
-        needed = "a search needs validation data, so it must be above 0"
-        faults.add("settings.val_fraction", 0, needed)
-    if "rounds_to_target" in study.constraints and study.target is None:
-        faults.add("target", None, "is needed by rounds_to_target: a validation score")
-    if study.partitions > 1 and study.vary_partition:
-        rule = "partitions every final run anew, which `partitions` does for a search"
-        faults.add("vary_partition", True, rule)
+        faults.add("settings.val_fraction", 0, "must be above 0: a search needs validation data")
     entries: dict[str, Entry] = {}
     for dataset, model, level, algorithm in itertools.product(
         study.datasets, study.models, study.heterogeneity, study.algorithms
@@ -57,10 +141,9 @@ def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> En
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}
-    for paper in stated.defaults:
-        if paper.matches(scenario):
-            implied = paper.values(study.settings.rounds)
-            break
+    if paper := next((each for each in stated.defaults if each.matches(scenario)), None):
+        shares = paper.of_rounds.items()
+        implied = paper.params | {name: share * study.settings.rounds for name, share in shares}
     for key, spec in study.search.items():
         owner, _, searched = key.rpartition(".")
         if spec.default is not None and owner in ("", algorithm):
@@ -73,7 +156,7 @@ def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> En
         tuple(published for published in stated.published if published.matches(scenario)),
         datasets.parse(scenario.dataset).task.by(study.settings.metric),
         {cost: bound.max for cost, bound in study.constraints.items()},
-        {key: value for key, value in implied.items() if space.holds(key, value)},
+        {k: v for k, v in implied.items() if k in space.searched and space.ranges[k].holds(v)},
     )
 
 
@@ -81,9 +164,8 @@ def load_data(
     entries: list[Entry], root: str | None, source: str, replicates: Sequence[Replicate] = (FIRST,)
 ) -> dict[str, Dataset]:
     """Return the data sets of all entries by `TrialSpec.dataset_key`, with every partition and split of the replicates,
-    which are kept for the trials. Models are fitted to them, and every algorithm is asked whether it can run there.
-
-    Raises `UserError` with every fault.
+    which are kept for the trials. Models are fitted to them, and every algorithm is asked whether it can run there. Raises
+    `UserError` with every fault.
     """
     faults = Faults(source)
     results: dict[tuple[str, str, str], Any] = {}
@@ -97,22 +179,25 @@ def load_data(
     parts = {(replicate.split, replicate.partition) for replicate in replicates}
     for entry, (split, partition) in itertools.product(entries, sorted(parts)):
         seeds = (0, entry.settings.partition_seed + partition, split)
-        spec = entry.spec(entry.space.default(), *seeds)
-        key, (name, model_name, level) = spec.dataset_key, entry.scenario
-        data = once("datasets", key, name, partial(load_dataset, spec, root))
+        first = entry.spec(entry.space.default(), *seeds)
+        key, (name, model_name, level) = first.dataset_key, entry.scenario
+        data = once("datasets", key, name, partial(load_dataset, first, root))
         if data is None:
             continue
-        model = once("models", key, model_name, partial(fit_model, spec, data))
-        partitioned = partial(partition_data, spec, data, keep=True)
-        clients = once("heterogeneity", spec.data_key, level, partitioned)
+        model = once("models", key, model_name, partial(fit_model, first, data))
+        partitioned = partial(partition_data, first, data, keep=True)
+        clients = once("heterogeneity", first.data_key, level, partitioned)
         if model is None or clients is None:
             continue
-        if spec.settings.metric == "personal":
+        if entry.settings.metric == "personal":
             alone = partial(refuse_personal, clients, model)
-            once("settings.metric", f"{spec.data_key}|{model_name}", "personal", alone)
-        for params in entry.space.corners():
-            corner = entry.spec(params, *seeds)
-            check = partial(corner.configured().check, clients.clients, model, corner.settings)
+            faults.attempt("settings.metric", "personal", alone)
+        changes: list[dict[str, Any]] = [{}]  # the default, and it with every choice of one name
+        for choice, spec in entry.space.ranges.items():
+            changes += [{choice: value} for value in spec.choices or ()]
+        for change in changes:
+            trial = entry.spec(entry.space.default(change), *seeds)
+            check = partial(trial.configured().check, clients.clients, model, trial.settings)
             faults.attempt("algorithms", entry.label, check)
     faults.check()
     for (kind, key, name), content in results.items():

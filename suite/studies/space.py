@@ -1,10 +1,10 @@
 """Search spaces: an algorithm's fields, what a study overrides, and what papers state of them."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
@@ -44,26 +44,21 @@ class RangeSpec(Written):
 
     @model_validator(mode="after")
     def _of_one_form(self) -> "RangeSpec":
-        if self.choices is not None and self.interval:
+        if self.choices is not None and (self.low, self.high, self.log) != (None, None, None):
             raise ValueError("must have choices, or low and high: not both")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise ValueError(f"low <= high must hold, but got low={self.low:g}, high={self.high:g}")
         return self
-
-    @property
-    def interval(self) -> dict[str, Any]:
-        """What is written of an interval."""
-        return self.model_dump(include=set(INTERVAL), exclude_none=True)
 
     def over(self, base: Range) -> Range:
         """Return `base` with what this spec gives; raises `UserError` when the result is no range."""
         if self.choices is not None:
             choices = tuple(base.check("a choice", value) for value in self.choices)
             return Range("choice", choices=choices, when=base.when, under=base.under)
-        if self.interval and base.choices is not None:
-            listed = ", ".join(map(str, base.choices))
-            raise UserError(f"is one of {listed}: give choices, not low or high")
-        return replace(base, searched=True, **self.interval) if self.interval else base
+        interval = self.model_dump(include={*INTERVAL}, exclude_none=True)
+        if interval and base.choices is not None:
+            raise UserError(f"is {base}: give choices, not low or high")
+        return replace(base, searched=True, **interval) if interval else base
 
 
 class Stated(Written):
@@ -82,10 +77,6 @@ class Stated(Written):
         names = {scenario.dataset, scenario.dataset.split("(")[0]}
         there = not self.datasets or bool(names & set(self.datasets))
         return there and (not self.models or scenario.model in self.models)
-
-    def values(self, rounds: int) -> dict[str, Any]:
-        """Return the hyperparameters under so many rounds."""
-        return self.params | {name: share * rounds for name, share in self.of_rounds.items()}
 
 
 class SpaceFile(Written):
@@ -107,9 +98,8 @@ def space_file(algorithm: str) -> SpaceFile:
 
 @dataclass(frozen=True)
 class Space:
-    """What one entry searches: a range and a default configuration value for each name.
-
-    Names are the algorithm's hyperparameters and the settings that the study moved into the search.
+    """What one entry searches: a range and a default configuration value for each name: the algorithm's hyperparameters and
+    the settings that the study moved into the search.
     """
 
     ranges: Mapping[str, Range]
@@ -148,7 +138,10 @@ class Space:
                     defaults[field] = standing if written.default is None else written.default
                 else:
                     continue
-                _check_searched(ranges[field], written, costs)
+                spec = ranges[field]
+                if spec.searched and spec.under and spec.several and spec.under not in costs:
+                    why = "the score alone would drive it to the end of its range"
+                    raise UserError(f"is searched only under a constraint on {spec.under}: {why}")
             except UserError as error:
                 raise UserError(f"{key}: {error}") from None
         for field, spec in ranges.items():
@@ -161,14 +154,6 @@ class Space:
         """The ranges of more than one value."""
         return {name: spec for name, spec in self.ranges.items() if spec.several}
 
-    def active(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the names that exist under each other."""
-        return existing(values, self.ranges)
-
-    def _exists(self, name: str, values: Mapping[str, Any]) -> bool:
-        """Return whether a name exists under values of those `ordered` before it."""
-        return all(values.get(k) == v for k, v in (self.ranges[name].when or {}).items())
-
     @property
     def ordered(self) -> list[str]:
         """The names, each after those that it exists under."""
@@ -180,27 +165,17 @@ class Space:
 
     def default(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the common starting point, or a published configuration on top of it."""
-        return self.active({**self.default_values, **(overrides or {})})
-
-    def holds(self, name: str, value: Any) -> bool:
-        """Return whether a name is searched, and a value of it within its range."""
-        return name in self.searched and self.ranges[name].holds(value)
-
-    def corners(self) -> Iterator[dict[str, Any]]:
-        """Yield the default configuration, and it with every other choice of one name."""
-        yield self.default()
-        for name, spec in self.ranges.items():
-            yield from (self.default({name: value}) for value in spec.choices or ())
+        return existing({**self.default_values, **(overrides or {})}, self.ranges)
 
     def suggest(self, trial: "optuna.Trial") -> dict[str, Any]:
         """Ask a sampler for a configuration; conditional names are asked only where they exist."""
         values: dict[str, Any] = {}
         suggests = trial.suggest_categorical, trial.suggest_int, trial.suggest_float
         for name in self.ordered:
-            if self._exists(name, values):
+            if name in existing({**values, name: None}, self.ranges):
                 kinds = (partial(suggest, name) for suggest in suggests)
                 values[name] = _for_optuna(self.ranges[name], *kinds)
-        return self.active(values)
+        return existing(values, self.ranges)
 
     def distributions(self, values: Mapping[str, Any]) -> "dict[str, BaseDistribution] | None":
         """Return Optuna's distributions of the names in `values`; None when a value lies outside its own,
@@ -220,12 +195,9 @@ class Space:
         spec = self.ranges[name]
         if spec.choices is not None:
             return list(spec.choices)
-        low, high = spec.ends
-        values = [low]
-        if low != high and count > 1:
-            spaced = np.geomspace if spec.log else np.linspace  # whose own ends are rounded
-            values = [low, *map(float, spaced(low, high, count)[1:-1]), high]
-        return list(dict.fromkeys(map(round, values))) if spec.type == "int" else values
+        spaced = np.geomspace if spec.log else np.linspace
+        values = map(float, spaced(*spec.ends, count if spec.several else 1))
+        return list(dict.fromkeys(map(round, values) if spec.type == "int" else values))
 
     def grid(self, count: int) -> list[dict[str, Any]]:
         """Return every configuration of a grid of `count` values an interval; raise `UserError` where they are too many."""
@@ -237,10 +209,10 @@ class Space:
                 raise UserError(f"may make more than {most}: give fewer points, or sampler: random")
             longer = []
             for point in grid:
-                there = self._exists(name, point)
+                there = name in existing({**point, name: None}, self.ranges)
                 longer += [{**point, name: value} for value in values] if there else [point]
             grid = longer
-        return [self.active(point) for point in grid]
+        return [existing(point, self.ranges) for point in grid]
 
     def describe(self) -> dict[str, Any]:
         """Return plain data that identify the space (part of an entry's content)."""
@@ -263,19 +235,6 @@ def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
     return real(low, high, log=spec.log)
 
 
-def _check_searched(spec: Range, written: RangeSpec, costs: Collection[str]) -> None:
-    """Raise `UserError` when a range is searched whose cost the study leaves free, or a default that is written would
-    never be tried again.
-    """
-    if spec.searched and spec.under and spec.several and spec.under not in costs:
-        raise UserError(
-            f"is searched only under a constraint on {spec.under}: "
-            "the score alone would drive it to the end of its range"
-        )
-    if spec.searched and written.default is not None and not spec.holds(written.default):
-        raise UserError(f"default {written.default} must lie in the range that is searched, {spec}")
-
-
 def _setting(
     name: str, algorithm: type[Algorithm], field: str, settings: Settings, written: RangeSpec
 ) -> Range:
@@ -293,10 +252,6 @@ def _setting(
             refuse(name, algorithm, changed)
     if written.choices is not None:
         return Range("choice", choices=written.choices)
-    real = _is_real(Settings.model_fields[field].annotation)
-    return Range("float" if real else "int", written.low, written.high, bool(written.log))
-
-
-def _is_real(annotation: Any) -> bool:
-    """Return whether a setting is a real number, or one that may be left out."""
-    return annotation is float or any(map(_is_real, get_args(annotation)))
+    hint = get_type_hints(Settings)[field]  # `float`, or `float | None` of one that may be left out
+    kind = "float" if float in (hint, *get_args(hint)) else "int"
+    return Range(kind, written.low, written.high, bool(written.log))

@@ -12,7 +12,7 @@ from suite.studies.space import INTERVAL, Finite, RangeSpec
 from suite.studies.validation import Faults, Written
 from suite.yaml_files import parse_mapping, read_text
 from trials import algorithms, datasets, heterogeneity, models
-from trials.common.errors import UserError, unknown
+from trials.common.errors import unknown
 from trials.common.files import look
 from trials.heterogeneity.partitions import Natural
 from trials.scoring.metrics import COUNTED
@@ -20,8 +20,6 @@ from trials.settings import Number, Positive, Settings, Whole
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a study has lists of, and a command takes between commas."""
-OPTIONS = (*LISTS, "trials", "seeds")
-"""The keys that are options of `suite sweep` too; all others are given by `--set`."""
 
 
 def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
@@ -56,15 +54,11 @@ Factor = Annotated[Positive, Field(le=MOST, exclude_if=lambda levels: levels == 
 """How many levels a factor has; one that has a single level is no part of what is recorded."""
 Above0 = Annotated[float, Number, Field(gt=0, allow_inf_nan=False)]
 Margin = Annotated[Above0 | None, Field(exclude_if=lambda margin: margin is None)]
-COSTS = (*COUNTED, "rounds_to_target")
-"""Counters at the last round, and the first round whose validation score reaches the study's `target`
-(one more than there are rounds where none does).
-"""
 
 
 def _cost(name: str) -> None:
-    if name not in COSTS:
-        raise unknown("cost", name, COSTS)
+    if name not in COUNTED:
+        raise unknown("cost", name, COUNTED)
 
 
 class Bound(Written):
@@ -88,8 +82,8 @@ class Study(Written):
     `search` overrides ranges: `lr` for every algorithm, `batch_size` moves a shared setting into the
     search of all, `fedprox.mu` is one algorithm's. Search runs use run seed `seed`; final runs
     `seed + 1, seed + 2, ...`. An entry is searched anew, with a winner and final runs of its own, in each
-    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). `target` is a score: of tests for
-    "rounds to target", of validation for `rounds_to_target`. `margin` is the largest difference of scores that does not
+    of `tunings` x `partitions` x `splits` replicates (`suite.studies.replicates`). `target` is a score of tests, for
+    "rounds to target". `margin` is the largest difference of scores that does not
     matter. `pack` is how many trials are computed together in one process at most, which changes no result.
     """
 
@@ -108,7 +102,6 @@ class Study(Written):
     trials: Positive = 20
     seeds: Annotated[Positive, Field(lt=TUNING_SEEDS)] = 5
     seed: Whole = 0
-    vary_partition: bool = False
     tunings: Factor = 1
     partitions: Factor = 1
     splits: Factor = 1
@@ -123,11 +116,6 @@ class Study(Written):
     def replicates(self) -> list[Replicate]:
         """The replicates of every entry."""
         return replicates(self.tunings, self.partitions, self.splits)
-
-
-def complete(study: Study) -> dict[str, Any]:
-    """Return a study as plain data with every field, those that a record leaves out among them."""
-    return dict(study) | study.model_dump(mode="json")
 
 
 def study_names() -> dict[str, str]:
@@ -145,15 +133,12 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
     Raises `UserError` with every fault of the file's form.
     """
-    path, there = look(name_or_path, "study")
+    path, _ = look(name_or_path, "study")
     if path.suffix in (".yaml", ".yml"):
         name, source, text = path.stem, str(path), read_text(path, "study")
     elif name_or_path in study_names():
         name, source = name_or_path, f"study {name_or_path}"
         text = files("search_spaces").joinpath("studies", f"{name}.yaml").read_text()
-    elif there == "folder":
-        rule = "a study is the name of a shipped one, or a .yaml file"
-        raise UserError(f"cannot read study {name_or_path}: it is a folder; {rule}")
     else:
         raise unknown("study", name_or_path, study_names())
     return name, check_study(parse_mapping(text, source), overrides, source)
@@ -186,12 +171,11 @@ def override(content: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
         within = changed.get(outer) or {}
         if not dot:
             changed[outer] = value
-        elif isinstance(within, dict):  # what is none is a fault of the study, said later
+        elif isinstance(within, dict):  # else it is a fault of the study, said later
             before = within.get(inner)
             if isinstance(before, dict) and isinstance(value, Mapping):
-                written = {name for name, each in value.items() if each is not None}
-                gone = {"choices"} if written & {*INTERVAL} else set()
-                gone = {*INTERVAL} if "choices" in written else gone
+                gone = [*INTERVAL] if "choices" in value else []
+                gone += ["choices"] if {*INTERVAL} & value.keys() else []
                 value = {k: v for k, v in before.items() if k not in gone} | dict(value)
             changed[outer] = {**within, inner: value}
     return changed
@@ -201,8 +185,8 @@ def small(study: Study) -> dict[str, Any]:
     """Return overrides that make a study a matter of seconds: 4 clients, all in every round. Under `natural`
     the data say how many clients there are, and the study's participation stays.
     """
-    few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
     levels = map(heterogeneity.parse, study.heterogeneity)
-    if any(isinstance(level.partition, Natural) for level in levels):
-        return few | {"settings.clients": None}
-    return few | {"settings.clients": 4, "settings.participation": 1.0}
+    natural = any(isinstance(level.partition, Natural) for level in levels)
+    clients = {"settings.clients": 4, "settings.participation": 1.0}
+    few = {"trials": 3, "seeds": 2, "settings.rounds": 2, "settings.eval_every": 1}
+    return few | ({"settings.clients": None} if natural else clients)

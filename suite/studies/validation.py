@@ -19,6 +19,9 @@ MOST_FAULTS = 20
 """Faults that a message lists: whoever has more starts with these."""
 FORMS = ("function-", "literal[", "constrained-", "nullable[", "list[", "dict[", "[key]")
 """How pydantic calls the forms that a value may have, between the keys that lead to it."""
+RULES = dict.fromkeys(("model_type", "dict_type"), "must be a mapping of keys to values")
+RULES |= {"too_short": "must not be empty", "missing": "is required"}
+"""The broken rule, by the type of pydantic's error."""
 
 
 class Written(BaseModel):
@@ -53,18 +56,16 @@ class Faults:
             return model.model_validate(data)
         except ValidationError as error:
             errors = error.errors()
-        values: dict[str, Any] = {}
-        rules: dict[str, list[str]] = {}
+        rules: dict[str, tuple[Any, list[str]]] = {}
         for fault in errors:
             path = [f"[{k}]" if isinstance(k, int) else f".{k}" for k in fault["loc"]]
             path = [step for step in path if not step.lstrip(".").startswith(FORMS)]
             key = prefix + "".join(path).removeprefix(".")
             nameless = fault["type"] == "missing" or fault["loc"][-1:] == ("[key]",)
-            values.setdefault(key, None if nameless else fault["input"])
-            rules.setdefault(key, []).append(_rule(model, fault))
-        for key, (first, *others) in rules.items():  # a rule for each form that it may have
-            forms = [first, *(other.removeprefix("must be ") for other in others)]
-            self.add(key, values[key], " or ".join(forms))
+            value = None if nameless else fault["input"]
+            rules.setdefault(key, (value, []))[1].append(_rule(model, fault))
+        for key, (value, forms) in rules.items():  # a rule for each form that it may have
+            self.add(key, value, " or ".join(forms).replace(" or must be ", " or "))
         return None
 
     def check(self) -> None:
@@ -91,22 +92,13 @@ def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> 
     if resolves or not any(map(plugins.named, split_top(level, "+"))):
         faults.attempt("heterogeneity", level, partial(heterogeneity.parse, level))
     if cls is not None:
-        before = len(faults.found)
-        for key, value in run["params"].items():
-            faults.attempt(f"params.{key}", value, partial(cls.checked, key, value))
-        if len(faults.found) == before:  # each is one; do they exist under each other?
-            faults.attempt("params", None, partial(cls.configured, run["params"]))
+        faults.attempt("params", None, partial(cls.configured, run["params"]))
 
 
 def rule(fault: Mapping[str, Any]) -> str:
     """Return the rule that pydantic found broken, as the other messages put it."""
-    if fault["type"] in ("model_type", "dict_type"):
-        return "must be a mapping of keys to values"
-    if fault["type"] == "too_short":
-        return "must not be empty"
-    if fault["type"] == "missing":
-        return "is required"
-    return str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
+    text = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
+    return RULES.get(fault["type"], text)
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:

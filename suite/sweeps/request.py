@@ -11,7 +11,6 @@ from suite.studies.study import (
     LISTS,
     Study,
     check_study,
-    complete,
     read_study,
     small,
 )
@@ -28,8 +27,8 @@ GROWS = ("algorithms", "datasets", "models", "heterogeneity")
 """What a resumed sweep may have more of, besides what it has a number of."""
 COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
-FREE = ("retries", "pack", "description", "margin")
-"""What may be otherwise: no search depends on it. Nor does it on a `target`, unless costs are counted to that."""
+FREE = ("retries", "pack", "description", "margin", "target")
+"""What may be otherwise: no search depends on it."""
 
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
@@ -114,13 +113,12 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
         order[key] = kept + [name for name in wanted if name not in before]
     study, faults = after.model_copy(update=order), Faults(source)
     was, now = _flat(check_study(begun.study, {}, source)), _flat(study)
-    free = {*FREE, *(() if "rounds_to_target" in study.constraints else ("target",))}
     for key in dict.fromkeys([*now, *was]):
         new: Any = now.get(key)
         old: Any = was.get(key)
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
-        elif new != old and key not in (*GROWS, *COUNTS, *free):
+        elif new != old and key not in (*GROWS, *COUNTS, *FREE):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
     return begun.study_name, study
@@ -129,7 +127,8 @@ def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str,
 def _flat(study: Study) -> dict[str, Any]:
     """Return the keys of a study with their values; a key inside another is `settings.rounds`."""
     flat: dict[str, Any] = {}
-    for key, value in complete(study).items():
+    every = dict(study) | study.model_dump(mode="json")  # which leaves out factors of one level
+    for key, value in every.items():
         if isinstance(value, Mapping):
             flat |= {f"{key}.{inner}": each for inner, each in value.items()}
         else:

@@ -20,9 +20,8 @@ from suite.results.table import (
     rows_table,
 )
 from suite.results.tables import Source, Tables, nothing_in
-from suite.search.trial import TARGET, TrialRequest, ValidationResult
-from suite.studies.entries import make_entries
-from suite.studies.entry import Entry
+from suite.search.trial import TrialRequest, ValidationResult
+from suite.studies.entries import Entry, make_entries
 from suite.studies.replicates import Replicate
 from suite.studies.study import check_study
 from suite.sweeps.journal.events import Begun, SweepState, check_first, outcomes
@@ -182,10 +181,7 @@ def _target(
         reached = {} if lost else reach(outcome.history, metric, target)
         values = {"reached": bool(reached), **reached}
     if entry.constraints:
-        end = ValidationResult.of(outcome)
-        values["feasible"] = end.feasible(entry, target)
-        if request.counted and TARGET in entry.constraints:
-            values[TARGET] = end.cost(TARGET, entry, target)
+        values["feasible"] = ValidationResult.of(outcome).feasible(entry)
     return values
 
 

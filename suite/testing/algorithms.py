@@ -27,15 +27,8 @@ from trials.settings import Settings
 
 MODELS = ("logreg", "mlp(16,16)", "mcmahan_cnn")
 LEVEL = "labels(3)"
-SETTINGS = {
-    "rounds": 2,
-    "clients": 6,
-    "participation": 0.5,
-    "local_steps": 2,
-    "batch_size": 8,
-    "dtype": "float64",
-    "eval_every": 1,
-}
+SETTINGS: dict[str, Any] = {"rounds": 2, "clients": 6, "participation": 0.5, "eval_every": 1}
+SETTINGS |= {"local_steps": 2, "batch_size": 8, "dtype": "float64"}
 TOLERANCE = 1e-9
 """How far ways to compute may be apart, relative to the largest weight: rounding, in double precision."""
 COUNTERS = ("downloaded_bytes", "uploaded_bytes", "peer_bytes")
@@ -60,6 +53,17 @@ class CheckFinding:
     ok: bool
     detail: str
 
+    @classmethod
+    def of(cls, model: str, check: str, action: Callable[[], str]) -> "CheckFinding":
+        """Return what a check says; of an exception only the frames of a person's own file."""
+        try:
+            return cls(model, check, True, action())
+        except (WrongError, UserError) as fault:
+            return cls(model, check, False, str(fault))
+        except Exception as error:
+            detail = failure(error) or f"{type(error).__name__}: {error}"
+            return cls(model, check, False, detail)
+
 
 def checks(
     name: str,
@@ -68,9 +72,8 @@ def checks(
     models: Sequence[str] | None = None,
     **how: Any,
 ) -> Iterator[CheckFinding]:
-    """Yield all checks of an algorithm with these hyperparameters; `how` as in `Checked`. Where one fails for an
-    exception, only the frames of the algorithm's own file are told. Raises `UserError` for names and values that
-    are none.
+    """Yield all checks of an algorithm with these hyperparameters; `how` as in `Checked`. Raises `UserError` for names
+    and values that are none.
     """
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)
     if reduces_to is not None:
@@ -90,9 +93,8 @@ def checks(
         if reduces_to is not None:
             wanted[f"is {reduces_to}"] = partial(checked.equals, reduces_to)
         for what, action in wanted.items():
-            ok, detail = attempt(action)
-            yield CheckFinding(model, what, ok, detail)
-            if what == "two rounds" and not ok:
+            yield (finding := CheckFinding.of(model, what, action))
+            if what == "two rounds" and not finding.ok:
                 break  # the others would fail alike
 
 
@@ -103,16 +105,6 @@ def check_algorithm(name: str, params: Mapping[str, Any] | None = None, **how: A
     wrong = [finding for finding in checks(name, params or {}, **how) if not finding.ok]
     lines = [f"{finding.check} ({finding.model}): {finding.detail}" for finding in wrong]
     demand(not wrong, "\n".join(lines))
-
-
-def attempt(action: Callable[[], str]) -> tuple[bool, str]:
-    """Return whether a check found nothing wrong, and what it says."""
-    try:
-        return True, action()
-    except (WrongError, UserError) as fault:
-        return False, str(fault)
-    except Exception as error:
-        return False, failure(error) or f"{type(error).__name__}: {error}"
 
 
 @dataclass
@@ -131,9 +123,8 @@ class Checked:
 
     def begun(self, name: str | None = None, seed: int = 1, **more: Any) -> Simulation:
         """Return a run of it at round 0; of another algorithm, with the hyperparameters both have."""
-        params, refused = dict(self.params), self.cls.unsupported
-        if name is not None:
-            params = {k: v for k, v in params.items() if k in algorithms.resolve(name).ranges()}
+        ranges, refused = algorithms.resolve(name or self.name).ranges(), self.cls.unsupported
+        params = {key: value for key, value in self.params.items() if key in ranges}
         kept = {k: v for k, v in self.settings.items() if not {k, f"{k}={v}"} & refused.keys()}
         level = self.level.partition("+")[0] if "system" in refused else self.level
         scenario = Scenario(self.dataset, self.model, level)
@@ -157,15 +148,12 @@ class Checked:
         usual, ranges = self.cls(), self.cls.ranges()
         for key, spec in ranges.items():
             default, when = getattr(usual, key), spec.when or {}
-            inside = spec.holds(default) and spec.check(key, default) == default
-            demand(inside, f"{key}: its default {default!r} is not in its range")
+            demand(spec.holds(default), f"{key}: its default {default!r} is not in its range")
             demand(when.keys() <= ranges.keys(), f"{key} exists under what there is not: {when}")
             exists = all(getattr(usual, k) == v for k, v in when.items())
-            agree = (key in usual.params()) == exists
-            demand(agree, f"params() and the condition of {key} disagree")
+            demand((key in usual.params()) == exists, f"params() disagrees with {key}'s condition")
         kept = self.cls.configured(usual.params()) == usual
         demand(kept, "configured(params()) is another algorithm: what does __post_init__ change?")
-        demand("lr" in ranges, "there is no learning rate lr, which every study searches")
         for key in self.cls.unsupported:
             there = key.partition("=")[0] in ("system", *Settings.model_fields)
             demand(there, f"unsupported: {unknown('setting', key, Settings.model_fields)}")
@@ -175,11 +163,9 @@ class Checked:
         """Check that it runs to the end, with numbers that are finite."""
         trained = self.done.fed.counters["sample_gradients"] > 0
         demand(trained, "nobody trained in any round: call fed.train")
-        diverged = "diverged: a loss is not finite; try another --set lr=..."
-        demand(not self.done.diverged, diverged)
+        demand(not self.done.diverged, "diverged: a loss is not finite; try --set lr=...")
         metric = f"test_{self.done.fed.data.dataset.task.metric}"
-        values = [entry[metric] for entry in self.done.history]
-        return f"{values[0]:.3f} to {values[-1]:.3f}"
+        return f"{self.done.history[0][metric]:.3f} to {self.done.history[-1][metric]:.3f}"
 
     def shapes(self) -> str:
         """Check that the state keeps its names, and is of tensors; a run itself refuses what changes a shape."""
@@ -200,14 +186,11 @@ class Checked:
                 runs.setdefault(run.fed.execution, run)
         base = finish(runs.pop("sequential"))
         for way, run in runs.items():
-            off = _off(finish(run), base)
-            demand(
-                off <= TOLERANCE,
-                f"{way} and sequential give weights that are {off:.1e} apart, relative to the "
-                "largest: does a hook mix clients' rows, or change a tensor in place?",
-            )
-            counted = run.fed.counters == base.fed.counters
-            demand(counted, f"{way} and sequential count differently")
+            off, both = _off(finish(run), base), f"{way} and sequential"
+            rule = "does a hook mix clients' rows, or change a tensor in place?"
+            words = f"give weights that are {off:.1e} apart, relative to the largest: {rule}"
+            demand(off <= TOLERANCE, f"{both} {words}")
+            demand(run.fed.counters == base.fed.counters, f"{both} count differently")
         return ", ".join([*runs, "sequential"])
 
     def repeats(self) -> str:
@@ -236,11 +219,11 @@ class Checked:
         fed, change = self.done.fed, _off(self.done, self.begun())
         down, up, peer = (fed.counters[name] for name in COUNTERS)
         way = "up" if down else "down" if up else "down or up"
-        demand(
-            bool(peer or (down and up)) or change == 0 or self.cls.reference,
-            f"the model changed and nothing was sent {way}: what reaches the server goes through "
-            "fed.upload, what leaves it through fed.broadcast",
+        rule = (
+            "what reaches the server goes through fed.upload, what leaves it through fed.broadcast"
         )
+        counted = peer or (down and up) or change == 0 or self.cls.reference
+        demand(bool(counted), f"the model changed and nothing was sent {way}: {rule}")
         model = fed.d * 8 * max(1, round(fed.settings.participation * fed.n)) * fed.settings.rounds
         peers = f", {peer / model:.3g} K d peers" if peer else ""
         return f"{down / model:.3g} K d down, {up / model:.3g} K d up{peers}"
@@ -249,16 +232,16 @@ class Checked:
         """Check that it is the other method's run, to the bit."""
         theirs = finish(self.begun(other))
         off = _off(self.done, theirs)
-        words = f"{off:.1e} apart, relative to the largest"
+        words = f"weights end {off:.1e} apart, relative to the largest"
         if off <= TOLERANCE:
             words += ": that is rounding, as of an equal formula that adds up in another order"
         for mine, its in zip(timeless(self.done.history), timeless(theirs.history), strict=True):
-            for key in sorted(mine.keys() & its.keys() - {*COUNTERS}):
-                seen = f"round {mine['round']:g} in {key} ({mine[key]!r}, {its[key]!r})"
-                rule = f"differs from {other} at {seen}; weights end {words}"
-                demand(mine[key] == its[key], rule)
-        equal = torch.equal(ranked(self.done), ranked(theirs))
-        demand(equal, f"scores are those of {other}, but weights are {words}")
+            keys = sorted(mine.keys() & its.keys() - {*COUNTERS})
+            others = ", ".join(key for key in keys if mine[key] != its[key])
+            demand(
+                not others, f"differs from {other} at round {mine['round']:g} in {others}; {words}"
+            )
+        demand(off == 0, f"scores are those of {other}, but {words}")
         return "to the bit"
 
 
@@ -293,8 +276,7 @@ def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
     """Return a history without wall-clock times."""
     entries = []
     for entry in history:
-        clocks = [name for name in entry if name.endswith("_seconds")]
-        entries.append({name: entry[name] for name in entry if name not in clocks})
+        entries.append({k: value for k, value in entry.items() if not k.endswith("_seconds")})
     return entries
 
 
@@ -305,11 +287,11 @@ def same(a: Simulation, b: Simulation) -> bool:
     return alike and all(torch.equal(value, right[name]) for name, value in left.items())
 
 
-def apart(found: Tensor, right: Tensor, least: float = 1.0) -> float:
+def apart(left: Tensor, right: Tensor, least: float = 1.0) -> float:
     """Return the largest difference of two tensors, beside their size and beside `least`; infinite where shapes differ."""
-    if found.shape != right.shape:
+    if left.shape != right.shape:
         return float("inf")
     if not right.numel():
         return 0.0
-    found, right = found.double(), right.double()
-    return float(((found - right).abs() / right.abs().clamp(min=least)).max())
+    left, right = left.double(), right.double()
+    return float(((left - right).abs() / right.abs().clamp(min=least)).max())

@@ -1,16 +1,16 @@
-"""What every data set, heterogeneity level and model owes, and what a file of one's own defines.
+"""What every data set, heterogeneity level and model owes, and the checks of all that a file of one's own defines.
 
 Each check returns what it saw, in words, and raises `WrongError` or `UserError` with what is wrong.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from suite.testing.algorithms import CheckFinding, WrongError, attempt, check_algorithm, demand
+from suite.testing.algorithms import CheckFinding, WrongError, check_algorithm, checks, demand
 from trials import datasets, heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.common import names
@@ -21,9 +21,8 @@ from trials.common.tensors import Tensor, nn, torch
 from trials.datasets.own import broken_rules
 from trials.models.base import Model
 from trials.models.network import EVALUATION, STEP, Network, seeded
-from trials.models.own import TORCHVISION, OwnModel, close, numbers, slopes
+from trials.models.own import OwnModel, close, numbers, slopes
 
-ALGORITHM, MODEL = "algorithm", "model"
 LABELS, SAMPLES = 10, 2000
 """Of the labels that a level is checked on."""
 MODEL_SAMPLES = 16
@@ -42,15 +41,11 @@ def check_dataset(name: str, root: str | None = None) -> str:
     demand(first.task == family.task, f"is a {task} task, and its class says {family.task.metric}")
     for part in ("y", "test", "client", "x"):
         once, twice = getattr(first, part), getattr(second, part)
-        demand(_equal(once, twice), f"{part} differs when it is loaded again with the same seed")
+        equal = (once is None and twice is None) or np.array_equal(once, twice)
+        demand(equal, f"{part} differs when it is loaded again with the same seed")
     owners = () if first.client is None else np.unique(first.client[~first.test])
     born = f", born on {len(owners)} clients" if len(owners) else ""
-    tests = int(first.test.sum())
-    return f"{len(first.y):,} samples of shape {first.shape}, {tests:,} to test{born}"
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return (a is None and b is None) or np.array_equal(a, b)
+    return f"{len(first.y):,} samples of shape {first.shape}, {first.test.sum():,} to test{born}"
 
 
 def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
@@ -65,14 +60,14 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
         owner, before = np.arange(SAMPLES) % n, y.copy()
         parts, second = (partition.assign(y, n, owner, np.random.default_rng(1)) for _ in range(2))
         demand(np.array_equal(y, before), "assign changes the labels that it is given")
-        whole = len(parts) == n and all(len(ids) for ids in parts)
+        whole = len(parts) == n and all(map(len, parts))
         demand(whole, f"{n} clients get {len(parts)} parts: one array each, none empty")
         ids = np.concatenate(parts)
         indices = ids.dtype.kind in "iu" and 0 <= ids.min() <= ids.max() < SAMPLES
         demand(indices, f"assign gives {ids.dtype}, not indices into the labels")
         once = partition.overlap or len(np.unique(ids)) == len(ids)
         demand(once, "a sample is given twice: say `overlap = True` where that is meant")
-        equal = all(map(_equal, parts, second))
+        equal = all(map(np.array_equal, parts, second))
         demand(equal, "equal generators give other parts: what is random is drawn from `rng` alone")
         _check_modifiers(level, n)
     try:
@@ -91,21 +86,19 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
 def _check_modifiers(level: heterogeneity.Heterogeneity, n: int) -> None:
     """Raise `WrongError` where what a level says of n devices makes no sense, or is otherwise when asked again."""
     everyone, rule = np.arange(n), "use trials.common.randomness, or the generator that is given"
-    unseen, *again = [level.unseen(n, np.random.default_rng(1)) for _ in range(2)]
-    demand(_equal(unseen, *again), f"unseen gives others when asked again: {rule}")
-    some = set(unseen.tolist()) < set(range(n))
-    demand(some, "unseen gives some of the clients, not all")
+    unseen, other = (level.unseen(n, np.random.default_rng(1)) for _ in range(2))
+    demand(np.array_equal(unseen, other), f"unseen gives others when asked again: {rule}")
+    demand(set(unseen.tolist()) < {*range(n)}, "unseen gives some of the clients, not all")
     for number in range(3):
-        steps, *again = [
-            level.local_steps(np.full(n, 5), np.full(n, 4), everyone, number, 0) for _ in range(2)
-        ]
-        answers, *answered = [level.answering(everyone, number, 0) for _ in range(2)]
-        same = _equal(steps, *again) and _equal(answers, *answered)
-        demand(same, f"a modifier draws otherwise when asked again: {rule}")
+        budget = np.full(n, 5), np.full(n, 4), everyone, number, 0
+        steps, more = (level.local_steps(*budget) for _ in range(2))
+        heard, again = (level.answering(everyone, number, 0) for _ in range(2))
+        equal = np.array_equal(steps, more) and np.array_equal(heard, again)
+        demand(equal, f"a modifier draws otherwise when asked again: {rule}")
         counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
         demand(counts, "local_steps gives each client a whole number of steps, at least 1")
-        heard = len(answers) > 0 and set(answers) <= set(everyone)
-        demand(heard, "answering gives some of the clients that it is given, at least one")
+        some = len(heard) > 0 and set(heard) <= set(everyone)
+        demand(some, "answering gives some of the clients that it is given, at least one")
 
 
 def check_model(text: str, dataset: str = "digits") -> str:
@@ -125,19 +118,19 @@ def check_module(network: Network, x: Tensor) -> None:
     where it is computed otherwise than PyTorch does: outputs and gradients, in training and evaluation mode.
     """
     assert network.make is not None
-    first, other = network.make(0), network.make(0).state_dict()
+    first, twin = network.make(0), network.make(0).state_dict()
     for key, value in first.state_dict().items():
-        drawn = "made with the same torch.manual_seed: draw initial weights by torch alone"
-        demand(torch.equal(value, other[key]), f"{key} differs between two modules {drawn}")
+        rule = "made with the same torch.manual_seed: draw initial weights by torch alone"
+        demand(torch.equal(value, twin[key]), f"{key} differs between two modules {rule}")
     x = x.to(next(iter(network.trained.values())).dtype)
     kept = {name: value.clone() for name, value in network.constants(x).items()}
     for purpose, mode in ((EVALUATION, "evaluation mode"), (STEP, "training mode")):
         once, again = (numbers(network, x, purpose) for _ in range(2))
-        demand(
-            all(map(_same, once, again)),
-            f"it gives other outputs for the same weights, samples and torch.manual_seed in {mode}: it keeps "
-            "state outside its parameters, or draws random numbers elsewhere than from torch",
+        rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
+        other = (
+            f"it gives other outputs for the same weights, samples and torch.manual_seed in {mode}"
         )
+        demand(all(map(_same, once, again)), f"{other}: {rule}")
         taken = x.clone()
         right = tried(mode, partial(_untouched, first, taken, purpose == STEP, network.frozen))
         demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
@@ -165,58 +158,57 @@ def _untouched(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> li
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+    return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
-REGISTRIES: dict[str, Registry[Any]] = {
-    ALGORITHM: ALGORITHMS,
-    "data set": datasets.DATASETS,
-    "partition": heterogeneity.PARTITIONS,
-    "modifier": heterogeneity.MODIFIERS,
+CHECKS: dict[str, tuple[Registry[Any] | None, Callable[..., str] | None]] = {
+    "algorithm": (ALGORITHMS, None),  # which has several checks
+    "data set": (datasets.DATASETS, check_dataset),
+    "partition": (heterogeneity.PARTITIONS, check_partition),
+    "modifier": (heterogeneity.MODIFIERS, lambda name: check_partition(f"iid+{name}")),
+    "model": (None, check_model),
 }
-CHECKS: dict[str, Callable[..., str]] = {
-    "data set": check_dataset,
-    "partition": check_partition,
-    "modifier": lambda name: check_partition(f"iid+{name}"),
-    MODEL: check_model,
-}
-"""Algorithms have several checks (`suite.testing.algorithms`)."""
+"""What is checked, by its kind: where its classes are, and how."""
 
 
-def defined(file: str) -> list[tuple[str, str]]:
-    """Return the kind and the name of each class that a file defines; raises `UserError` for none."""
-    classes = []
-    for kind, registry in REGISTRIES.items():
-        classes += [(kind, f"{file}:{name}") for name in registry.defined(file)]
-    if not classes:
+def findings(
+    name: str, params: Mapping[str, Any], reduces_to: str | None, dataset: str | None
+) -> Iterator[CheckFinding]:
+    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these params, of a
+    model on a data set. Raises `UserError` for what is none of that, or where it is for something else.
+    """
+    for kind, each in _named(name):
+        check = CHECKS[kind][1]
+        if dataset is not None and kind != "model":
+            raise UserError(f"--dataset {dataset}: is for a model only, and {each} is {kind}")
+        if check is None:
+            yield from checks(each, params, reduces_to)
+        else:
+            words = (each,) if dataset is None else (each, dataset)
+            yield CheckFinding.of("", f"{kind} {each.rpartition(':')[2]}", partial(check, *words))
+
+
+def _named(name: str) -> list[tuple[str, str]]:
+    """Return the kind and the name of each class that a file defines, or of what a name with its arguments stands for: an
+    algorithm where it is nothing. Raises `UserError` for a file without any.
+    """
+    whole = name.endswith(".py")
+    file, _, wanted = (name, "", "") if whole else names.split(name)[0].rpartition(":")
+    things = []
+    for kind, (registry, _) in CHECKS.items():
+        if registry is not None:
+            there = registry.defined(file) if file.endswith(".py") else registry
+            things += [
+                (kind, f"{file}:{each}" if whole else name)
+                for each in there
+                if whole or each == wanted
+            ]
+    if whole and not things:
         model = f"a model is named with what makes it, as in {file}:make"
-        raise UserError(f"{file} has no {', '.join(REGISTRIES)}; {model}")
-    return classes
-
-
-def kind_of(name: str) -> str:
-    """Return the kind of a name with its arguments; an algorithm where it is none."""
-    path, _, class_name = names.split(name)[0].rpartition(":")
-    for kind, registry in REGISTRIES.items():
-        there = registry.defined(path) if path.endswith(".py") else registry
-        if class_name in there:
-            return kind
-    if name.startswith(TORCHVISION):
-        return MODEL
-    if named(name):
+        raise UserError(f"{file} has no {', '.join([*CHECKS][:-1])}; {model}")
+    if not things and named(name):
         with suppress(UserError):
             makes = OwnModel.at(name).function()
             if not isinstance(makes, type) or issubclass(makes, nn.Module):
-                return MODEL
-    return ALGORITHM
-
-
-def finding(kind: str, name: str, dataset: str | None = None) -> CheckFinding:
-    """Return what the check of a kind finds of a name; of a model, on a data set. Raises `UserError` for a data set that
-    is given for anything else.
-    """
-    if dataset is not None and kind != MODEL:
-        raise UserError(f"--dataset {dataset}: is for a model only, and {name} is {kind}")
-    words = (name,) if dataset is None else (name, dataset)
-    ok, detail = attempt(lambda: CHECKS[kind](*words))
-    return CheckFinding("", f"{kind} {name.rpartition(':')[2]}", ok, detail)
+                return [("model", name)]
+    return things or [("algorithm", name)]

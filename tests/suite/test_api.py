@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from torch import nn
 
@@ -21,7 +20,7 @@ from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
 from tests.support import own_models, own_ray
-from tests.support.commands import fault, suite_here
+from tests.support.commands import suite_here
 from trials.common.errors import UserError
 
 CONTENT: dict[str, Any] = {
@@ -46,11 +45,6 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def swept(storage: Path) -> Result:
     own_ray.started()
     return suite.sweep(CONTENT, name="mine", storage=storage, max_concurrent=1, trials=3)
-
-
-def said(*words: Any, cwd: Path) -> str:
-    """What the command says when it refuses."""
-    return fault(suite_here(*words, cwd=cwd, code=2)).strip()
 
 
 def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
@@ -84,21 +78,16 @@ def test_a_run_is_the_command_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for part in ("val", "test"):
         last_three = [entry[f"{part}_accuracy"] for entry in run.history[-3:]]
         assert getattr(run, f"{part}_score") == sum(last_three) / 3
-    table = run.to_pandas()
-    assert table["round"].tolist() == [entry["round"] for entry in run.history]
-    assert table["test_loss"].tolist() == [entry["test_loss"] for entry in run.history]
+    assert run.to_pandas()["round"].tolist() == [entry["round"] for entry in run.history]
+    assert f"{run.test_score:.4f}" in repr(run)
+    assert run.plot()._repr_html_().count("<svg") == 1
     recorded = Store(None, tmp_path / "here").get(run.record("here"))
     assert recorded.tags["kind"] == "run"
     assert recorded.tags["seed"] == "3"
 
 
-class Mine:
-    """What somebody may pass where a name is expected."""
-
-
 WRONG: dict[str, Callable[[], Any]] = {
-    "algorithm is <class": lambda: suite.run(Mine),
-    "algorithm is <": lambda: suite.trainable(Mine()),
+    "algorithm is <class": lambda: suite.run(Study),
     "dataset is {'x': 1}": lambda: suite.run(dataset={"x": 1}),
     "model: must be": lambda: suite.run(model=nn.Linear(2, 2)),
     "name: a study that is no file needs one": lambda: suite.sweep(CONTENT),
@@ -133,21 +122,12 @@ def test_a_study_s_key_names_it_and_a_function_makes_a_model(
     assert keyed[-1] == "keyed"
 
 
-def test_a_diverged_run_scores_as_the_untrained_model() -> None:
-    run = suite.run("fedavg", lr=1e38, rounds=4, clients=4)
-    assert run.status == "diverged"
-    assert run.test_score == run.history[0]["test_accuracy"]
-    assert run.val_score == run.history[0]["val_accuracy"]
-
-
 def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
     summary = swept.summary
     assert (summary.study, summary.name, summary.entries) == ("mine", "mine", 2)
     assert (summary.trials_finished, summary.final_runs, swept.ending) == (6, 4, "")
     assert Path(summary.storage) == storage.resolve() / "mine"
-    assert swept.leaderboard is not None
-    assert {row.algorithm for row in swept.leaderboard.rows} == {"fedavg", "folb"}
-    assert swept.to_pandas()["mean"].tolist() == [row.mean for row in swept.leaderboard.rows]
+    assert set(swept.to_pandas()["algorithm"]) == {"fedavg", "folb"}
     journal = (storage / "mine" / "journal.jsonl").read_text()
     begun = json.loads(journal.splitlines()[0])["study"]
     assert begun["trials"] == 3
@@ -168,10 +148,7 @@ def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
     only = suite.leaderboard("mine", where={"algorithm": "folb"}, storage=storage)
     assert [row.algorithm for row in only.rows] == ["folb"]
     table = board.to_pandas().set_index("algorithm")
-    folb = next(row for row in board.rows if row.algorithm == "folb")
-    assert table.loc["folb", "mean"] == folb.mean
-    assert table.loc["folb", "params.mu"] == folb.params["mu"]
-    assert pd.isna(table.loc["fedavg", "params.mu"])
+    assert table.loc["folb", "mean"] == only.rows[0].mean
 
 
 def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> None:
@@ -183,29 +160,15 @@ def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> 
         assert row.algorithm in page
         assert f">{mean_text(row)}<" in page
     assert "<script" not in page
-    assert page == suite.leaderboard(swept)._repr_html_(), (
-        "a sweep may be given as what it returned"
-    )
-    assert repr(board) in repr(swept)
-    assert all(len(line) < 300 for line in repr(swept).splitlines())
+    assert page == suite.leaderboard(swept)._repr_html_(), "a sweep is given as what it returned"
     curves = swept.plot("rounds")
-    assert [chart.name.split("-")[0] for chart in curves.charts] == ["rounds"]
     assert curves._repr_html_().count("<svg") == 1
-    assert len(swept.plot().charts) > len(board.plot().charts) > 0
     with pytest.raises(UserError, match="unknown chart 'curve'"):
         swept.plot("curve")
     found = suite.tuned(storage=storage)
     assert all(item.algorithm in found._repr_html_() for item in found)
-    assert len(repr(found).splitlines()) == len(found)
     (drawn,) = curves.save(storage / "figures")
     assert drawn.read_text().startswith("<svg")
-
-
-def test_a_run_shows_its_scores_in_a_notebook() -> None:
-    run = suite.run("fedavg", rounds=2, clients=4)
-    assert f"{run.test_score:.4f}" in repr(run)
-    assert f"{run.history[-1]['test_accuracy']:.6g}" in run._repr_html_()
-    assert run.plot()._repr_html_().count("<svg") == 1
 
 
 def test_a_report_a_status_and_a_replay_are_the_commands(swept: Result, storage: Path) -> None:
@@ -228,9 +191,7 @@ def test_tuned_configurations_are_a_list_and_can_be_run(swept: Result, storage: 
     assert sorted(item.algorithm for item in found) == ["fedavg", "folb"]
     (folb,) = suite.tuned("folb", "digits", "logreg", "labels(2)", storage=storage)
     assert isinstance(folb, Tuned)
-    table = found.to_pandas()
-    assert table["scores.val_accuracy"].tolist() == [i.scores["val_accuracy"] for i in found]
-    assert table["settings.rounds"].tolist() == [4, 4]
+    assert found.to_pandas()["settings.rounds"].tolist() == [4, 4]
     assert folb.scores["test_by_seed"] == {s: suite.run(folb, seed=s).test_score for s in (1, 2)}
     changed = suite.run(folb, seed=1, heterogeneity="iid", rounds=2)
     assert (changed.spec.heterogeneity, changed.spec.params) == ("iid", folb.params)
@@ -249,24 +210,3 @@ def test_a_sweep_is_continued_and_extended(swept: Result, storage: Path) -> None
     assert more.leaderboard is not None
     assert swept.leaderboard is not None
     assert [row.seeds for row in more.leaderboard.rows] == [3, 3]
-
-
-CALLS: dict[tuple[str, ...], Any] = {
-    ("run", "--algorithm", "flob"): lambda: suite.run("flob"),
-    ("run", "--dataset", "digitz"): lambda: suite.run(dataset="digitz"),
-    ("sweep", "quickstrat"): lambda: suite.sweep("quickstrat"),
-    ("sweep", "--name", "a/b"): lambda: suite.sweep("quickstart", name="a/b"),
-    ("leaderboard",): suite.leaderboard,
-    ("tuned", "list"): suite.tuned,
-}
-
-
-@pytest.mark.parametrize("words", CALLS, ids=" ".join)
-def test_bad_input_is_refused_as_the_command_refuses_it(
-    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError) as refused:
-        CALLS[words]()
-    assert str(refused.value) == said(*words, cwd=tmp_path)
-    assert not list(tmp_path.iterdir())

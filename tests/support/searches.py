@@ -13,8 +13,7 @@ from pydantic import TypeAdapter
 from suite.search.candidates import EntrySearch
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.entries import make_entries
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry, make_entries
 from suite.studies.study import Study
 from trials.run.outcome import ENDINGS, Status
 from trials.run.spec import TrialSpec

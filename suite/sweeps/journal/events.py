@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from suite.execution.stop_signal import HaltedError
 from suite.formats import FORMAT, check_format
-from suite.search.trial import TARGET, InitialConfiguration, TrialRequest, ValidationResult
+from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
@@ -265,7 +265,6 @@ class SweepState:
     lines: int = 0
     offset: int = 0
     _searched: Counter[str] = field(default_factory=Counter)
-    _constraints: tuple[str, ...] = ()
     _curve: list[dict[str, int | float]] | None = None
     """What the line before has, where it is a curve; [] where nothing here is made of it."""
 
@@ -279,7 +278,7 @@ class SweepState:
             for raw in file:
                 if not raw.endswith(b"\n"):
                     break
-                if raw.startswith(CURVE) and TARGET not in self._constraints:
+                if raw.startswith(CURVE):
                     self._curve = []  # parsing curves would take most of the time
                 else:
                     event = read(path, self.lines + 1, raw)
@@ -324,7 +323,6 @@ class SweepState:
             raise ValueError("it is of another sweep")
         self.begun, self.planned, self.id = event, event.planned, event.id
         self.began = self.began or event.at
-        self._constraints = tuple(event.study.get("constraints") or ())
 
     def _request(self, request: TrialRequest) -> None:
         """Take a request in: of a search trial once, in the order of its search's; of a run that repeats one until
@@ -350,8 +348,7 @@ class SweepState:
         if outcome.history and self._curve is None:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
         whole = replace(outcome, history=self._curve or outcome.history)
-        stops = self.begun.study.get("scheduler") != "none"
-        end = self.ended[trial_id] = ValidationResult.of(whole, self._constraints, stops)
+        end = self.ended[trial_id] = ValidationResult.of(whole)
         request = self.requests[trial_id]
         if not request.counted:
             return

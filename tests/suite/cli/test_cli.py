@@ -41,34 +41,16 @@ def test_listings(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "…" not in table
 
 
-def test_algorithm_listing_carries_the_contract(tmp_path: Path) -> None:
-    listing = document(suite_here("list", "algorithms", "--json", cwd=tmp_path))
-    items = {item["name"]: item for item in listing}
-    psi = items["folb"]["hyperparameters"]["psi"]
-    assert {"type", "default", "low", "high", "log", "choices", "when"} <= set(psi)
-    assert (psi["searched"], psi["when"]) == (True, {"variant": "heterogeneity"})
-    assert {"params", "source"} <= set(items["fedprox"]["published"][0])
-
-
-POINTS = """[suite.algorithms]
-lost = lost_fl:Lost
-plain = plain_fl:Plain
-"""
-
-
 def test_a_list_says_which_algorithms_of_packages_it_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "lost_fl-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lost-fl\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
-    (tmp_path / "plain_fl.py").write_text("class Plain: ...\n")
+    (info / "entry_points.txt").write_text("[suite.algorithms]\nlost = lost_fl:Lost\n")
     monkeypatch.syspath_prepend(tmp_path)
     done = suite_here("list", "algorithms", "--json", cwd=tmp_path)
-    first, second = done.stderr.splitlines()
-    assert "lost of lost-fl (lost_fl:Lost) raised ModuleNotFoundError" in first
-    assert "plain of lost-fl (plain_fl:Plain) has no class 'Plain'" in second
+    assert "lost of lost-fl (lost_fl:Lost) cannot be imported" in done.stderr
     assert [item["name"] for item in document(done)] == list(ALGORITHMS)
 
 
@@ -94,25 +76,12 @@ def test_a_run_says_how_many_clients_and_samples_there_are(tmp_path: Path) -> No
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_that_diverges_is_valid_json(tmp_path: Path) -> None:
-    args = ["--set", "lr=1e38", "--set", "rounds=3", "--no-record", "--json"]
-    done = suite_here("run", *args, cwd=tmp_path)
-    assert "NaN" not in done.stdout
-    assert document(done)["status"] == "diverged"
-
-
 def test_dry_run_starts_nothing(tmp_path: Path) -> None:
     plan = document(suite_here("sweep", "quickstart", "--dry-run", "--json", cwd=tmp_path))
     assert len(plan["entries"]) == 14
     shown = suite_here("sweep", "quickstart", "--dry-run", cwd=tmp_path).stdout
     assert "16 search trials and 8 final runs: 336 runs of 50 rounds" in shown
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_smoke_test_leaves_the_name_of_its_study_free(tmp_path: Path) -> None:
-    for options, name in ((), "smoke"), (("--smoke",), "smoke-smoke"), (("--name", "a"), "a"):
-        plan = suite_here("sweep", "smoke", *options, "--dry-run", "--json", cwd=tmp_path)
-        assert document(plan)["name"] == name
 
 
 def test_the_version_is_the_installed_package_s(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 import re
 from pathlib import Path
 
@@ -11,10 +10,8 @@ import pytest
 
 import suite
 from suite import partition_statistics as data
-from suite.api import run_request
-from tests.support.commands import document, fault, records, suite_here
+from tests.support.commands import document, fault, suite_here
 from trials.datasets import DATASETS
-from trials.federated_data import FederatedData
 
 
 @pytest.fixture
@@ -30,13 +27,6 @@ def mine(tmp_path: Path) -> str:
 
 def described(folder: Path, *args: object) -> dict:
     return document(suite_here("data", "describe", *args, "--json", cwd=folder))
-
-
-def partitioned(dataset: str, level: str, clients: int) -> FederatedData:
-    spec = run_request(
-        None, {"dataset": dataset, "heterogeneity": level}, {"clients": clients}
-    ).spec()
-    return data.Description.of(spec, None).data
 
 
 def test_a_description_by_hand(mine: str, tmp_path: Path) -> None:
@@ -55,43 +45,6 @@ def test_a_description_by_hand(mine: str, tmp_path: Path) -> None:
     assert found["samples"] == {"min": 1, "median": 2, "mean": 7 / 3, "max": 4}
     assert found["labels"]["mean"] == pytest.approx(4 / 3)
     assert found["wasserstein"]["max"] == pytest.approx(8 / 7)
-
-
-def test_it_deals_as_a_run_does(tmp_path: Path) -> None:
-    args = ["digits", "dirichlet(0.30) + system(steps=1..3)", "--clients", 6, "--partition-seed", 4]
-    found = described(tmp_path, *args)
-    assert found["heterogeneity"] == "dirichlet(0.3)+system(steps=1..3)"
-    args = ["--heterogeneity", "dirichlet(0.3)", "--set", "clients=6", "--set", "rounds=1"]
-    suite_here("run", *args, "--set", "partition_seed=4", "--json", cwd=tmp_path)
-    (run,) = records(tmp_path, kind="run")
-    assert json.loads(run.tags["ran"])["fingerprint"] == found["fingerprint"]
-    assert np.sum(found["label_counts"]) == found["totals"]["train"] == 6 * (1294 // 6)
-    other = described(tmp_path, "digits", "dirichlet(0.3)", "--clients", 6, "--partition-seed", 5)
-    assert other["fingerprint"] != found["fingerprint"]
-
-
-def test_shared_and_unused_samples_are_counted(tmp_path: Path) -> None:
-    level = "gaussian(labels=2,mean=100,std=0)"
-    found = described(tmp_path, "digits", level, "--clients", 30)
-    totals = found["totals"]
-    assert totals["train"] == 3000
-    assert totals["shared"] > 0
-    pooled = partitioned("digits", level, 30)
-    times = np.bincount(pooled.train, minlength=1797)
-    assert totals["shared"] == (times > 1).sum()
-    assert totals["unused"] == 1797 - 360 - totals["val"] - (times > 0).sum()
-
-
-def test_a_regression_is_shown_by_intervals_of_its_targets(tmp_path: Path) -> None:
-    found = described(tmp_path, "sine", "iid", "--clients", 4)
-    assert len(found["label_names"]) == 10
-    assert np.sum(found["label_counts"]) == found["totals"]["train"]
-    whole = partitioned("sine", "iid", 4)
-    y = [whole.dataset.y[ids] for ids in (whole.train[: whole.sizes[0]], whole.train)]
-    grid = np.linspace(y[1].min(), y[1].max(), 20_001)
-    below = [(part[:, None] <= grid[:-1][None, ::10]).mean(0) for part in y]
-    area = np.abs(below[0] - below[1]).mean() * (grid[-1] - grid[0])
-    assert found["per_client"]["wasserstein"][0] == pytest.approx(area, rel=0.02)
 
 
 # Files

@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from reports.claims.judged import Reproduction
-from tests.support.commands import document, fault, suite_here
-from tests.support.foreign import contents, put, swept
+from tests.support.commands import fault, suite_here
+from tests.support.foreign import contents, swept
 
 
 def wanted(folder: Path) -> dict[str, tuple[tuple[Any, ...], str]]:
@@ -51,19 +51,3 @@ def test_what_was_written_is_written_again_and_nothing_else(
         f"{target.relative_to(tmp_path)} exists and was not written by suite"
     )
     assert contents(tmp_path) == before
-
-
-def test_a_report_lists_its_own_figures(finished: Path, tmp_path: Path) -> None:
-    mine = put(tmp_path / "out" / "figures" / "mine.svg")
-    command = ("report", "--output", "out", "--storage", finished / "runs", "--json")
-    assert document(suite_here(*command, cwd=tmp_path))["figures"] == [], "none were asked for"
-    drawn = document(suite_here(*command, "--figures", "pdf,svg", cwd=tmp_path))["figures"]
-    assert sorted(drawn) == sorted(
-        str(path.relative_to(tmp_path))
-        for path in (tmp_path / "out" / "figures").iterdir()
-        if path != mine
-    )
-    assert {Path(path).suffix for path in drawn} == {".svg", ".pdf"}
-    assert mine.read_bytes() == b"mine"
-    wrong = suite_here(*command, "--figures", "svg,jpg", cwd=tmp_path, code=2)
-    assert fault(wrong) == "unknown form of figures 'jpg'. Did you mean 'png'?"

@@ -45,13 +45,3 @@ def test_status_takes_a_study_s_name_too(swept: Path) -> None:
     assert (
         "one: 8/8 runs (8 finished), 8 recorded; finished" in suite_here("status", cwd=swept).stdout
     )
-
-
-def test_a_run_names_the_statistic_of_the_tuned_file_beside_its_own(swept: Path) -> None:
-    tuned = document(suite_here("tuned", "show", "--algorithm", "fedprox", "--json", cwd=swept))
-    scores = tuned["scores"]
-    words = ("run", "--tuned", "--algorithm", "fedprox", "--seed", 1, "--no-record")
-    said = " ".join(suite_here(*words, cwd=swept).stdout.split())
-    own = scores["test_by_seed"]["1"]
-    assert f"test accuracy {own:.4f} (mean of the last 3 evaluations)" in said
-    assert said.endswith(f"of 2 seeds: {scores['test_accuracy']:.4f}; with this seed: {own:.4f}")

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from reports.charts.published_chart import published
 from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, JudgedRow, Number, Reproduction
-from reports.claims.summary_page import FIGURE, drawn, summary_page
+from reports.claims.summary_page import FIGURE
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
 from tests.support import papers
-from tests.support.commands import fault, suite_here
+from tests.support.commands import suite_here
 from tests.support.papers import SMALL
 from tests.support.simulations import ROOT
 
@@ -97,18 +96,6 @@ def test_every_number_and_statement_is_accounted_for_and_the_declared_settings_c
     assert toy.documents == ["anything.json", "few.json", "other.json"]
 
 
-def test_the_page_and_its_figure_show_the_same_numbers(folder):
-    text = summary_page(summary(folder))
-    assert "| Toy, numbers | 5 | 1 | 1 | 0 | 0 |" in text
-    assert "| iid | test_accuracy | 90 → 90.4 ✓ | > 80 → 79 ↕ |" in text
-    (plot,) = published(drawn(summary(folder)))["concat"]
-    points = plot["layer"][1]["data"]["values"]
-    assert [(p["x"], p["y"], p["verdict"]) for p in points] == [
-        (90, 90.4, "reproduced"),
-        (80, 79, "direction only"),
-    ]
-
-
 def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_path):
     for paper in summary(RESULTS):
         judged = len(paper.numbers) + len(paper.claims)
@@ -118,14 +105,3 @@ def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_pa
     assert (tmp_path / FIGURE).read_text().startswith("<svg")
     for name in read_documents(RESULTS):
         assert (tmp_path / name).with_suffix(".md").read_text()
-
-
-def test_what_is_damaged_is_said_and_passed_over(tmp_path, capsys):
-    sound = json.loads((RESULTS / "folb-table1-mnist.json").read_text())
-    for name, content in enumerate([{**sound, "rows": 7}, {"an": "other"}, [1], sound]):
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    assert list(read_documents(tmp_path)) == ["3.json"]
-    assert f"{tmp_path}/0.json" in capsys.readouterr().err
-    (tmp_path / "3.json").unlink()
-    refused = suite_here("reproduce", "--summary", tmp_path, cwd=tmp_path, code=2)
-    assert str(tmp_path) in fault(refused)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from suite.search.sweep_search import SweepSearch
-from suite.search.trial import InitialConfiguration, ValidationResult
-from suite.studies.samplers import LAG, SAMPLERS, first_modelled, searched_by
-from tests.support.searches import Player, a_study, entries_of, finished, sweep_of
+from suite.search.trial import ValidationResult
+from suite.studies.samplers import LAG, SAMPLERS, first_modelled
+from tests.support.searches import Player, finished, sweep_of
 from trials.run.outcome import Status
 
 
@@ -33,13 +32,9 @@ def modelled(monkeypatch):
     return numbers
 
 
-def played(
-    lag: int = LAG, known: int = 0, ending=lambda ask: finished(0.5), **given
-) -> tuple[int, list[str]]:
+def played(lag: int = LAG, ending=lambda ask: finished(0.5), **given) -> tuple[int, list[str]]:
     """How many trials can be modelled, at most, and the warnings that there are too few."""
-    entries = entries_of(**given)
-    starts = [InitialConfiguration("warm", {"lr": 0.01 * i}) for i in range(1, known + 1)]
-    sweep = SweepSearch(entries, a_study(**given), lag, {entries[0].id: starts})
+    sweep = sweep_of(lag, **given)
     Player(sweep, ending).play()
     (entry,) = sweep.entries.values()
     return entry.modelled, [line for line in sweep.warnings if "0 modelled" in line]
@@ -59,16 +54,6 @@ def test_the_first_modelled_trial_is_the_one_that_is_said(modelled, sampler, lag
         assert (modelled, most, len(warnings)) == ([], 0, 1)
 
 
-@pytest.mark.parametrize(("known", "trials"), [(0, 10), (3, 10), (5, 10), (7, 12), (7, 10)])
-def test_known_configurations_are_told_and_are_no_suggestions(modelled, known, trials):
-    """Default, two published and warm ones count as told; where they are many, the sampler's come after them."""
-    given = {"algorithms": ["fedprox"], "datasets": ["mnist"]}
-    most, warnings = played(known=known, trials=trials, **given)
-    assert modelled == list(range(max(9, known + 4), trials + 1))
-    assert most == len(modelled)
-    assert bool(warnings) == (not modelled)
-
-
 @pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_failed_trials_put_it_off_and_stopped_and_diverged_ones_do_not(modelled, sampler):
     failed, short = ValidationResult(Status.FAILED, None, {}), [Status.PRUNED, Status.DIVERGED]
@@ -80,14 +65,6 @@ def test_failed_trials_put_it_off_and_stopped_and_diverged_ones_do_not(modelled,
     ends = [ValidationResult(status, 0.3, {1: 0.3}) for status in short]
     played(sampler=sampler, trials=10, ending=lambda a: ends[a.index % 2])
     assert modelled == [9, 10]
-
-
-def test_the_words():
-    blind = "random search (tpe models from trial 9 on; budget 6)"
-    assert searched_by("tpe", 6, 4) == blind
-    assert searched_by("tpe", 9, 4) == "tpe (models from trial 9 on; budget 9)"
-    assert searched_by("random", 6, 4) == "random search"
-    assert searched_by("grid", 6, 4) == "grid search"
 
 
 def test_warnings_name_what_is_too_small():

@@ -3,12 +3,8 @@
 import random
 from collections import Counter
 
-import pytest
-
-from suite.studies.replicates import Replicate
-from suite.studies.study import complete
 from tests.support.searches import Player, a_study, finished, replay, sweep_of
-from trials.run.outcome import TrialKind, index_of, trial_id
+from trials.run.outcome import TrialKind
 
 BOTH = {"algorithms": ["fedavg", "fedprox"], "trials": 6, "seeds": 2}
 
@@ -35,7 +31,6 @@ def test_the_first_replicate_is_what_there_was_before():
     assert among == alone
     new = {"tunings", "partitions", "splits", "margin"}
     assert not new & a_study().model_dump(mode="json").keys()
-    assert complete(a_study()).keys() >= new
 
 
 def test_tunings_and_partitions_draw_for_themselves_and_share_over_algorithms():
@@ -81,17 +76,3 @@ def test_more_tunings_are_added_to_those_there_are():
     assert {a.replicate for a in four.requests()} == {"t2", "t3"}
     whole = {a.trial_id: a for a in played(tunings=4).requests()}
     assert {a.trial_id: a for a in [*two.requests(), *four.requests()]} == whole
-
-
-def test_confirming_runs_have_replicates_too():
-    asks = played(tunings=2, confirm={"best": 2, "seeds": 1}).requests("confirm")
-    assert Counter(a.replicate for a in asks) == {"": 4, "t1": 4}
-    assert {a.seed for a in asks} == {1_000_000, 1_010_000}
-
-
-@pytest.mark.parametrize("replicate", ["", "t2", "d1", "v1d12t3"])
-@pytest.mark.parametrize(("kind", "number"), [(TrialKind.SEARCH, None), (TrialKind.FINAL, 3)])
-def test_ids_of_trials_hold_their_replicate(replicate, kind, number):
-    search = "-".join(filter(None, ("1f3a9c0d", replicate)))
-    assert index_of(trial_id(search, kind, 4, number)) == 4
-    assert Replicate.parse(replicate).name == replicate

@@ -1,8 +1,8 @@
 """Early stopping: one ASHA per entry, fed by hand through the driver's one place that decides; Ray is never started."""
 
 import random
-from dataclasses import dataclass, field, replace
-from math import inf, isfinite, nan
+from dataclasses import dataclass, field
+from math import isfinite, nan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,10 +15,9 @@ from suite.execution.resources import Resources
 from suite.execution.stop_signal import Control
 from suite.search.schedulers import EntrySchedulers
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.entry import Entry
+from suite.studies.entries import Entry
 from tests.support.searches import entries_of
 from trials.run.outcome import Status, TrialKind, TrialResult
-from trials.scoring.metrics import Task
 
 SETTINGS = {"rounds": 50}
 
@@ -59,15 +58,6 @@ class Bench:
             self.outcomes[trial_id].status = Status.PRUNED
         return stops
 
-    def run(self, entry: Entry, index: int, value: float, kind: str = "search") -> int:
-        """A trial that always scores `value`; the round at which it ended."""
-        trial = self.add(entry, index, kind)
-        for stop in entry.stops:
-            if self.report(trial, stop, value):
-                return stop
-        self.report(trial, entry.settings.rounds, value, "finished")
-        return entry.settings.rounds
-
     def replayed(self) -> EntrySchedulers:
         fresh = EntrySchedulers(self.entries, self.requests, self.scheduler)
         fresh.replay({name: ValidationResult.of(end) for name, end in self.outcomes.items()})
@@ -80,54 +70,6 @@ def bench() -> Bench:
     bench = Bench(entries_of(heterogeneity=["iid", "labels(2)"], settings=SETTINGS))
     assert [entry.stops for entry in bench.entries] == [(5, 15, 45)] * 2
     return bench
-
-
-@pytest.mark.parametrize(("sign", "kind"), [(1, "final"), (-1, "confirm")])
-def test_a_clearly_worse_trial_is_stopped_at_a_stop_round(bench, sign, kind):
-    """Less is better where the task says so; runs that repeat a trial are left alone."""
-    (easy, hard), worse = bench.entries, 0.5 - sign * 0.4
-    if sign < 0:
-        easy = replace(easy, task=Task("mse", "minimize", 1e6))
-        bench = Bench([easy])
-    else:  # the other entry decides nothing here
-        assert [bench.run(hard, i, 0.9) for i in range(3)] == [50] * 3
-    assert [bench.run(easy, i, 0.5) for i in range(3)] == [50] * 3
-    assert bench.run(easy, 3, worse) == 5
-    assert bench.run(easy, 4, 0.5 + sign * 0.4) == 50, "a better one goes on"
-    before = repr(bench.schedulers.rungs)
-    assert bench.run(easy, 0, worse, kind) == 50
-    assert repr(bench.schedulers.rungs) == before
-
-
-@pytest.mark.parametrize("status", ["finished", "diverged", "failed"])
-def test_a_trial_that_is_over_or_has_no_score_is_not_stopped(bench, status):
-    easy = bench.entries[0]
-    for i in range(6):
-        bench.run(easy, i, 0.9)
-    trial = bench.add(easy, 6)
-    assert not any(bench.report(trial, 5, value) for value in (nan, -inf))
-    assert not bench.report(trial, 15, 0.0, status)
-
-
-@pytest.mark.parametrize(("scheduler", "rounds"), [("none", 50), ("asha", 1)])
-def test_no_scheduler_and_no_stops_stop_nothing(scheduler, rounds):
-    (entry,) = entries_of(settings={"rounds": rounds})
-    bench = Bench([entry], scheduler)
-    assert [bench.run(entry, i, 0.9 * (i < 5)) for i in range(8)] == [rounds] * 8
-    assert bench.schedulers.rungs == {}
-
-
-def test_a_trial_that_goes_on_from_its_checkpoint_is_one_trial_to_the_rungs(bench):
-    """What it reported before is decided on again only where the rungs do not know it."""
-    easy = bench.entries[0]
-    for i in range(3):
-        bench.run(easy, i, 0.5)
-    trial = bench.add(easy, 3)
-    assert not bench.report(trial, 5, 0.6)
-    again = TrialResult(Status.RUNNING, [{"round": 15}], {5: 0.1, 10: 0.1, 15: 0.7})
-    assert not bench.dispatch.prunes(trial, again)
-    rungs = bench.schedulers.rungs[easy.id]
-    assert (rungs[5][trial], rungs[15][trial]) == (0.6, 0.7)
 
 
 def reports(bench: Bench, draw: random.Random, trials: int, dying: str) -> None:

@@ -4,12 +4,9 @@ it changes.
 
 import pytest
 
-from suite.configurations.configuration import Tuned
-from suite.configurations.nearest import recommend
-from tests.support.configurations import a_tuned
 from tests.support.searches import entries_of
 from trials.algorithms import ALGORITHMS
-from trials.run.spec import away, outside
+from trials.run.spec import away
 from trials.settings import Settings
 
 PLUGIN = """
@@ -23,15 +20,6 @@ class Whole(FedAvg):
         "momentum": (0.0, "its rate is a plain step's"),
     }
 """
-
-
-def test_a_default_is_outside_where_it_is_another_value():
-    assumed = {(name, key) for name, cls in ALGORITHMS.items() for key in cls.requires}
-    assert assumed == {("defed", "participation")}
-    value, reason = ALGORITHMS["defed"].requires["participation"]
-    assert outside(ALGORITHMS["defed"], Settings(participation=value)) == ""
-    words = f"participation is 0.5, its paper's {value}: {reason}"
-    assert outside(ALGORITHMS["defed"], Settings()) == words
 
 
 @pytest.mark.parametrize(
@@ -78,15 +66,3 @@ def test_the_mark_is_the_configuration_s_and_no_part_of_what_an_entry_asks(monke
     monkeypatch.setattr(ALGORITHMS["defed"], "requires", {})
     unmarked = entries_of(**study)[0]
     assert (bool(unmarked.outside()), unmarked.id) == (False, "9626a805")
-
-
-def test_what_is_outside_is_recommended_only_when_asked_for():
-    def tuned(algorithm: str, share: float, score: float) -> Tuned:
-        more = {"settings": Settings(participation=share), "scores": {"test_accuracy": score}}
-        return a_tuned(algorithm).model_copy(update=more)
-
-    known = [tuned("fedavg", 0.2, 0.8), tuned("defed", 0.2, 0.9)]
-    assert recommend(known, "digits", "iid")[1].algorithm == "fedavg"
-    assert recommend(known, "digits", "iid", algorithm="defed")[1] == known[1]
-    awake = tuned("defed", 1.0, 0.9)
-    assert recommend([known[0], awake], "digits", "iid")[1] == awake

@@ -4,19 +4,10 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from reports.leaderboard.audit import edges
-from suite.configurations.configuration import parse
-from suite.runs.request import Request
-from suite.studies.entries import load_data
-from tests.support.configurations import a_tuned
 from tests.support.searches import BASE, entries_of
 from trials import algorithms
 from trials.algorithm import Range
-from trials.common.errors import UserError
-from trials.run.spec import Scenario
 
 
 def test_cells_are_the_product_with_algorithms_innermost():
@@ -37,7 +28,6 @@ SAME = [
     {"target": 0.5},
     {"description": "other words"},
     {"confirm": {}},
-    {"vary_partition": True},
     {"settings": {"partition_seed": 99}},
     {"settings": {"data_seed": 99}},
     {"settings": {"execution": "sequential"}},
@@ -123,23 +113,6 @@ def test_a_range_for_one_algorithm_goes_before_that_of_all_wherever_it_stands(ke
     assert [e.space.default()["lr"] for e in entries] == [0.1, 2]
 
 
-@given(st.integers(1, 400), st.integers(1, 400) | st.none())
-def test_stops_are_evaluations_below_the_last_round(rounds, every):
-    chosen = {"rounds": rounds, "eval_every": min(every, rounds) if every else None}
-    (entry,) = entries_of(settings=chosen)
-    gap = entry.settings.evaluation_gap
-    assert all(0 < r < rounds and r % gap == 0 for r in entry.stops)
-    assert [r // gap for r in entry.stops] == [3**k for k in range(len(entry.stops))]
-    assert bool(entry.stops) == (gap < rounds)
-
-
-def test_data_are_loaded_once_for_all_cells_that_share_them():
-    entries = entries_of(algorithms=["fedavg", "folb"], heterogeneity=["iid", "labels(2)"])
-    data = load_data(entries, None, "test")
-    assert list(data) == [entries[0].spec({}, 0, 0).dataset_key]
-    assert data["digits|0|None"].shape == (1, 8, 8)
-
-
 def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
     path = Path(tmp_path) / "mine.py"
     path.write_text(
@@ -170,33 +143,3 @@ def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
     for spec in (narrow["nu"], {"choices": [0.1, 1.0]}):
         message = faults({**BASE, **given_, "search": {"safl_extended.nu": spec}})
         assert "safl_extended.nu: is searched only under a constraint on uploaded_bytes" in message
-
-
-def asked():
-    Request("fedumf", Scenario("digits", "logreg", "iid"), {}, {}, values={"alpha": 2.0}).spec()
-
-
-def searched():
-    entries_of(algorithms=["fedumf"], search={"alpha": {"high": 2.0}})
-
-
-def chosen():
-    entries_of(algorithms=["fedumf"], search={"alpha": {"choices": [0.5, 2.0]}})
-
-
-def started():
-    parse(a_tuned("fedumf").model_copy(update={"params": {"alpha": 2.0}}).text(), "mine.yaml")
-
-
-@pytest.mark.parametrize("way", [asked, searched, chosen, started])
-def test_a_value_beyond_a_papers_bound_is_refused_wherever_it_comes_from(way):
-    """FedUmf's alpha is at most 1: above, it is another method."""
-    with pytest.raises(UserError, match=r"(?s)alpha.*2\.0, but must be at most 1"):
-        way()
-
-
-def test_an_audit_asks_for_nothing_beyond_a_papers_bound():
-    """A winner at 1 is at a closed end; the same at an end of the searcher's choice is not."""
-    own, narrow = Range("float", 0.05, 1.0, at_most=1), Range("float", 0.05, 0.9, at_most=1)
-    assert [edge.wider is None for edge in edges({"alpha": 1.0}, {"alpha": own})] == [True]
-    assert [edge.wider is None for edge in edges({"alpha": 0.9}, {"alpha": narrow})] == [False]

@@ -18,17 +18,12 @@ SHIPPED = sorted(p.name for p in files("search_spaces").iterdir() if p.name.ends
 
 
 def test_quickstart_and_smoke():
-    name, quickstart = read_study("quickstart", {})
-    assert name == "quickstart"
+    _, quickstart = read_study("quickstart", {})
     entries = make_entries(quickstart, "study quickstart")
     assert {"SAFL", "FedAgg", "FOLB", "DeFed", "FedUmf"} <= {entry.paper for entry in entries}
-    assert quickstart.scheduler == "none"
-    assert len(entries) == 14
     _, smoke = read_study("smoke", {})
-    assert smoke.scheduler == "asha"
     entries = make_entries(smoke, "study smoke")
-    assert len(entries) == 4
-    assert len(load_data(entries, None, "study smoke")) == 1
+    assert (len(entries), len(load_data(entries, None, "study smoke"))) == (4, 1)
 
 
 @pytest.mark.parametrize(

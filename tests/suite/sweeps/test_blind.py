@@ -32,8 +32,7 @@ STUDIES: dict[str, dict[str, Any]] = {
     "tpe": {"sampler": "tpe", "trials": 8},
     "asha": {"sampler": "random", "scheduler": "asha"},
     "confirmed under a constraint": {
-        "constraints": {"rounds_to_target": {"max": 4}},
-        "target": 0.7,
+        "constraints": {"client_steps": {"max": 50}},
         "confirm": {"best": 3, "seeds": 1},
     },
 }

@@ -100,24 +100,15 @@ def test_a_trial_whose_end_is_torn_runs_again(path: Path) -> None:
     assert dict(outcomes(path, {"a-s0000"})) == {"a-s0000": again}
 
 
-@pytest.mark.parametrize("stops", [False, True])
-@pytest.mark.parametrize("target", [False, True])
-def test_a_state_has_of_a_trial_what_its_search_goes_by(
-    path: Path, stops: bool, target: bool
-) -> None:
-    """Without a bound on rounds to a target no curve is even parsed."""
-    constraints = {"rounds_to_target": {"max": 3}} if target else {}
-    scheduler = "asha" if stops else "none"
-    study = {**STUDY, "scheduler": scheduler, "constraints": constraints}
-    write(path, [BEGUN.model_copy(update={"study": study}), *EVENTS[1:]])
-    scores, curve = {1: 0.4, 2: 0.5} if stops else {}, {0: 0.0, 1: 1 / 9, 2: 2 / 9}
-    expected = ValidationResult(Status.FAILED, 0.5, scores, curve if target else {}, {}, at=2)
+def test_a_state_has_of_a_trial_what_its_search_goes_by(path: Path) -> None:
+    """No curve is even parsed."""
+    write(path, EVENTS)
+    expected = ValidationResult(Status.FAILED, 0.5, {1: 0.4, 2: 0.5}, {}, at=2)
     assert SweepState().read(path).ended == {"a-s0000": expected}
-    if not target:
-        path.write_bytes(path.read_bytes().replace(b'"history":[{"round":0', b'"history":[[oops'))
-        assert SweepState().read(path).ended == {"a-s0000": expected}
-        with pytest.raises(UserError, match="line 3: "):
-            dict(outcomes(path, {"a-s0000"}))
+    path.write_bytes(path.read_bytes().replace(b'"history":[{"round":0', b'"history":[[oops'))
+    assert SweepState().read(path).ended == {"a-s0000": expected}
+    with pytest.raises(UserError, match="line 3: "):
+        dict(outcomes(path, {"a-s0000"}))
 
 
 def test_only_what_is_new_is_read_and_a_torn_line_waits(path: Path) -> None:

@@ -77,7 +77,7 @@ STUDIES: dict[str, dict[str, Any]] = {
         "trials": 2,
     },
     "stopped early": {"scheduler": "asha"},
-    "confirmed": {"confirm": {"best": 2, "seeds": 1}, "vary_partition": True, "trials": 3},
+    "confirmed": {"confirm": {"best": 2, "seeds": 1}, "trials": 3},
     "own parts": {
         "models": [f"{ROOT / 'examples' / 'own_model.py'}:make(width=8)"],
         "datasets": [f"{ROOT / 'tests' / 'support' / 'own_samples.py'}:digits"],

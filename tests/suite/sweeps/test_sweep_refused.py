@@ -72,7 +72,6 @@ def test_a_place_that_cannot_be_written_halts_and_is_gone_on_with(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"target": 0.6},  # under which trials that the sampler was told of had other costs
         {"settings.rounds": 3},
         {"sampler": "tpe"},
         {"trials": 1},
@@ -80,7 +79,7 @@ def test_a_place_that_cannot_be_written_halts_and_is_gone_on_with(
     ],
 )
 def test_a_resumed_sweep_asks_for_nothing_else_and_for_no_less(tmp_path, changes):
-    place = swept(tmp_path, target=0.5, constraints={"rounds_to_target": {"max": 2}})
+    place = swept(tmp_path)
     with pytest.raises(UserError) as refused:
         resumed_study(place, changes)
     (key,) = changes
