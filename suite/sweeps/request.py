@@ -3,20 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from suite.console import say
 from suite.execution.resources import Resources, local_slots
-from suite.studies.study import (
-    LISTS,
-    Study,
-    check_study,
-    complete,
-    read_study,
-    small,
-)
+from suite.studies.study import LISTS, Study, check_study, complete, read_study, small
 from suite.studies.validation import Faults
-from suite.sweeps.journal.events import last_begun
+from suite.sweeps.journal.events import Begun
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.progress import Deadline
 from suite.sweeps.sweep import Result, Sweep
@@ -30,7 +23,6 @@ COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
 FREE = ("retries", "pack", "description", "margin")
 """What may be otherwise: no search depends on it. Nor does it on a `target`, unless costs are counted to that."""
-
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
 CHECKPOINTS = "checkpoints"
@@ -50,36 +42,31 @@ class SweepRequest:
     resume: bool = False
     smoke: bool = False
 
-    def read(self) -> tuple[str, Study]:
-        """Return the study's name and content; raises `UserError` with every fault of its form."""
-        if not self.smoke:
-            return self._changed(self.changes)
-        shape = {k: v for k, v in self.changes.items() if k in (*LISTS, "scheduler")}
-        return self._changed(small(self._changed(shape)[1]) | dict(self.changes))
+    def open(self) -> Sweep:
+        """Return the sweep, ready to run; raises `UserError` when it cannot be, with every fault of its study's form."""
+        state = self.paths.state()
+        begun = state.begun if self.resume else None
+        name, study = self._read(begun, self.changes)
+        if self.smoke:
+            name, study = self._read(begun, small(study) | dict(self.changes))
+        return Sweep(name, study, self.paths, resume=self.resume, state=state)
 
-    def _changed(self, changes: Mapping[str, Any]) -> tuple[str, Study]:
-        if self.resume and self.paths.begun:
-            return resumed_study(self.paths, changes)
+    def _read(self, begun: Begun | None, changes: Mapping[str, Any]) -> tuple[str, Study]:
+        name = self.paths.name
+        if begun is not None:
+            return begun.study_name, resumed_study(begun.study, changes, f"sweep {name}")
         if isinstance(self.study, str):
             return read_study(self.study, changes)
-        name = self.paths.name
         return name, check_study(self.study, changes, f"study {name}")
 
-    def open(self) -> Sweep:
-        """Return the sweep, ready to run; raises `UserError` when it cannot be."""
-        name, content = self.read()
-        return Sweep(name, content, self.paths, resume=self.resume)
-
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
-        """Run it, within so many minutes if they are given, and say what a person should know of it; raises as
-        `open` and `Sweep.run` do.
-        """
+        """Run it, within so many minutes if they are given; raises as `open` and `Sweep.run` do."""
         from suite.execution.cluster import check
         from suite.execution.estimate import Estimates
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
         sweep = self.open()
-        if not self.paths.begun:
+        if sweep.state.begun is None:
             sweep.load()
             Estimates(sweep.study, sweep.data, resources).memory(sweep.entries)
             check(resources)
@@ -89,8 +76,8 @@ class SweepRequest:
         return result
 
     def plan(self, resources: Resources, calibrate: bool) -> dict[str, Any]:
-        """Return what the sweep would do and take, after every check that comes before its start; with the hours, which a few
-        rounds of each entry `calibrate`. Raises as `open` does.
+        """Return what the sweep would do and take, with the hours, which a few rounds of each entry `calibrate`. Raises as `run` does
+        before its start.
         """
         from suite.execution.estimate import Estimates
 
@@ -100,58 +87,38 @@ class SweepRequest:
         return {"study": sweep.study_name, "name": self.paths.name, **plan}
 
 
-def resumed_study(paths: SweepPaths, overrides: Mapping[str, Any]) -> tuple[str, Study]:
+def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
     """Return the study that a sweep was begun with, and what the command line adds. Raises `UserError` when it asks for less,
     or for something else.
     """
-    begun, source = last_begun(paths.journal), f"sweep {paths.name}"
-    after = check_study(begun.study, overrides, source)
-    # What is added comes after what there was: of the levels the first one publishes.
-    order = {}
-    for key in GROWS:
-        before, wanted = begun.study[key], getattr(after, key)
-        kept = [name for name in before if name in wanted]
-        order[key] = kept + [name for name in wanted if name not in before]
-    study, faults = after.model_copy(update=order), Faults(source)
-    was, now = _flat(check_study(begun.study, {}, source)), _flat(study)
+    before, study = check_study(former, {}, source), check_study(former, changes, source)
+    was, now, faults = complete(before), complete(study), Faults(source)
     free = {*FREE, *(() if "rounds_to_target" in study.constraints else ("target",))}
-    for key in dict.fromkeys([*now, *was]):
-        new: Any = now.get(key)
-        old: Any = was.get(key)
+    grown: dict[str, list[str]] = {}
+    for key in changes:
+        outer, _, inner = key.partition(".")
+        old, new = was.get(outer), now.get(outer)
+        if inner:
+            old, new = (old or {}).get(inner), (new or {}).get(inner)
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):
             faults.add(key, new, f"a resumed sweep can only grow; it had {old}")
-        elif new != old and key not in (*GROWS, *COUNTS, *free):
+        elif key in GROWS:
+            # What is added comes after what there was: of the levels the first one publishes.
+            grown[key] = [*old, *(name for name in new if name not in old)]
+        elif new != old and key not in (*COUNTS, *free):
             faults.add(key, new, f"the sweep was begun with {old}; use another --name")
     faults.check()
-    return begun.study_name, study
+    return study.model_copy(update=grown)
 
 
-def _flat(study: Study) -> dict[str, Any]:
-    """Return the keys of a study with their values; a key inside another is `settings.rounds`."""
-    flat: dict[str, Any] = {}
-    for key, value in complete(study).items():
-        if isinstance(value, Mapping):
-            flat |= {f"{key}.{inner}": each for inner, each in value.items()}
-        else:
-            flat[key] = value
-    return flat
-
-
-class Changes(NamedTuple):
-    """What is changed of a study, by key (`settings.rounds` is one inside another); what its trials get, and
+def changes(
+    given: Mapping[str, Any], address: str | None = None
+) -> tuple[dict[str, Any], Resources, str | None]:
+    """Return what a person's keys change of a study, by key (`settings.rounds` is one inside another); what its trials get; and
     where their checkpoints go, if not below the storage.
-    """
 
-    study: dict[str, Any]
-    resources: Resources
-    checkpoints: str | None
-
-
-def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
-    """Return what a person's keys change: those of a study, of its settings by their bare names (`rounds`), of
-    its parts (`search.lr`), and of `Resources`. A list may be a text with commas, a range `LOW..HIGH`.
-
-    Raises one `UserError` with every key that is none.
+    Keys are those of a study, of its settings by their bare names (`rounds`), of its parts (`search.lr`), and of
+    `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every key that is none.
     """
     rest: dict[str, Any] = {}
     for key, value in given.items():
@@ -176,7 +143,7 @@ def changes(given: Mapping[str, Any], address: str | None = None) -> Changes:
             names = [*Study.model_fields, *Settings.model_fields, *Resources.model_fields]
             faults.add(key, value, str(unknown("key", key, [*names, CHECKPOINTS])))
     faults.check()
-    return Changes(study, resources, checkpoints)
+    return study, resources, checkpoints
 
 
 def _range(value: Any) -> Any:

@@ -54,7 +54,6 @@ FORMS: dict[str, tuple[Callable[[Lines], Lines], int]] = {
     "half a line": (at(4, lambda line: line[:40]), 4),
     "a field more": (at(2, changed(later=1)), 2),
     "another status": (at(4, changed("outcome", status="teleported")), 4),
-    "begun elsewhere": (lambda x: [x[0], changed(id="elsewhere")(x[0]), *x[1:]], 2),
     "a lost ask": (lambda x: [x[0], *x[2:]], 3),
     "a lost curve": (lambda x: [*x[:2], *x[3:]], 3),
     "a lost trial": (lambda x: [line for line in x if b"-s0000" not in line], 2),

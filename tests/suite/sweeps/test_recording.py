@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from suite.execution.cluster import Resources
 from suite.search.sweep_search import SweepSearch
 from suite.sweeps import recording
+from suite.sweeps.journal.events import Begun, Journal, Requested, SweepState, ended
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
 from suite.sweeps.sweep import Result, Sweep
@@ -29,20 +31,39 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(None, tmp_path_factory.mktemp("live"))
 
 
-def recording_of(store: Store, name: str, recorded: dict[str, str]) -> SweepRecording:
-    search = SweepSearch(entries_of(**STUDY), a_study(**STUDY), 4, {})
-    recording = SweepRecording(store, name, "live", search, recorded, "id")
-    recording.open()
-    return recording
+def opened(store: Store, folder: Path, name: str) -> SimpleNamespace:
+    """A recording of a sweep, with two trials handed out, and the trials whose record it finds lacking."""
+    study = a_study(**STUDY)
+    search = SweepSearch(entries_of(**STUDY), study, 4, {})
+    journal = Journal(folder / name / "journal.jsonl", SweepState())
+    journal.read()
+    entries = {first.entry.id: first.entry.about() for first in search.firsts}
+    content = study.model_dump(mode="json")
+    planned = dict.fromkeys(entries, 4)
+    begun = Begun(
+        study_name="live", study=content, lag=4, planned=planned, id="id", entries=entries
+    )
+    search.replay([*journal.state.requests.values()], journal.state.ended)
+    journal.write(begun)
+    state = SimpleNamespace(ending="", waiting="")
+    recording = SweepRecording(store, search, journal, state, state)  # type: ignore[arg-type]
+    return SimpleNamespace(recording=recording, journal=journal, missing=recording.open([]))
 
 
 @pytest.fixture
-def sweep(store: Store, request: pytest.FixtureRequest) -> SimpleNamespace:
-    """A recording with two trials handed out."""
-    name, recorded = request.node.name, dict[str, str]()
-    recording = recording_of(store, name, recorded)
-    asks = [recording.search.next()[0] for _ in range(2)]
-    return SimpleNamespace(name=name, recording=recording, requests=asks, recorded=recorded)
+def sweep(
+    store: Store, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[SimpleNamespace]:
+    """A recording whose first trial has ended."""
+    sweep = opened(store, tmp_path, request.node.name)
+    sweep.name = request.node.name
+    sweep.request = sweep.recording.search.next()[0]
+    sweep.outcome = outcome(0, 5, 10, 20)
+    sweep.journal.write(
+        Requested(request=sweep.request), *ended(sweep.request.trial_id, sweep.outcome)
+    )
+    yield sweep
+    sweep.journal.close()
 
 
 def entry(at: int) -> dict[str, float]:
@@ -58,48 +79,49 @@ def points(store: Store, run_id: str) -> list[tuple[int, float]]:
     return [(point.step, point.value) for point in history]
 
 
-def record(sweep: SimpleNamespace, request: Any, result: TrialResult) -> str:
-    """Record a trial; the run that the journal is told of."""
+def record(sweep: SimpleNamespace) -> str:
+    """Record its trial; the run that the journal is told of."""
+    sweep.recording.record(sweep.request, sweep.outcome)
+    return str(sweep.journal.state.recorded[sweep.request.trial_id])
 
-    def note(run_id: str) -> None:
-        sweep.recorded[request.trial_id] = run_id
 
-    sweep.recording.record(request, result, note)
-    return str(sweep.recorded[request.trial_id])
+def again(store: Store, sweep: SimpleNamespace, folder: Path) -> list[str]:
+    """The trials that whoever resumes the sweep has to record."""
+    sweep.journal.close()
+    resumed = opened(store, folder, sweep.name)
+    resumed.journal.close()
+    return list(resumed.missing)
 
 
 def test_a_trial_is_one_finished_run_with_its_curve(store: Store, sweep: SimpleNamespace) -> None:
-    request = sweep.requests[0]
-    record(sweep, request, outcome(0, 5, 10, 20))
+    run_id = record(sweep)
     (run,) = runs_of(store, sweep=sweep.name, kind="search")
-    assert (run.run_id, run.status) == (sweep.recorded[request.trial_id], "FINISHED")
+    assert (run.run_id, run.status) == (run_id, "FINISHED")
     assert (run.tags["status"], run.metrics["val_score"]) == ("finished", 0.9)
-    assert points(store, run.run_id) == [(0, 0.0), (5, 0.25), (10, 0.5), (20, 1.0)]
-    params = store.client.get_run(run.run_id).data.params
-    assert params["lr"] == str(request.params["lr"])
+    assert points(store, run_id) == [(0, 0.0), (5, 0.25), (10, 0.5), (20, 1.0)]
+    params = store.client.get_run(run_id).data.params
+    assert params["lr"] == str(sweep.request.params["lr"])
 
 
 def test_what_a_killed_session_left_half_written_is_written_anew(
-    store: Store, sweep: SimpleNamespace
+    store: Store, sweep: SimpleNamespace, tmp_path: Path
 ) -> None:
-    half = sweep.requests[0]
-    whole = record(sweep, half, outcome(0, 20))
-    again = recording_of(store, sweep.name, sweep.recorded)
-    assert again.missing([half.trial_id]) == []
-    store.set_status(whole, "RUNNING")
-    again = recording_of(store, sweep.name, sweep.recorded)
-    assert again.missing([half.trial_id]) == [half.trial_id]
-    assert runs_of(store, sweep=sweep.name, trial_id=half.trial_id) == []
+    trial_id, half = sweep.request.trial_id, record(sweep)
+    assert again(store, sweep, tmp_path) == []
+    store.set_status(half, "RUNNING")
+    assert again(store, sweep, tmp_path) == [trial_id]
+    assert again(store, sweep, tmp_path) == [trial_id], "as often as it is killed before it is"
 
 
 @pytest.mark.parametrize("fails", ["create", "log", "set_status"])
 def test_a_record_whose_answer_is_lost_is_written_anew_and_once(
     store: Store,
     sweep: SimpleNamespace,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fails: str,
 ) -> None:
-    request, write = sweep.requests[0], getattr(store, fails)
+    trial_id, write = sweep.request.trial_id, getattr(store, fails)
 
     def lose(*given: Any, **more: Any) -> None:
         write(*given, **more)
@@ -108,17 +130,16 @@ def test_a_record_whose_answer_is_lost_is_written_anew_and_once(
     with monkeypatch.context() as patched:
         patched.setattr(store, fails, lose)
         with pytest.raises(OSError, match="lost"):
-            record(sweep, request, outcome(0, 20))
-    run_id = record(sweep, request, outcome(0, 20))
-    runs = runs_of(store, sweep=sweep.name, trial_id=request.trial_id)
+            record(sweep)
+    run_id = record(sweep)
+    runs = runs_of(store, sweep=sweep.name, trial_id=trial_id)
     assert [run.run_id for run in runs if run.status == "FINISHED"] == [run_id]
     # Nobody has the id of a run whose beginning had no answer: it goes when the sweep ends, or is resumed.
     assert {run.status for run in runs} <= {"FINISHED", *["RUNNING"] * (fails == "create")}
-    again = recording_of(store, sweep.name, sweep.recorded)
-    assert again.missing([request.trial_id]) == []
-    (run,) = runs_of(store, sweep=sweep.name, trial_id=request.trial_id)
+    assert again(store, sweep, tmp_path) == []
+    (run,) = runs_of(store, sweep=sweep.name, trial_id=trial_id)
     assert run.run_id == run_id
-    assert [at for at, _ in points(store, run_id)] == [0, 20]
+    assert len(points(store, run_id)) == 4
 
 
 def swept(paths: SweepPaths, resume: bool = False) -> Result:
@@ -136,10 +157,10 @@ def test_it_ends_soon_and_says_what_is_left(
     paths, gate, write = SweepPaths(tmp_path, "s"), threading.Event(), SweepRecording.record
     before, written = signal.getsignal(signal.SIGINT), list[Any]()
 
-    def slow(self: SweepRecording, ask: Any, outcome: Any, note: Any) -> None:
+    def slow(self: SweepRecording, ask: Any, outcome: Any) -> None:
         if written:
             gate.wait(60)
-        write(self, ask, outcome, note)
+        write(self, ask, outcome)
         written.append(ask)
 
     def interrupt() -> None:
@@ -149,12 +170,12 @@ def test_it_ends_soon_and_says_what_is_left(
 
     with monkeypatch.context() as patched:
         patched.setattr(SweepRecording, "record", slow)
-        patched.setattr(recording, "PERSON_SECONDS", 0.1)
+        patched.setattr(recording, "HASTE_SECONDS", 0.1)
         threading.Thread(target=interrupt).start()
         result = swept(paths)
     gate.set()
     assert (result.ending, result.leaderboard) == ("interrupted", None)
-    assert " has not 5 of the trials" in capsys.readouterr().err
+    assert " lacks 5 of the trials" in capsys.readouterr().err
     assert swept(paths, resume=True).ending == ""
     runs = runs_of(Store(None, paths.storage), sweep="s")
     assert sum("trial_id" in run.tags for run in runs) == 6

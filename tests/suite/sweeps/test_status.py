@@ -14,7 +14,7 @@ from suite.results.leaderboards import Query, read_leaderboard
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.progress import Deadline, Progress, Running
+from suite.sweeps.progress import Deadline, Progress
 from suite.sweeps.status import keep, standing, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
@@ -57,11 +57,10 @@ def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Mon
 
     def compare(sweep: Sweep) -> None:
         told = sweep.progress.look()
-        of_files = standing("s", SweepState().read(place.journal), True, *sweep.running.now())
-        assert {**told, **MOVING} == {**of_files, **MOVING}
+        of_files = replace(SweepState().read(place.journal), running=sweep.state.running)
+        assert {**told, **MOVING} == {**standing("s", of_files, True), **MOVING}
         shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} runs ("
         assert sweep.progress.line(told).startswith(shown)
-        sweep.progress.keep(told)
         seen = status(place.storage, "s")
         assert {**{key: seen[key] for key in told}, **MOVING} == {**told, **MOVING}
         moments.append(told)
@@ -82,7 +81,7 @@ def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Mon
 
     def requested_(sweep: Sweep, request: TrialRequest, new: bool) -> None:
         began(sweep, request, new)
-        sweep.running.began(request)
+        sweep.state.report(request, TrialResult())
         compare(sweep)
 
     def ended_(sweep: Sweep, request: TrialRequest, outcome: TrialResult) -> None:
@@ -180,33 +179,36 @@ def test_counts_and_scores(night: tuple[Path, list[str]]) -> None:
     assert [seen[key] for key in totals] == [10, 6, 4, 1, 1, False, 0]
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("suite.sweeps.status.time.monotonic", lambda: now[0])
+    return now
+
+
 def test_what_runs_now_is_told_by_the_process_that_runs_it(
-    night: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    night: tuple[Path, list[str]], tmp_path: Path, clock: list[float]
 ) -> None:
     """Two trials at once, 10 s for a half: of ten trials nine are left, at 0.1 a second. Once it is killed, nobody knows."""
     folder, ids = night
-    clock = [100.0]
-    monkeypatch.setattr("suite.sweeps.progress.time.monotonic", lambda: clock[0])
-    requests = [asked(entry, 0).request for entry in ids]
-    journal = Journal(folder / "journal.jsonl")
-    journal.write(*(asked(entry, 0) for entry in ids))
-    running = Running(dict.fromkeys(ids, ("accuracy", 50)))
-    for request in requests:
-        running.began(request)
-        running.reported(request, TrialResult(Status.RUNNING, history=[{"round": 0}]))
+    requests = [asked(entry, 0) for entry in ids]
+    add(folder, *requests)
+    journal = Journal(folder / "journal.jsonl", SweepState())
+    journal.read()
+    for asks in requests:
+        journal.state.report(asks.request, TrialResult())
     clock[0] += 10
     outcome = TrialResult(Status.RUNNING, history=[{"round": 25, "val_accuracy": 0.4}])
-    for request in requests:
-        running.reported(request, outcome)
-    state = SweepState().read(folder / "journal.jsonl")
-    keep(folder, standing("night", state, True, *running.now()))
+    for asks in requests:
+        journal.state.report(asks.request, outcome)
+    keep(folder, standing("night", journal.state, True))
     seen = status(folder.parent, "night")
     assert (seen["running_trials"], seen["per_minute"], seen["seconds_left"]) == (2, 6.0, 90.0)
     about = {"kind": "search", "params": {"lr": 0.1}, "metric": "accuracy"}
     where = {"round": 25, "rounds": 50, "score": 0.4}
     assert seen["now"] == [
-        {"trial_id": r.trial_id, "entry_id": r.entry_id, "name": name, **about, **where}
-        for r, name in zip(requests, STUDY["algorithms"], strict=True)
+        {"trial_id": f"{entry}-s0000", "entry_id": entry, "name": name, **about, **where}
+        for entry, name in zip(ids, STUDY["algorithms"], strict=True)
     ]
     text = suite_here("status", "night", cwd=tmp_path).stdout
     assert "; running, 6 runs/min, about 90 s left, last event " in text
@@ -231,32 +233,27 @@ def test_what_was_kept_is_gone_by_while_it_is_of_this_journal(
 
 
 def test_the_line_counts_and_starting_up_is_no_trial(
-    night: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+    night: tuple[Path, list[str]], clock: list[float]
 ) -> None:
     """30 s of start-up, then two trials at once, a second each: 2 trials/s."""
     folder, (first, _) = night
-    clock = [100.0]
-    monkeypatch.setattr("suite.sweeps.progress.time.monotonic", lambda: clock[0])
-    state, running = SweepState().read(folder / "journal.jsonl"), Running({first: ("accuracy", 50)})
-    display = Progress(lambda: standing("night", state, True, *running.now()))
+    state = SweepState().read(folder / "journal.jsonl")
+    display = Progress(lambda: standing("night", state, True))
     clock[0] += 30
     assert "left" not in display.line(display.look())
     for step in range(2):
         pair = [asked(first, index) for index in (2 * step, 2 * step + 1)]
         for trial in pair:
             state.add(trial)
-            running.began(trial.request)
+            state.report(trial.request, TrialResult())
         clock[0] += 1
-        for trial in pair:
-            running.stopped(trial.request, over=True)
-            for event in ended(trial, 1.0, 0.5):
-                state.add(event)
-    display.unrecorded = 3
+        for event in (event for trial in pair for event in ended(trial, 1.0, 0.5)):
+            state.add(event)
     shown = display.line(display.look())
     assert shown.startswith(
         "night: 4/10 runs (4 finished), 0 running, 120 runs/min, about 3 s left"
     )
-    assert shown.endswith(", 3 still to be recorded")
+    assert shown.endswith(", 4 still to be recorded")
 
 
 TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}

@@ -7,7 +7,6 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from suite.execution import driver
-from suite.sweeps.journal.events import Journal
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
 from suite.sweeps.request import SweepRequest, resumed_study
@@ -21,9 +20,7 @@ from trials.common.errors import UserError
 def test_files_to_start_from_are_needed_by_a_sweep_that_has_not_begun(tmp_path):
     place = SweepPaths(tmp_path, "mine")
     with pytest.raises(UserError, match="nofile"):
-        place.check("nofile.yaml")
-    Journal(place.journal).close()
-    place.check("nofile.yaml")
+        Sweep("s", little(warm_start="nofile.yaml"), place)
 
 
 def test_opening_a_sweep_writes_nothing_and_locks_nothing(tmp_path):
@@ -50,7 +47,7 @@ def readonly(recording):
 @pytest.mark.parametrize(
     ("where", "fails", "said"),
     [
-        ((SweepRecording, "open"), readonly, "attempt to write a readonly database"),
+        ((SweepRecording, "_find"), readonly, "attempt to write a readonly database"),
         (
             (driver.tune, "Tuner"),
             full,
@@ -82,7 +79,7 @@ def test_a_place_that_cannot_be_written_halts_and_is_gone_on_with(
 def test_a_resumed_sweep_asks_for_nothing_else_and_for_no_less(tmp_path, changes):
     place = swept(tmp_path, target=0.5, constraints={"rounds_to_target": {"max": 2}})
     with pytest.raises(UserError) as refused:
-        resumed_study(place, changes)
+        resumed_study(place.state().begun.study, changes, "sweep s")
     (key,) = changes
     (line,) = str(refused.value).splitlines()[1:]
     assert line.startswith(f"  {key} = ")
