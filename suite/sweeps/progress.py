@@ -4,7 +4,6 @@ import math
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +41,7 @@ class Deadline:
         self._begun = self._first_end = math.inf
         self._busy = 0.0
         # By entry, the seconds and rounds of all its trials, of the first and of the later ones.
-        self._first: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self._later: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._first, self._later = dict[str, list[float]](), dict[str, list[float]]()
 
     def took(self, entry: str, outcome: TrialResult) -> None:
         """Note that a trial of an entry has ended, and how long it took."""
@@ -53,7 +51,7 @@ class Deadline:
         # One that diverges in its first rounds has mostly waited for those beside it.
         if outcome.status in (Status.FINISHED, Status.PRUNED) and outcome.last_round:
             late = now - outcome.seconds >= self._first_end
-            spent = (self._later if late else self._first)[entry]
+            spent = (self._later if late else self._first).setdefault(entry, [0.0, 0.0])
             spent[0] += outcome.seconds
             spent[1] += outcome.last_round
             self._first_end = min(self._first_end, now)

@@ -65,8 +65,8 @@ class SweepRecording(Recorder):
         super().__init__(self._take, self._gives_up)
 
     def open(self, former: Collection[str]) -> list[str]:
-        """Find or make the run of the sweep, which is the parent of all others; return which of the trials that have ended lack a run
-        that is whole. A server that does not answer is waited for.
+        """Find or make the run of the sweep, the parent of all others; return which of the trials that have ended lack a whole run.
+        Of the `former` runs, which the sweep's table has, those go that the journal does not know. A server is waited for.
 
         Raises `UserError` where the store has another sweep of its name, `HaltedError` where it cannot be written.
         """
@@ -116,9 +116,7 @@ class SweepRecording(Recorder):
         self.progress.waiting, self._faults = "", 0
 
     def _gives_up(self, error: Exception) -> bool:
-        """Note that a record could not be written; return whether to give up. A server may come back; a store on this
-        machine that refuses again and again has to be seen to.
-        """
+        # A server may come back; a store on this machine that refuses again and again has to be seen to.
         why, uri = f"{type(error).__name__}: {reason(error)}", self.store.uri
         self.progress.waiting = f"{why}: trying again"
         self._faults += 1
@@ -129,15 +127,11 @@ class SweepRecording(Recorder):
         return self.control.ending == "halted"
 
     def _missing(self, former: Collection[str]) -> list[str]:
-        """Return which of the trials that have ended lack a run that is whole; all, where the store was lost.
-
-        Of the `former` runs, which the sweep's table has, and of those that were never whole, what the journal does not
-        know is removed.
-        """
         ended = self.journal.state.ended
-        if self._anew:
+        if self._anew:  # the store was lost
             return [*ended]
         half = set(self.store.running(self.name))
+        # Nobody knows what a killed session has begun and not journaled, nor of lines that the journal lost.
         for run_id in half.union(former).difference(self.recorded.values(), {""}):
             self.store.delete(run_id)
         return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
@@ -175,27 +169,24 @@ class SweepRecording(Recorder):
         seconds: float = 0.0,
         about: str = "",
     ) -> None:
-        """Write the run of a trial, or of an entry's row, in the place of the one that the journal has. A run that stays
-        RUNNING is written anew; one that the store refuses is journaled as "".
-        """
+        """Write the run of a trial, or of an entry's row, in the place of the one that the journal has."""
         if former := self.recorded.get(key):
             self.store.delete(former)
-        tags = {name: text for name, text in (tags | self._names).items() if text}
+        tags = {tag: text for tag, text in (tags | self._names).items() if text}
         run_id = self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
         self.journal.write(Recorded(trial_id=key, run_id=run_id))
         try:
             self.store.log(run_id, params, history, about=about)
             self.store.set_status(run_id, status)
         except StoreError as error:
-            if not error.passes:  # no session tries it again
+            if not error.passes:  # so that no session tries it again
                 self.store.delete(run_id)
                 self.journal.write(Recorded(trial_id=key, run_id=""))
             raise
 
     def _metrics(self, request: TrialRequest, outcome: TrialResult) -> History:
-        """Return what is recorded of what a trial reported, and at its last round the scores that are compared, means of the
-        last three evaluations: of a search trial the curve of the ranked metric alone, of a final run also what it took to its
-        study's target.
+        """Return what is recorded of what a trial reported, and at its last round the scores that are compared: of a search trial
+        the curve of the ranked metric alone, of a final run also what it took to its study's target.
         """
         history, metric = outcome.history, self.entries[request.entry_id].task.metric
         if not history:
@@ -247,9 +238,7 @@ class SweepRecording(Recorder):
         return board, table.facts.model_copy(update={"entries": entries, "journal": size})
 
     def _publish(self, row: Row, tuned: Tuned, place: int, folder: Path) -> None:
-        """Write one leaderboard row as a run of its own, and as a tuned file; sorted by the tag `row`, such runs are the
-        leaderboard.
-        """
+        """Write one leaderboard row as a tuned file, and as a run; sorted by the tag `row`, such runs are the leaderboard."""
         entry, path = self.entries[row.entry_id], folder / tuned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -25,7 +25,6 @@ FREE = ("retries", "pack", "description", "margin")
 """What may be otherwise: no search depends on it. Nor does it on a `target`, unless costs are counted to that."""
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
-CHECKPOINTS = "checkpoints"
 RANGE = "must be LOW..HIGH, as in search.lr=0.001..10; [A, B] for choices; or a range as a study writes it"
 
 
@@ -76,9 +75,7 @@ class SweepRequest:
         return result
 
     def plan(self, resources: Resources, calibrate: bool) -> dict[str, Any]:
-        """Return what the sweep would do and take, with the hours, which a few rounds of each entry `calibrate`. Raises as `run` does
-        before its start.
-        """
+        """Return what the sweep would do and take, with the hours, which a few rounds of each entry `calibrate`."""
         from suite.execution.estimate import Estimates
 
         sweep = self.open()
@@ -88,9 +85,7 @@ class SweepRequest:
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return the study that a sweep was begun with, and what the command line adds. Raises `UserError` when it asks for less,
-    or for something else.
-    """
+    """Return a `former` study and what is added to it. Raises `UserError` for changes to less, or to something else."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     was, now, faults = complete(before), complete(study), Faults(source)
     free = {*FREE, *(() if "rounds_to_target" in study.constraints else ("target",))}
@@ -127,7 +122,7 @@ def changes(
             rest |= {f"{key}.{inner}": each for inner, each in value.items()}
         else:
             rest[key] = list(value) if isinstance(value, tuple) else value
-    checkpoints = rest.pop(CHECKPOINTS, None)
+    checkpoints = rest.pop("checkpoints", None)
     resources = Resources.taken(rest, address)
     faults = Faults("sweep")
     study: dict[str, Any] = {}
@@ -141,7 +136,7 @@ def changes(
             study[key] = split_top(value, ",") if listed else value
         else:
             names = [*Study.model_fields, *Settings.model_fields, *Resources.model_fields]
-            faults.add(key, value, str(unknown("key", key, [*names, CHECKPOINTS])))
+            faults.add(key, value, str(unknown("key", key, [*names, "checkpoints"])))
     faults.check()
     return study, resources, checkpoints
 

@@ -74,9 +74,7 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 
 
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
-    """Return how many trials an entry has, of each status too, and its best search trial; `done` are those of what is
-    planned, without final runs of a former best.
-    """
+    """Return how many trials an entry has, and its best search trial; final runs of a former best are not `done`."""
     assert state.begun is not None
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
@@ -130,9 +128,7 @@ def keep(folder: Path, seen: Mapping[str, Any]) -> None:
 
 
 def ask(storage: Path, name: str, word: str) -> bool:
-    """Ask a running sweep to `stop` or `cancel`; return False when no process of this machine runs it, which
-    a process of another machine may, by the same storage.
-    """
+    """Ask a running sweep to `stop` or `cancel`; return whether a process of this machine runs it."""
     folder = _folder(storage, name)
     with writing(folder):
         Control(folder).ask(word)

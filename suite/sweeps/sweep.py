@@ -202,9 +202,7 @@ class Sweep:
         return self._result(complete, written, time.monotonic() - started)
 
     def _result(self, complete: bool, written: bool, seconds: float) -> Result:
-        """Return what came out of a search that is `complete`, with all of it `written`, or not, and say what the store lacks.
-        Raises `HaltedError` where a fault ended the sweep before that.
-        """
+        """Return what came out, and say what the store lacks. Raises `HaltedError` where a fault ended the sweep."""
         refused = [f"{text}. The sweep's table has all of it." for text in self.recording.refusals]
         board, whole, fault = self.board, complete and written, self.control.fault
         if board is not None:
@@ -228,9 +226,7 @@ class Sweep:
         return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
 
     def _begin(self) -> None:
-        """Replay the search as far as the journal has it, and journal that a session begins. Raises `UserError` where others' code
-        has changed.
-        """
+        """Replay the search, and journal that a session begins. Raises `UserError` where others' code has changed."""
         state, lag = self.state, LAG
         self.journal.read()
         self.control.clear()
@@ -277,9 +273,7 @@ class Sweep:
         return complete, written
 
     def _record_former(self) -> None:
-        """Record what earlier sessions have not, and write the table, which may lack their last trials. Raises as
-        `SweepRecording.open` does.
-        """
+        """Record what earlier sessions have not, and write the table, which may lack their last trials."""
         former = list[str]()
         if before := earlier(self.paths):
             rows = (entry.row for entry in before.facts.entries)
@@ -347,9 +341,7 @@ class Sweep:
     def _died(
         self, request: TrialRequest, outcome: TrialResult, again: bool, killed: bool = True
     ) -> None:
-        """Note that an attempt at a trial died. One whose process dies too often has no end, so that `--resume` has it again;
-        until then the search takes it as failed.
-        """
+        """Note that an attempt at a trial died. One without another has no end, and the search takes it as failed until `--resume`."""
         self._took(request, outcome)
         name, at, error = request.trial_id, outcome.last_round, outcome.error
         self.journal.write(events.Died(trial_id=name, round=at, error=error, killed=killed))

@@ -51,8 +51,7 @@ def table_of(
 ) -> TrialTable:
     """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal.
 
-    `finals` are the final runs of what is best now. Of `facts` that no journal has, where MLflow has the sweep is as it was
-    where it is not given, and so are the tuned files.
+    `finals` are the final runs of what is best now. `facts` are those that no journal has: when it ended, where MLflow has it.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
@@ -94,9 +93,7 @@ def table_of(
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Return the rows of trials that have ended as a `pyarrow.Table`, in order, with the runs that record them; final runs that are
-    not among `finals` are superseded.
-    """
+    """Return the rows of trials that have ended, in order, with their runs in MLflow; only `finals` are not superseded."""
     rows = pa.concat_tables(parts).combine_chunks().sort_by("trial_id")
     ended = [trial_id in state.ended for trial_id in rows["trial_id"].to_pylist()]
     rows = rows.filter(pa.array(ended, pa.bool_()))

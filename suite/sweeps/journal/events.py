@@ -161,9 +161,8 @@ class SweepState:
     """What the line before has, where it is a curve; [] where nothing here is made of it."""
 
     def read(self, path: Path) -> Self:
-        """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole.
-
-        Raises `UserError` for the first line that cannot be where it is, and again when it is read again.
+        """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole. Raises `UserError` for
+        the first line that cannot be where it is.
         """
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE) and TARGET not in self._constraints:
@@ -178,9 +177,7 @@ class SweepState:
         return self
 
     def add(self, event: Event) -> None:
-        """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
-        come next, and then nothing has changed.
-        """
+        """Take an event into account. Raises `ValueError` for one that cannot come next, and then nothing has changed."""
         if self.begun is None and not isinstance(event, Begun):
             raise ValueError("the sweep has not begun")
         if isinstance(event, Evaluated | Ended | Died) and (
@@ -217,9 +214,7 @@ class SweepState:
         self.since = min(self.since, time.monotonic())
 
     def _request(self, request: TrialRequest) -> None:
-        """Take a request in: of a search trial once, in the order of its search's; of a run that repeats one until
-        it has ended, since one that is not over is asked for anew where it is wanted again.
-        """
+        # Search trials come once, in their order; what repeats one may be asked for anew until it has ended.
         assert self.begun is not None
         searched, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
         expected = self._searched[request.search]
@@ -260,9 +255,8 @@ class SweepState:
 
 
 class Journal:
-    """An append-only file of JSON lines, and the `state` that they add up to. It is locked until it is closed.
-
-    Who reads the state while another thread writes holds the `lock`.
+    """An append-only file of JSON lines, which one process has until it is closed, and the `state` that they add up to, of which
+    one thread at a time has the `lock`.
     """
 
     def __init__(self, path: Path, state: SweepState) -> None:
@@ -286,9 +280,8 @@ class Journal:
         self._file.truncate(self.state.read(self.path).offset)
 
     def write(self, *events: Event) -> None:
-        """Append events, and add them to the state once they have reached the disk.
-
-        Raises `HaltedError` when the disk does not take them, and ever after: what is torn stays last.
+        """Append events, and add them to the state once they have reached the disk. Raises `HaltedError` when the disk does not
+        take them, and ever after: what is torn stays last.
         """
         text = "".join(f"{event.model_dump_json()}\n" for event in events).encode()
         with self.lock:
@@ -343,9 +336,7 @@ def begun(journal: Path) -> bool:
 
 
 def check_first(journal: Path) -> dict[str, Any]:
-    """Return the first line as plain data, {} where that is none of a sweep's. Raises `FormatError` where another version
-    of the suite wrote it.
-    """
+    """Return the first line as plain data, {} where that is no sweep's. Raises `FormatError` for one of another version."""
     line: dict[str, Any] = {}
     with suppress(ValueError):  # which is said by who reads all of it
         line = from_json(first_line(journal)) if begun(journal) else {}

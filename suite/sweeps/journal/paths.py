@@ -5,6 +5,7 @@ removes files by their names, and the folder once nothing is left in it.
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,25 +31,21 @@ def check_name(name: str, given: str) -> None:
         )
 
 
+@dataclass
 class SweepPaths:
     """Where a sweep keeps its files and records, and finds its data: its own `folder` below the storage, there the `journal`
-    that it is rebuilt from, and its `table`.
-
-    Raises `UserError` for a name that is not one of a folder.
+    that it is rebuilt from, and its `table`. Raises `UserError` for a name that is not one of a folder.
     """
 
-    def __init__(
-        self,
-        storage: Path,
-        name: str,
-        tracking_uri: str | None = None,
-        data_root: str | None = None,
-        checkpoints: str | None = None,
-    ) -> None:
-        check_name(name, "--name")
-        self.storage, self.name, self.tracking_uri = storage, name, tracking_uri
-        self.data_root, self.checkpoints = data_root, checkpoints
-        self.folder = storage / name
+    storage: Path
+    name: str
+    tracking_uri: str | None = None
+    data_root: str | None = None
+    checkpoints: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "--name")
+        self.folder = self.storage / self.name
         self.journal, self.table = self.folder / JOURNAL, self.folder / TABLE
 
     @property
