@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.results.table import FILE, TrialTable, read, write
+from suite.results.table import TrialTable, read, write
 from suite.sweeps import sweep as sweep_module
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
@@ -42,7 +42,7 @@ CASES += [("sweep smoke --set checkpoints=ck --resume --name", ".."), ("stop --n
 @pytest.mark.parametrize(("command", "name"), CASES)
 def test_a_name_that_is_none_of_a_folder(tmp_path: Path, command: str, name: str) -> None:
     here = tmp_path / "here"
-    for path in (tmp_path / "a.txt", here / "checkpoints" / "b.pt", here / "ck" / "c", here / "d"):
+    for path in (tmp_path / "a.txt", here / "checkpoints" / "b.pt", here / "ck" / "c"):
         put(path)
     put(here / "control", b"stop")
     before = contents(tmp_path)
@@ -154,43 +154,38 @@ class CutError(BaseException):
     """A kill."""
 
 
-@pytest.fixture
-def two_entries(tmp_path: Path) -> SweepPaths:
-    """A finished sweep whose tuned configurations are told from later ones by their date."""
-    place = swept(tmp_path, heterogeneity=["iid", "labels(2)"])
-    table = read(place.folder / FILE)
-    entries = [
-        entry.model_copy(update={"tuned": entry.tuned.replace("date: '", "date: 'former ")})
-        for entry in table.facts.entries
-    ]
-    facts = table.facts.model_copy(update={"entries": entries})
-    write(place.folder / FILE, TrialTable(facts, table.whole()))
-    return place
+TWO = {"heterogeneity": ["iid", "labels(2)"]}
 
 
 @pytest.mark.parametrize(
     "where", [(SweepRecording, "_publish"), (Store, "delete"), (sweep_module, "write")]
 )
-def test_a_harvest_cut_off_leaves_the_former_one_whole(two_entries: SweepPaths, where: Any) -> None:
+def test_a_harvest_cut_off_leaves_the_former_one_whole(tmp_path: Path, where: Any) -> None:
+    """Its tuned configurations are told from later ones by their date."""
+    place = swept(tmp_path, **TWO)
+    table = read(place.table)
+    former = [
+        entry.model_copy(update={"tuned": entry.tuned.replace("date: '", "date: 'former ")})
+        for entry in table.facts.entries
+    ]
+    facts = table.facts.model_copy(update={"entries": former})
+    write(place.table, TrialTable(facts, table.whole()))
+
     def tuned() -> list[bool]:
-        done = suite_here("tuned", "list", "--json", cwd=two_entries.storage.parent)
+        done = suite_here("tuned", "list", "--json", cwd=tmp_path)
         return sorted(t["provenance"]["date"].startswith("former") for t in document(done))
 
     finish = Sweep._finish
 
-    def cut(*given: Any) -> None:
-        raise CutError
-
     def finishes(sweep: Sweep) -> None:
-        with patch.object(*where, cut), pytest.raises(CutError):
+        with patch.object(*where, side_effect=CutError), pytest.raises(CutError):
             finish(sweep)
 
-    sweep = Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True)
     with patch.object(Sweep, "_finish", finishes):
-        play(sweep)
+        play(Sweep("s", little(**TWO), place, resume=True))
     assert tuned() == [True] * 2
-    board = suite_here("leaderboard", "--json", cwd=two_entries.storage.parent)
+    board = suite_here("leaderboard", "--json", cwd=tmp_path)
     assert len(document(board)["rows"]) == 2
-    play(Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True))
+    play(Sweep("s", little(**TWO), place, resume=True))
     assert tuned() == [False] * 2
-    assert len(runs_of(Store(None, two_entries.storage), kind="leaderboard")) == 2
+    assert len(runs_of(Store(None, place.storage), kind="leaderboard")) == 2
