@@ -78,8 +78,7 @@ def test_numbers_that_are_none_survive(path: Path) -> None:
     result = TrialResult(Status.DIVERGED, [{"round": 0, "loss": math.inf}], {0: math.nan})
     write(path, [BEGUN, asked(), *ended("a-s0000", result)])
     ((_, got),) = outcomes(path, {"a-s0000"})
-    assert got.history == result.history
-    assert math.isnan(got.intermediates[0])
+    assert repr(got) == repr(result)
 
 
 @pytest.mark.parametrize("cut", [*range(1, 400, 57), 10**9])
@@ -107,9 +106,8 @@ def test_a_state_has_of_a_trial_what_its_search_goes_by(
     path: Path, stops: bool, target: bool
 ) -> None:
     """Without a bound on rounds to a target no curve is even parsed."""
-    constraints = {"rounds_to_target": {"max": 3}} if target else {}
-    scheduler = "asha" if stops else "none"
-    study = {**STUDY, "scheduler": scheduler, "constraints": constraints}
+    study = {**STUDY, "scheduler": "asha" if stops else "none"}
+    study["constraints"] = {"rounds_to_target": {"max": 3}} if target else {}
     write(path, [BEGUN.model_copy(update={"study": study}), *EVENTS[1:]])
     scores, curve = {1: 0.4, 2: 0.5} if stops else {}, {0: 0.0, 1: 1 / 9, 2: 2 / 9}
     expected = ValidationResult(Status.FAILED, 0.5, scores, curve if target else {}, {}, at=2)
@@ -172,9 +170,9 @@ def test_a_line_is_on_the_disk_when_write_returns(
         seen.append((os.fstat(fd).st_ino, path.read_bytes().count(b"\n")))
 
     monkeypatch.setattr(os, "fsync", spy)
+    write(path, EVENTS[:2])
     journal = Journal(path, SweepState())
-    journal.write(EVENTS[0])
-    journal.write(EVENTS[1])
+    journal.read()
     journal.write(*EVENTS[2:])
     journal.close()
     inode = path.stat().st_ino
@@ -230,8 +228,8 @@ def test_a_file_that_two_processes_write_is_always_one_of_theirs(tmp_path: Path)
     """With one name for what is not whole yet, one of sixty writes failed."""
     path, texts = tmp_path / "file", [letter * 5000 for letter in "ab"]
     path.write_text(texts[0])
-    start = multiprocessing.get_context("fork").Process
-    writers = [start(target=write_often, args=(path, text)) for text in texts]
+    fork = multiprocessing.get_context("fork")
+    writers = [fork.Process(target=write_often, args=(path, text)) for text in texts]
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):
