@@ -278,8 +278,9 @@ class Sweep:
         if before := earlier(self.paths):
             rows = (entry.row for entry in before.facts.entries)
             former = [*before.columns(["run_id"])["run_id"], *rows]
-        told = self.control, self.progress
-        self.recording = SweepRecording(self.store, self.search, self.journal, *told)
+        self.recording = SweepRecording(
+            self.store, self.search, self.journal, self.control, self.progress
+        )
         missing = set(self.recording.open(former))
         self._table_due()
         for trial_id, outcome in events.outcomes(self.paths.journal, missing):

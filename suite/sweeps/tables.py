@@ -31,7 +31,7 @@ from suite.sweeps.status import sweeps
 from suite.tracking import RUNS
 from suite.tracking.faults import without_user
 from suite.tracking.schema.tags import dumps
-from suite.tracking.tables import recorded_tables
+from suite.tracking.tables import RecordedTable, recorded_tables
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
 from trials.run.outcome import TrialId, TrialResult
@@ -211,10 +211,13 @@ def open_tables(
     for recorded in recorded_tables(tracking_uri):
         name = recorded.sweep
         here = _source(storage, name, recorded.sweep_id) if name in names else None
-        fetch = lambda table=recorded: read(table.download())  # noqa: E731
-        remote.append(here or Source(name, recorded.study, fetch))
+        remote.append(here or Source(name, recorded.study, partial(_fetch, recorded)))
     shown = without_user(tracking_uri)
     return Tables(remote, f"{shown} holds no sweep", [*options, "--tracking-uri", shown])
+
+
+def _fetch(recorded: RecordedTable) -> TrialTable:
+    return read(recorded.download())
 
 
 def _of_files(files: Sequence[Path]) -> list[Source]:
