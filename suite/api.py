@@ -94,10 +94,9 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
         raise UserError(f"sweep {name!r} exists in {paths.storage}: {ways}")
     from suite.sweeps.request import SweepRequest, changes
 
-    changed = changes(_models_by_name(options), address)
-    paths.checkpoints = changed.checkpoints
+    changed, resources, paths.checkpoints = changes(_models_by_name(options), address)
     study = study if isinstance(study, str) else _models_by_name(study)
-    return SweepRequest(study, paths, changed.study, resume, smoke), changed.resources
+    return SweepRequest(study, paths, changed, resume, smoke), resources
 
 
 def run(
@@ -363,21 +362,25 @@ def status(
     cannot be read are named on standard error.
     """
     from suite.console import say
-    from suite.sweeps.status import of_study, sweeps
     from suite.sweeps.status import status as read
+    from suite.sweeps.status import sweeps
 
     (own,), folder = _places([sweep], storage)
-    names = sweeps(folder) if sweep is None else of_study(folder, own)
-    if sweep is not None:
-        if not names:
-            return read(folder, own)
-        say(f"{own} is a study; its sweeps: {', '.join(names)}")
+    names = sweeps(folder)
+    if own in names:
+        return read(folder, own)
     standings = []
     for name in names:
         try:
             standings.append(read(folder, name))
         except UserError as error:
             say(f"sweep {name} is left out: {error}")
+    if sweep is None:
+        return standings
+    standings = [standing for standing in standings if standing["study"] == own]
+    if not standings:
+        return read(folder, own)
+    say(f"{own} is a study; its sweeps: {', '.join(standing['name'] for standing in standings)}")
     return standings
 
 

@@ -246,9 +246,10 @@ class EntrySearch:
         """
         keys: list[tuple[bool, float, float, int]] = []
         for index, ends in results.items():
-            if not all(end.status.ran_to_its_end for end in ends):
+            statuses = {end.status for end in ends}
+            if not statuses <= {Status.FINISHED, Status.DIVERGED}:
                 continue
-            diverged = any(end.status == Status.DIVERGED for end in ends)
+            diverged = Status.DIVERGED in statuses
             excess = [0.0]
             for end in ends:
                 excess += end.exceeded(self.entry).values()

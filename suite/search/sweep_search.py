@@ -171,11 +171,5 @@ class SweepSearch:
         return {name for entry in entries for name in (entry.algorithm, *entry.scenario.code)}
 
     def spec(self, request: TrialRequest) -> TrialSpec:
-        """Return the trial that a request runs; what only tests, and chooses nothing, is left out of the search."""
-        search = self.entries[request.search]
-        split = search.replicate.split
-        spec = search.entry.spec(request.params, request.seed, request.partition_seed, split)
-        if not request.counted or spec.settings.fine_tune is None:
-            return spec
-        untested = spec.settings.model_copy(update={"fine_tune": None})
-        return spec.model_copy(update={"settings": untested})
+        """Return the trial that a request runs."""
+        return request.spec(self.entries[request.search].entry)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import with_config
 
+from suite.studies.replicates import Replicate
 from trials.run.outcome import Status, TrialKind, TrialResult
+from trials.run.spec import TrialSpec
 from trials.scoring.metrics import COUNTED
 
 if TYPE_CHECKING:
@@ -52,6 +54,15 @@ class TrialRequest:
     def counted(self) -> bool:
         """Whether the run is part of the search, and so of its budget."""
         return self.kind in (TrialKind.SEARCH, TrialKind.CONFIRM)
+
+    def spec(self, entry: "Entry") -> TrialSpec:
+        """Return the trial of its entry that it runs; what only tests, and chooses nothing, is left out of the search."""
+        split = Replicate.parse(self.replicate).split
+        spec = entry.spec(self.params, self.seed, self.partition_seed, split)
+        if not self.counted or spec.settings.fine_tune is None:
+            return spec
+        untested = spec.settings.model_copy(update={"fine_tune": None})
+        return spec.model_copy(update={"settings": untested})
 
 
 @dataclass(frozen=True, slots=True)

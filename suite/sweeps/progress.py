@@ -1,14 +1,11 @@
-"""What of a sweep runs now, how fast, and by when it is over; shown on stderr: a line that rewrites itself on a terminal,
-a line a change elsewhere.
-"""
+"""By when a sweep is over, and how far it is: on stderr a line that rewrites itself on a terminal, a line a change elsewhere."""
 
 import math
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
@@ -16,7 +13,6 @@ from rich.text import Text
 
 from reports.durations import spell
 from suite.console import say
-from suite.search.trial import TrialRequest
 from trials.run.outcome import ENDINGS, Status, TrialResult
 
 if TYPE_CHECKING:
@@ -26,56 +22,10 @@ SECONDS = 1.0
 """How often it is looked, and what is seen is drawn and kept."""
 LINES = 5
 """Of so many looks one makes a line, where nothing can be drawn."""
-LEAST = 0.05
-"""No pace is told before so much of a trial is done: of less, the time left is anything."""
 MARGIN = 1.25
 """By how much longer than those so far the trials to come are taken to last."""
 END, SHARE = 5.0, 0.05
 """Seconds, and a share of the time, that are kept for the records and the leaderboard."""
-Standing = Mapping[str, Any]
-"""How far a sweep is, as `suite.sweeps.status.standing` says it."""
-
-
-class Seen(NamedTuple):
-    """A trial that runs: its last evaluation's round, of how many, and its last score (None: it has none yet)."""
-
-    round: int
-    rounds: int
-    score: float | None = None
-
-
-class Running:
-    """What the running trials of a sweep have reported, and their pace since the first of them began. `entries` has the metric
-    and the rounds of each.
-    """
-
-    def __init__(self, entries: Mapping[str, tuple[str, int]]) -> None:
-        self.entries = entries
-        self._trials: dict[str, Seen] = {}
-        self._over, self._since = 0, math.inf
-
-    def began(self, request: TrialRequest) -> None:
-        """Note that a trial runs."""
-        self._since = min(self._since, time.monotonic())
-        self._trials[request.trial_id] = Seen(0, self.entries[request.entry_id][1])
-
-    def reported(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Note that a trial has said more."""
-        metric, rounds = self.entries[request.entry_id]
-        score = outcome.last(f"val_{metric}")
-        self._trials[request.trial_id] = Seen(outcome.last_round, rounds, score)
-
-    def stopped(self, request: TrialRequest, over: bool) -> None:
-        """Note that a trial runs no more: it is over, or may start again."""
-        self._over += over
-        self._trials.pop(request.trial_id, None)
-
-    def now(self) -> tuple[dict[str, Seen], float | None]:
-        """Return the trials that run, and trials per second (None: nobody knows)."""
-        trials = self._trials.copy()  # another thread may look while one begins or ends
-        done = self._over + sum(trial.round / trial.rounds for trial in trials.values())
-        seconds = time.monotonic() - self._since
-        return trials, done / seconds if seconds > 0 and done >= LEAST else None
 
 
 class Deadline:
@@ -91,8 +41,7 @@ class Deadline:
         self._begun = self._first_end = math.inf
         self._busy = 0.0
         # By entry, the seconds and rounds of all its trials, of the first and of the later ones.
-        self._first: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self._later: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._first, self._later = dict[str, list[float]](), dict[str, list[float]]()
 
     def took(self, entry: str, outcome: TrialResult) -> None:
         """Note that a trial of an entry has ended, and how long it took."""
@@ -102,7 +51,7 @@ class Deadline:
         # One that diverges in its first rounds has mostly waited for those beside it.
         if outcome.status in (Status.FINISHED, Status.PRUNED) and outcome.last_round:
             late = now - outcome.seconds >= self._first_end
-            spent = (self._later if late else self._first)[entry]
+            spent = (self._later if late else self._first).setdefault(entry, [0.0, 0.0])
             spent[0] += outcome.seconds
             spent[1] += outcome.last_round
             self._first_end = min(self._first_end, now)
@@ -133,20 +82,13 @@ class Deadline:
 
 
 class Progress:
-    """A display of how far a sweep is, which `look` tells, drawn again and again from a thread of its own, which hands
-    it to `keep` as well.
-
-    `waiting` says what the sweep waits for, `cluster` what its trials wait for, and `unrecorded` is how many records are
-    still to be written.
+    """A display of how far a sweep is, which `look` tells as `standing` does, drawn again and again from a thread of its own.
+    `waiting` says what its records wait for, `cluster` what its trials do.
     """
 
-    def __init__(
-        self,
-        look: Callable[[], Standing],
-        keep: Callable[[Standing], object] = lambda seen: None,
-    ) -> None:
-        self.look, self.keep = look, keep
-        self.waiting, self.unrecorded, self.cluster = "", 0, ""
+    def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
+        self.look = look
+        self.waiting = self.cluster = ""
         self._live: Live | None = None
         self._done = threading.Event()
         self._told: tuple[int, int, str] | None = None
@@ -169,7 +111,7 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def line(self, seen: Standing) -> str:
+    def line(self, seen: Mapping[str, Any]) -> str:
         """Return how far the sweep is, in words."""
         done, running = seen["ended"] - seen["superseded"], seen["running_trials"]
         states = ", ".join(f"{seen[state]} {state}" for state in ENDINGS if seen[state])
@@ -178,8 +120,8 @@ class Progress:
         text += f", {seen['per_minute'] or 0:.0f} runs/min"
         if seen["seconds_left"] is not None:
             text += f", about {spell(seen['seconds_left'])} left"
-        if done and self.unrecorded and not running:
-            text += f", {self.unrecorded} still to be recorded"
+        if (unrecorded := seen["ended"] - seen["recorded"]) and not running:
+            text += f", {unrecorded} still to be recorded"
         return text + (f" - {self.waiting}" if self.waiting else "")
 
     def _watch(self) -> None:
@@ -190,7 +132,6 @@ class Progress:
 
     def _show(self, in_log: bool = True) -> None:
         seen = self.look()
-        self.keep(seen)
         now = seen["ended"], seen["running_trials"], self.waiting
         if self._live:
             self._live.update(Text(self.line(seen)), refresh=True)

@@ -13,49 +13,46 @@ from suite.execution.stop_signal import WORDS, Control
 from suite.search.trial import TrialRequest
 from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.journal.events import SweepState, begun, check_first, is_locked
-from suite.sweeps.journal.paths import JOURNAL, STATUS, check_name
-from suite.sweeps.progress import Seen
+from suite.sweeps.journal.paths import JOURNAL, STATUS
 from suite.yaml_files import write_whole, writing
-from trials.common.errors import UserError, unknown
+from trials.common.errors import unknown
 from trials.run.outcome import ENDINGS, Status, TrialKind
 
+LEAST = 0.05
+"""No pace is told before so much of a trial is done: of less, the time left is anything."""
 
-def standing(
-    name: str,
-    state: SweepState,
-    active: bool,
-    running: Mapping[str, Seen] | None = None,
-    pace: float | None = None,
-) -> dict[str, Any]:
+
+def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
     """Return how far a sweep is, as plain data, which its terminal and `suite status` show.
 
-    `active` says whether a process runs it. That process alone knows what is `running`, and the `pace` in trials per
-    second. `best` has a row an entry, `now` one a running trial.
+    `active` says whether a process runs it, which alone knows what is running and how fast. `best` has a row an entry,
+    `now` one a running trial.
     """
     begun = state.begun
     assert begun is not None
-    trials = {i: seen for i, seen in (running or {}).items() if i not in state.ended}
-    at_once = Counter(state.requests[i].entry_id for i in trials)
+    running = state.running.copy() if active else {}  # another thread may add one
+    at_once = Counter(state.requests[trial_id].entry_id for trial_id in running)
     names = classes_of_files(about["algorithm"] for about in begun.entries.values())
     finals: dict[str, list[TrialRequest]] = defaultdict(list)
     for group in state.finals.values():
         finals[group[0].entry_id] += group
-    rows = {}
+    rows, sums = dict[str, dict[str, Any]](), Counter[str]()
     for entry_id, about in begun.entries.items():
         short = names.get(about["algorithm"], about["algorithm"]).rpartition(":")[2]
         row = {"entry_id": entry_id, **about, "name": short, "running": at_once[entry_id]}
-        rows[entry_id] = row | _progress(state, entry_id, finals[entry_id])
-    sums = Counter[str]()
-    for row in rows.values():
+        row = rows[entry_id] = row | _progress(state, entry_id, finals[entry_id])
         sums.update({key: row[key] for key in ("planned", "done", "running", *ENDINGS)})
-    shares = sum(seen.round / seen.rounds for seen in trials.values())
-    left = sums["planned"] - sums["done"] - shares if sums["done"] < sums["planned"] else None
-    now = []
-    for trial_id, seen in trials.items():
-        request = state.requests[trial_id]
+    now, shares = [], 0.0
+    for trial_id, (at, score) in running.items():
+        request, rounds = state.requests[trial_id], begun.study["settings"]["rounds"]
+        shares += at / rounds
         row = {key: rows[request.entry_id][key] for key in ("entry_id", "name", "metric")}
         row |= {"trial_id": trial_id, "kind": request.kind.value, "params": request.params}
-        now.append(row | seen._asdict())
+        now.append(row | {"round": at, "rounds": rounds, "score": score})
+    # Workers start before the first trial does, and of little that is done nobody tells a pace.
+    work, seconds = len(state.ended) - state.ended_before + shares, time.monotonic() - state.since
+    pace = work / seconds if active and seconds > 0 and work >= LEAST else None
+    left = sums["planned"] - sums["done"] - shares if sums["done"] < sums["planned"] else None
     return {
         "name": name,
         "study": begun.study_name,
@@ -66,7 +63,7 @@ def standing(
         "running_trials": sums["running"],
         "ended": len(state.ended),
         "superseded": len(state.ended) - sums["done"],
-        "recorded": len(state.recorded),
+        "recorded": len(state.recorded) - len(state.recorded.keys() & begun.entries.keys()),
         **{status.value: sums[status] for status in ENDINGS},
         "died": state.kills + sum(map(len, state.deaths.values())),
         "per_minute": pace and round(60 * pace, 1),
@@ -77,9 +74,7 @@ def standing(
 
 
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
-    """Return how many trials an entry has, of each status too, and its best search trial; `done` are those of what is
-    planned, without final runs of a former best.
-    """
+    """Return how many trials an entry has, and its best search trial; final runs of a former best are not `done`."""
     assert state.begun is not None
     tally, study = state.tallies[entry_id], state.begun.study
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
@@ -101,16 +96,6 @@ def sweeps(storage: Path) -> list[str]:
     return sorted(path.parent.name for path in storage.glob(f"*/{JOURNAL}") if begun(path))
 
 
-def of_study(storage: Path, name: str) -> list[str]:
-    """Return the sweeps under a storage root of a study that has not given one its own name."""
-    names, own = sweeps(storage), []
-    for each in names if name not in names else ():
-        with suppress(UserError):  # a journal that is damaged is said where it is read
-            if check_first(storage / each / JOURNAL).get("study_name") == name:
-                own.append(each)
-    return own
-
-
 def status(storage: Path, name: str) -> dict[str, Any]:
     """Return the JSON document of `suite status`: how far a sweep is, and `idle_seconds`, the time since anything happened.
 
@@ -122,7 +107,8 @@ def status(storage: Path, name: str) -> dict[str, Any]:
     with suppress(OSError, ValueError):  # what `keep` wrote may be damaged
         seen = json.loads((folder / STATUS).read_text(encoding="utf-8"))
     # What a process that runs says is a moment old; what one said that has ended is all, unless another one wrote on.
-    if seen.get("running") != active or not (active or seen.get("journal") == _stamp(journal)):
+    size = journal.stat().st_size
+    if seen.get("running") != active or not (active or seen.get("journal") == size):
         seen = standing(name, SweepState().read(journal), active)
     seen.pop("journal", None)
     word = Control(folder).asked
@@ -137,19 +123,12 @@ def status(storage: Path, name: str) -> dict[str, Any]:
 def keep(folder: Path, seen: Mapping[str, Any]) -> None:
     """Write how far a sweep is beside its journal, for those who watch: nothing is rebuilt from it."""
     with suppress(OSError):  # no sweep ends because nobody can watch it
-        text = json.dumps({**seen, "journal": _stamp(folder / JOURNAL)})
-        write_whole(folder / STATUS, text)
-
-
-def _stamp(path: Path) -> list[int]:
-    stat = path.stat()
-    return [stat.st_size, stat.st_mtime_ns]
+        size = (folder / JOURNAL).stat().st_size
+        write_whole(folder / STATUS, json.dumps({**seen, "journal": size}))
 
 
 def ask(storage: Path, name: str, word: str) -> bool:
-    """Ask a running sweep to `stop` or `cancel`; return False when no process of this machine runs it, which
-    a process of another machine may, by the same storage.
-    """
+    """Ask a running sweep to `stop` or `cancel`; return whether a process of this machine runs it."""
     folder = _folder(storage, name)
     with writing(folder):
         Control(folder).ask(word)
@@ -157,7 +136,6 @@ def ask(storage: Path, name: str, word: str) -> bool:
 
 
 def _folder(storage: Path, name: str) -> Path:
-    check_name(name, "sweep")
     if name not in sweeps(storage):
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
     check_first(storage / name / JOURNAL)

@@ -1,10 +1,9 @@
 """A sweep: from a study to recorded runs, a leaderboard and tuned files; resumable at any moment."""
 
-import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,16 +27,15 @@ from suite.studies.samplers import LAG
 from suite.studies.study import Study
 from suite.sweeps.journal import events
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.progress import Deadline, Progress, Running
-from suite.sweeps.recording import RECORD_SECONDS, Records, SweepRecording
+from suite.sweeps.progress import Deadline, Progress
+from suite.sweeps.recording import SweepRecording
 from suite.sweeps.status import keep, standing
 from suite.sweeps.tables import earlier, open_tables, table_of
-from suite.tracking import is_local
-from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import versions
 from suite.tracking.store import Store
 from suite.tracking.tables import upload
 from suite.yaml_files import writing
+from trials.common import plugins
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.run.checkpoint import CheckpointFolder
@@ -98,9 +96,7 @@ class Result:
         return board_html(self.leaderboard) if self.leaderboard else None
 
     def plot(self, *kinds: str) -> "Plot":
-        """Return the charts of its report, which a notebook shows: `dots`, `rounds`, `bytes`, `ranks` and
-        `budget`; all, or those kinds.
-        """
+        """Return the charts of its report, all or these kinds: `dots`, `rounds`, `bytes`, `ranks`, `budget`."""
         from reports.page.notebook import board_plot
         from suite.results.report import read
 
@@ -123,7 +119,7 @@ class Sweep:
         result = sweep.run(resources)
 
     Raises `UserError` when the sweep exists and `resume` is not given, when its files are others' or damaged, or when
-    entries are not to be had.
+    entries, or the configurations to start from, are not to be had. `state` is its journal's, where that was read.
     """
 
     def __init__(
@@ -133,6 +129,7 @@ class Sweep:
         paths: SweepPaths,
         *,
         resume: bool = False,
+        state: events.SweepState | None = None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
         if paths.begun and not resume:
@@ -140,82 +137,16 @@ class Sweep:
                 f"sweep {paths.name!r} exists in {paths.storage}: continue it with --resume, "
                 "or choose another --name"
             )
-        paths.check(study.warm_start)
+        paths.check()
         self.entries = make_entries(study, f"study {study_name}")
-        self.state = paths.state()
+        self.state = state or paths.state()
+        self.id = self.state.begun.id if self.state.begun else uuid.uuid4().hex
+        self.warm = self._warm()
         self.data: dict[str, Dataset] = {}
-        self.id = self.state.id or uuid.uuid4().hex
         self.control = Control(paths.folder)
         self.deadline: Deadline | None = None
         self.board: Leaderboard | None = None
-        self.cut, self.set_aside, self.due, self._looking = "", 0, 0.0, threading.Lock()
-
-    def load(self) -> None:
-        """Load the data of all entries. Raises `UserError` where they are not to be had."""
-        names = ", ".join(sorted({entry.scenario.dataset for entry in self.entries}))
-        say(f"{len(self.entries)} entries; loading {names}")
-        study, root = f"study {self.study_name}", self.paths.data_root
-        self.data = load_data(self.entries, root, study, self.study.replicates)
-
-    def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
-        """Run what is left, record it, and draw the leaderboard: once. By a `deadline` the search is cut short where it has to be.
-
-        Raises `UserError` before the first trial, and then nothing is left of a new sweep, when data, the storage or the
-        tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
-        """
-        started = time.monotonic()
-        say("opening the store")
-        self.store = Store(self.paths.tracking_uri, self.paths.storage)
-        warm = self._warm()
-        with writing(self.paths.folder):
-            self.journal = events.Journal(self.paths.journal)
-            (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
-        try:
-            self._begin(warm)
-            if deadline is not None:
-                self.deadline, self.control.deadline = deadline, deadline.at
-                self.search.pressed = self._pressed
-            # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
-            with kept(RETRIES), interruptible(self.control), self.progress:
-                default(**{RETRIES: "0"})
-                complete, written = self._run(resources)
-        except UserError:
-            if not self.state.requests:  # it was refused before its first trial
-                self.paths.forget(self.id)
-            raise
-        finally:
-            self.journal.close()
-        keep(self.paths.folder, standing(self.paths.name, self.state, False))
-        return self._result(complete, written, time.monotonic() - started)
-
-    def _result(self, complete: bool, written: bool, seconds: float) -> Result:
-        """Say what the store lacks, and return what came out; `complete` says whether the search is at its end, `written` whether
-        all is recorded. Raises `HaltedError` where a fault ended the sweep before that.
-        """
-        refused = [f"{text}. The sweep's table has all of it." for text in self.records.refusals]
-        if self.board is not None:
-            self.board = replace(self.board, notes=(*self.board.notes, *refused))
-            refused = []
-        for line in refused:
-            say(line)
-        fault = self.control.fault
-        if not (fault or written or self.control.ending == INTERRUPTED):
-            fault = f"{self.store.uri} did not take all records ({self.progress.waiting})"
-        if fault and not (complete and written):
-            raise HaltedError(fault)
-        if not written:
-            left = len(self.state.ended.keys() - self.state.recorded.keys())
-            what = f"{left} of the trials that have ended" if left else "all of the leaderboard"
-            say(
-                f"{self.store.uri} has not {what} yet: the journal has all, and --resume records it"
-            )
-        elif complete:
-            self.paths.clear_checkpoints(self.id, self.search.requests)
-        ending = "" if complete and written else self.control.ending
-        from reports.page.notebook import ShownBoard  # what draws takes time to come
-
-        board = self.board and ShownBoard.of(self.board)
-        return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
+        self.set_aside, self.due = 0, 0.0
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
         """Return what the entries start from: as journaled, and looked up for those that are new."""
@@ -233,79 +164,127 @@ class Sweep:
             raise UserError(f"warm_start {where}: holds no configuration of these algorithms")
         return warm
 
-    def _begin(self, warm: Mapping[str, list[InitialConfiguration]]) -> None:
-        """Replay the search as far as the journal has it, and journal that a session begins."""
-        # Another process may have written on before the lock was ours.
-        state = self.state.read(self.paths.journal)
+    def load(self) -> None:
+        """Load the data of all entries. Raises `UserError` where they are not to be had."""
+        names = ", ".join(sorted({entry.scenario.dataset for entry in self.entries}))
+        say(f"{len(self.entries)} entries; loading {names}")
+        study, root = f"study {self.study_name}", self.paths.data_root
+        self.data = load_data(self.entries, root, study, self.study.replicates)
+
+    def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
+        """Run what is left, record it, and draw the leaderboard: once. By a `deadline` the search is cut short where it has to be.
+
+        Raises `UserError` before the first trial, and then nothing is left of a new sweep, when data, the storage or the
+        tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
+        """
+        started = time.monotonic()
+        say("opening the store")
+        self.store = Store(self.paths.tracking_uri, self.paths.storage)
+        with writing(self.paths.folder):
+            self.journal = events.Journal(self.paths.journal, self.state)
+            (self.paths.folder / STATUS).unlink(missing_ok=True)  # it is of an earlier session
+        try:
+            self._begin()
+            if deadline is not None:
+                self.deadline, self.control.deadline = deadline, deadline.at
+                self.search.pressed = self._pressed
+            # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
+            with kept(RETRIES), interruptible(self.control), self.progress:
+                default(**{RETRIES: "0"})
+                complete, written = self._run(resources)
+        except UserError:
+            if not self.state.requests:  # it was refused before its first trial
+                self.paths.forget(self.id)
+            raise
+        finally:
+            self.journal.close()
+        self._look(active=False)
+        return self._result(complete, written, time.monotonic() - started)
+
+    def _result(self, complete: bool, written: bool, seconds: float) -> Result:
+        """Return what came out, and say what the store lacks. Raises `HaltedError` where a fault ended the sweep."""
+        refused = [f"{text}. The sweep's table has all of it." for text in self.recording.refusals]
+        board, whole, fault = self.board, complete and written, self.control.fault
+        if board is not None:
+            from reports.page.notebook import ShownBoard  # what draws takes time to come
+
+            board = ShownBoard.of(replace(board, notes=(*board.notes, *refused)))
+        else:
+            for line in refused:
+                say(line)
+        if not (fault or written or self.control.ending == INTERRUPTED):
+            fault = f"{self.store.uri} did not take all records ({self.progress.waiting})"
+        if fault and not whole:
+            raise HaltedError(fault)
+        if whole:
+            CheckpointFolder(self.paths.checkpoint_folder(self.id)).clear(self.search.requests)
+        elif not written:
+            left = len(self.state.ended.keys() - self.state.recorded.keys())
+            lacks = f"{self.store.uri} lacks {left} of the trials that have ended"
+            say(f"{lacks}, or its leaderboard: the journal has all, and --resume records it")
+        ending = "" if whole else self.control.ending
+        return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
+
+    def _begin(self) -> None:
+        """Replay the search, and journal that a session begins. Raises `UserError` where others' code has changed."""
+        state, lag = self.state, LAG
+        self.journal.read()
         self.control.clear()
-        self.id = state.id or self.id
-        lag = state.begun.lag if state.begun else LAG
-        self.search = SweepSearch(self.entries, self.study, lag, warm)
+        if state.begun is not None:
+            self.id, lag = state.begun.id, state.begun.lag
+            source = f"sweep {self.paths.name}"
+            plugins.refuse_changed(state.begun.code, source)
+        self.search = SweepSearch(self.entries, self.study, lag, self.warm)
         self.search.replay([*state.requests.values()], state.ended)
         for warning in self.search.warnings:
             say(warning)
-        self._note(
+        self.journal.write(
             events.Begun(
                 study_name=self.study_name,
                 study=self.study.model_dump(mode="json"),
-                lag=self.search.lag,
-                warm=warm,
+                lag=lag,
+                warm=self.warm,
                 planned=dict(self.search.planned_by_entry),
                 id=self.id,
                 entries={entry.id: entry.about() for entry in self.entries},
+                code=plugins.hashes(self.study.sampler, *sorted(self.search.code)),
                 versions=versions(),
             )
         )
-        self.recording = SweepRecording(
-            self.store, self.paths.name, self.study_name, self.search, state.recorded, self.id
-        )
         # The thread that records needs what is imported here, and only this one may import it.
         rows_table([]).to_pandas()
-        rounds = {entry.id: (entry.task.metric, entry.settings.rounds) for entry in self.entries}
-        self.running = Running(rounds)
-        self.progress = Progress(self._look, partial(keep, self.paths.folder))
+        self.progress = Progress(self._look)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
         self._record_former()
-        records = self.records
-        complete = False
-        last: Callable[[], None] = partial(self.recording.close, "KILLED")
+        records = self.recording
+        complete, own = False, records.sweep_run
         try:
             if not self.search.exhausted:
                 self._drive(resources)
             complete = self.search.exhausted
-        except UserError:
-            if not self.search.requests:
-                last = partial(self.store.delete, self.recording.sweep_run)
-            raise
         finally:
+            last: Callable[[], None] = partial(self.store.set_status, own, "KILLED")
+            if not self.search.requests:
+                last = partial(self.store.delete, own)
             records.put(self._finish if complete else last)
             written = records.end()
         return complete, written
 
     def _record_former(self) -> None:
-        """Record what earlier sessions have not, and write the table, which may lack their last trials. A server that does not
-        answer is waited for; raises `HaltedError` where that is no use.
-        """
-        before, until = earlier(self.paths), time.monotonic() + RECORD_SECONDS
-        former = [*filter(None, before.columns(["run_id"])["run_id"])] if before else []
-        while True:
-            try:
-                self.recording.open()
-                missing = self.recording.missing(self.state.ended, former)
-                break
-            except StoreError as error:
-                late = self.control.ending or is_local(self.store.uri) or time.monotonic() > until
-                if late or not error.passes:
-                    why = f"tracking store {self.store.uri} cannot be written: {error.reason}"
-                    raise HaltedError(why) from None
-                self.progress.waiting = f"{error.reason}: trying again"
-                time.sleep(1)
-        self.records = Records(self.recording, self.control, self.progress)
-        self.records.put(self._write_table)
-        for trial_id, outcome in events.outcomes(self.paths.journal, set(missing)):
-            self.records.put(partial(self._record, self.search.requests[trial_id], outcome))
+        """Record what earlier sessions have not, and write the table, which may lack their last trials."""
+        former = list[str]()
+        if before := earlier(self.paths):
+            rows = (entry.row for entry in before.facts.entries)
+            former = [*before.columns(["run_id"])["run_id"], *rows]
+        self.recording = SweepRecording(
+            self.store, self.search, self.journal, self.control, self.progress
+        )
+        missing = set(self.recording.open(former))
+        self._table_due()
+        for trial_id, outcome in events.outcomes(self.paths.journal, missing):
+            self.recording.put(partial(self._record, self.search.requests[trial_id], outcome))
 
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.dispatch import ExecutionPlan, Hooks
@@ -327,8 +306,8 @@ class Sweep:
                     control=self.control,
                     died=self._died,
                     waits=partial(setattr, self.progress, "cluster"),
-                    reported=self.running.reported,
-                    began=lambda request, process: self.running.began(request),
+                    reported=self.state.report,
+                    began=lambda request, process: self.state.report(request, TrialResult()),
                 ),
                 folder=self.paths.folder / "tune",
                 checkpoints=self.paths.checkpoint_folder(self.id),
@@ -342,50 +321,41 @@ class Sweep:
 
     def _requested(self, request: TrialRequest, new: bool) -> None:
         if new:
-            self._note(events.Requested(request=request))
+            self.journal.write(events.Requested(request=request))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Journal the end of a trial, then tell the search, and let it be recorded. One that failed is handed out once more, to
         go on from its checkpoint, `retries` times; attempts that raised without getting further than those before count.
         """
         trial_id = request.trial_id
-        self._took(request, outcome)
         if outcome.status == Status.FAILED:
             died = [*self.state.deaths.get(trial_id, []), outcome.last_round]
             if len(died) - died.index(max(died)) <= self.study.retries:
-                self._note_death(request, outcome, False, "starts again")
+                self._died(request, outcome, again=True, killed=False)
                 self.search.again.append(request)
                 return
-        self.running.stopped(request, over=True)
-        self._note(*events.ended(trial_id, outcome))
-        self.search.end(trial_id, self.state.ended[trial_id])
-        self.records.put(partial(self._record, request, outcome))
-
-    def _died(self, request: TrialRequest, outcome: TrialResult, again: bool) -> None:
-        """Note that a trial's process died. One that dies too often has no end, so that `--resume` has it again; until
-        then the search takes it as failed.
-        """
         self._took(request, outcome)
-        then = "starts again" if again else "is set aside: --resume has it again"
-        self._note_death(request, outcome, True, then)
-        if not again:
-            self.set_aside += 1
-            self.search.end(request.trial_id, ValidationResult.of(outcome))
+        self.journal.write(*events.ended(trial_id, outcome))
+        self.search.end(trial_id, self.state.ended[trial_id])
+        self.recording.put(partial(self._record, request, outcome))
 
-    def _took(self, request: TrialRequest, outcome: TrialResult) -> None:
-        # A text with half of a surrogate pair has no JSON.
-        outcome.error = outcome.error.encode(errors="replace").decode()
-        if self.deadline is not None:
-            self.deadline.took(request.entry_id, outcome)
-
-    def _note_death(
-        self, request: TrialRequest, outcome: TrialResult, killed: bool, then: str
+    def _died(
+        self, request: TrialRequest, outcome: TrialResult, again: bool, killed: bool = True
     ) -> None:
+        """Note that an attempt at a trial died. One without another has no end, and the search takes it as failed until `--resume`."""
+        self._took(request, outcome)
         name, at, error = request.trial_id, outcome.last_round, outcome.error
-        self._note(events.Died(trial_id=name, round=at, error=error, killed=killed))
-        self.running.stopped(request, over=False)
+        self.journal.write(events.Died(trial_id=name, round=at, error=error, killed=killed))
+        then = "starts again" if again else "is set aside: --resume has it again"
         why = reason(error)[:200] or "no reason given"
         say(f"{self.paths.name}: trial {name} died at round {at} and {then}: {why}")
+        if not again:
+            self.set_aside += 1
+            self.search.end(name, ValidationResult.of(outcome))
+
+    def _took(self, request: TrialRequest, outcome: TrialResult) -> None:
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
 
     def _pressed(self) -> bool:
         """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
@@ -393,80 +363,63 @@ class Sweep:
         if not self.deadline.presses(self.search):
             return False
         self.search.cut()
-        self._note(events.Cut(planned=self.search.planned_by_entry))
         budgets = {search.budget for search in self.search.entries.values()}
         count = " to ".join(map(str, sorted({min(budgets), max(budgets)})))
-        self.cut = f"cut by --minutes {self.deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
+        why = f"cut by --minutes {self.deadline.minutes:g}: {count} of {self.study.trials} search trials of each entry"
+        self.journal.write(events.Cut(planned=self.search.planned_by_entry, why=why))
         return True
 
-    def _note(self, *news: events.Event) -> None:
-        """Write events to the journal, then apply them."""
-        self.journal.write(*news)
-        # Two threads note trials' ends and their records, and a third one looks.
-        with self._looking:
-            for event in news:
-                self.state.add(event)
-
-    def _look(self) -> dict[str, Any]:
-        with self._looking:
-            return standing(self.paths.name, self.state, True, *self.running.now())
+    def _look(self, active: bool = True) -> dict[str, Any]:
+        """Return how far the sweep is, which is kept for who watches from elsewhere."""
+        with self.journal.lock:
+            seen = standing(self.paths.name, self.state, active)
+        keep(self.paths.folder, seen)
+        return seen
 
     def _record(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Write the run and the row of a trial that has ended; `outcome` has its whole history."""
-
-        def note(run_id: str) -> None:
-            self._note(events.Recorded(trial_id=request.trial_id, run_id=run_id))
-
-        self.recording.record(request, outcome, note)
+        """Write the run of a trial that has ended, and the table when it is time; `outcome` has its whole history."""
+        self.recording.record(request, outcome)
         group = self.state.finals.get(request.search, [])
         there = sum(final.trial_id in self.state.recorded for final in group)
         last = request.kind == TrialKind.FINAL and there == self.study.seeds
         if last or time.monotonic() >= self.due:
-            self.records.put(self._write_table)
+            self._table_due()
+
+    def _table_due(self) -> None:
+        self.due = time.monotonic() + SECONDS
+        self.recording.put(self._write_table)
 
     def _table(self, ended: float | None = None) -> TrialTable:
-        """Return the table as it is now."""
-        about = {
-            "cut": self.cut,
-            "code": self.recording.code,
-            "experiment": self.recording.experiment,
-            "run_id": self.recording.sweep_run,
-        }
-        with self._looking:
+        """Return the table as it is now, or of a sweep that has `ended`."""
+        with self.journal.lock:
             finals = self.state.current_finals if ended is None else self.search.current_finals
             there, recorded = dict(self.state.ended), dict(self.state.recorded)
             state = replace(self.state, ended=there, recorded=recorded)
-        return table_of(self.paths, state, self.entries, finals, ended, about)
+        place = {"experiment": self.recording.experiment, "run_id": self.recording.sweep_run}
+        return table_of(self.paths, state, self.entries, finals, ended=ended, **place)
 
     def _write_table(self, table: TrialTable | None = None) -> None:
         """Write the table, as it is now where none is given, and upload it."""
         write(self.paths.table, table or self._table())
         upload(self.store, self.recording.sweep_run, self.paths.table)
-        self.due = time.monotonic() + SECONDS
 
     def _finish(self) -> None:
         """Draw the leaderboard, bring in what is tuned, and close the records."""
-        if self.cut:
-            self.store.log(self.recording.sweep_run, tags={"cut": self.cut})
-        before, table = earlier(self.paths), self._table(time.time())
-        former = [entry.row for entry in before.facts.entries if entry.row] if before else []
-        self.board, facts = self.recording.bring_in(
-            table,
-            self.search.current_finals,
-            self.paths.folder / "tuned",
-            former,
-            self.records.refuse,
-        )
+        own = self.recording.sweep_run
+        if self.state.cut:
+            self.store.log(own, tags={"cut": self.state.cut})
+        table = self._table(time.time())
+        self.board, facts = self.recording.bring_in(table, self.paths.folder / "tuned")
         self._write_table(TrialTable(facts, table.source))
-        self.recording.close("FINISHED", [entry.row for entry in facts.entries if entry.row])
+        self.store.set_status(own, "FINISHED")
 
     def _summary(self, seconds: float) -> Summary:
-        searched, final = Counter[str](), Counter[str]()
-        for tally in self.state.tallies.values():
+        state, searched = self.state, Counter[str]()
+        for tally in state.tallies.values():
             for (_, status), count in tally.items():
                 searched[status] += count
-        for trial_id in self.search.current_finals & self.state.ended.keys():
-            final[self.state.ended[trial_id].status] += 1
+        over = self.search.current_finals & state.ended.keys()
+        final = Counter(state.ended[trial_id].status for trial_id in over)
         searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,

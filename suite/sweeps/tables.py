@@ -2,11 +2,11 @@
 
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from suite.console import say
@@ -39,10 +39,6 @@ from trials.scoring.metrics import COUNTED, TASKS, reach, untrained
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
 """So many rows become a part of the table together: as Python objects they take ten times the memory."""
-ABOUT = {"cut", "code", "experiment", "run_id"}
-"""Facts of a sweep that its journal does not have."""
-ERROR = 5000
-"""Characters of a traceback that are kept, its last ones."""
 
 
 def table_of(
@@ -50,22 +46,18 @@ def table_of(
     state: SweepState,
     entries: Sequence[Entry],
     finals: Collection[str],
-    ended: float | None = None,
-    about: Mapping[str, Any] = MappingProxyType({}),
+    **facts: Any,
 ) -> TrialTable:
     """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal.
 
-    `finals` are the final runs of what is best now, `ended` is when the sweep did; of `ABOUT` what is not given is as it
-    was. So are the run and the tuned file of each entry, but for a sweep that ends.
+    `finals` are the final runs of what is best now. `facts` are those that no journal has: when it ended, where MLflow has it.
     """
-    assert state.begun is not None
     begun, before = state.begun, earlier(paths)
-    parts, there, brought_in = [rows_table([])], set[str](), dict[str, dict[str, str]]()
-    if before is not None and before.facts.id == state.id:
-        about = {**before.facts.model_dump(include=ABOUT), **about}
-        if ended is None:
-            for entry in before.facts.entries:
-                brought_in[entry.id] = entry.model_dump(include={"row", "tuned"})
+    assert begun is not None
+    parts, there, tuned = [rows_table([])], set[str](), dict[str, str]()
+    if before is not None and before.facts.id == begun.id:
+        facts = before.facts.model_dump(include={"experiment", "run_id"}) | facts
+        tuned = {entry.id: entry.tuned for entry in before.facts.entries}
         parts = [before.whole()]
         there = set(parts[0]["trial_id"].to_pylist())
     by_id, rows = {entry.id: entry for entry in entries}, list[dict[str, Any]]()
@@ -75,35 +67,32 @@ def table_of(
         if len(rows) >= AT_ONCE:
             parts.append(rows_table(rows))
             rows = []
-    facts = TableFacts(
+    asked = [
+        EntryFacts(
+            id=entry.id,
+            name=entry.name,
+            reference=entry.reference(),
+            space=dict(entry.space.searched),
+            row=state.recorded.get(entry.id, ""),
+            tuned=tuned.get(entry.id, ""),
+            **entry.about(),
+        )
+        for entry in entries
+    ]
+    whole = TableFacts(
         name=paths.name,
-        id=begun.id,
-        study_name=begun.study_name,
-        study=begun.study,
-        entries=[
-            EntryFacts(
-                id=entry.id,
-                name=entry.name,
-                reference=entry.reference(),
-                space=dict(entry.space.searched),
-                **entry.about(),
-                **brought_in.get(entry.id, {}),
-            )
-            for entry in entries
-        ],
+        entries=asked,
         began=state.began,
-        ended=ended,
-        versions=dict(begun.versions),
+        cut=state.cut,
         journal=os.path.getsize(paths.journal),
-        **about,
+        **begun.model_dump(include={"id", "study_name", "study", "code", "versions"}),
+        **facts,
     )
-    return TrialTable(facts, _joined([*parts, rows_table(rows)], state, finals))
+    return TrialTable(whole, _joined([*parts, rows_table(rows)], state, finals))
 
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
-    """Return the rows of trials that have ended as a `pyarrow.Table`, in order, with the runs that record them; final runs that are
-    not among `finals` are superseded.
-    """
+    """Return the rows of trials that have ended, in order, with their runs in MLflow; only `finals` are not superseded."""
     rows = pa.concat_tables(parts).combine_chunks().sort_by("trial_id")
     ended = [trial_id in state.ended for trial_id in rows["trial_id"].to_pylist()]
     rows = rows.filter(pa.array(ended, pa.bool_()))
@@ -122,15 +111,7 @@ def _row(
     name: str, begun: Begun, entry: Entry, request: TrialRequest, outcome: TrialResult
 ) -> dict[str, Any]:
     """Return the row of a trial of the sweep of this name."""
-    replicate, metric, params = (
-        Replicate.parse(request.replicate),
-        entry.task.metric,
-        request.params,
-    )
-    spec = entry.spec(params, request.seed, request.partition_seed, replicate.split)
-    settings = spec.settings
-    if request.counted:
-        settings = settings.model_copy(update={"fine_tune": None})  # which only tests
+    metric, params = entry.task.metric, request.params
     warm = begun.warm.get(entry.id, ())
     last = outcome.history[-1] if outcome.history else {}
     asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
@@ -146,17 +127,15 @@ def _row(
         **{name: getattr(request, name) for name in asked},
         "kind": str(request.kind),
         "number": index_of(request.trial_id),
-        "split": replicate.split,
-        "partition": replicate.partition,
-        "tuning": replicate.tuning,
+        **asdict(Replicate.parse(request.replicate)),
         "warm_start": "; ".join(dict.fromkeys(w.source for w in warm if w.source)) or None,
         "params": dumps(params),
-        "settings": dumps(settings.model_dump(mode="json")),
+        "settings": dumps(request.spec(entry).settings.model_dump(mode="json")),
         "reference": entry.reference(params),
         "outside": entry.outside(params),
         "status": str(outcome.status),
         "not_finite": " ".join(outcome.not_finite) or None,
-        "error": outcome.error[-ERROR:] or None,
+        "error": outcome.error or None,
         **{name: None if value == "" else value for name, value in how.items()},
         "halved": dumps(outcome.halved) if outcome.halved else None,
         "partition_fingerprint": outcome.fingerprint,
@@ -239,16 +218,15 @@ def _fetch(recorded: RecordedTable) -> TrialTable:
 
 def _of_files(files: Sequence[Path]) -> list[Source]:
     """Return the tables in files; another sweep of a name that there was gets its id behind it."""
-    named: dict[str, TrialTable] = {}
+    named: dict[str, TableFacts] = {}
+    sources = dict[str, Source]()
     for table in map(read, files):
         facts = table.facts
-        if facts.name in named and named[facts.name].facts.id != facts.id:
+        if named.setdefault(facts.name, facts).id != facts.id:
             facts = facts.model_copy(update={"name": f"{facts.name}-{facts.id[:6]}"})
-        named[facts.name] = TrialTable(facts, table.source)
-    return [
-        Source(name, table.facts.study_name, partial(TrialTable, table.facts, table.source))
-        for name, table in named.items()
-    ]
+        whole = partial(TrialTable, facts, table.source)
+        sources[facts.name] = Source(facts.name, facts.study_name, whole)
+    return [*sources.values()]
 
 
 def _source(storage: Path, name: str, sweep_id: str | None = None) -> Source | None:
@@ -271,9 +249,9 @@ def local_table(storage: Path, name: str) -> TrialTable:
     written, size = earlier(paths), os.path.getsize(paths.journal)
     if written is not None and written.facts.ended is not None and written.facts.journal == size:
         return written
-    state = paths.state()
+    state, source = paths.state(), f"sweep {name}"
     assert state.begun is not None
-    entries = make_entries(check_study(state.begun.study, {}, f"sweep {name}"), f"sweep {name}")
+    entries = make_entries(check_study(state.begun.study, {}, source), source)
     return table_of(paths, state, entries, state.current_finals)
 
 

@@ -63,7 +63,10 @@ def reason(error: str) -> str:
 
 
 def shortened(error: str) -> str:
-    """Return the two ends of a text that is longer than `CHARACTERS`, and how much is cut between them."""
+    """Return the two ends of a text that is longer than `CHARACTERS`, and how much is cut between them; what JSON cannot
+    hold of it, half of a surrogate pair, is replaced.
+    """
+    error = error.encode(errors="replace").decode()
     half, cut = CHARACTERS // 2, len(error) - CHARACTERS
     if cut <= 0:
         return error

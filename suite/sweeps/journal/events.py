@@ -1,12 +1,12 @@
 """A sweep's journal: what was asked, what ended, what is recorded; events, one fsynced line of JSON each.
 
 It is the only thing that a resumed sweep is rebuilt from, as the `SweepState` that its events add up to. One process
-writes it at a time, which a lock on a file beside it enforces; a line torn by a crash is cut off when it is opened.
+writes it at a time, which a lock on a file beside it enforces; a line torn by a crash is cut off by the next one.
 """
 
 import errno
 import fcntl
-import mmap
+import math
 import os
 import re
 import threading
@@ -36,16 +36,14 @@ TRIES, PAUSE = 200, 0.002
 """How often, and after how many seconds again, a writer tries to lock a journal: watchers lock it for a moment."""
 
 
-def _now() -> float:
-    return round(time.time(), 3)
-
-
 class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
 class Begun(_Event):
-    """A session of the sweep begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name."""
+    """A session of the sweep begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name,
+    `code` is the SHA-256 of others' code by name.
+    """
 
     event: Literal["begin"] = "begin"
     format: int = Field(FORMAT, ge=FORMAT, le=FORMAT)
@@ -56,8 +54,9 @@ class Begun(_Event):
     planned: Mapping[str, int]
     id: str
     entries: Mapping[str, Mapping[str, str]]
-    versions: Mapping[str, str] = {}
-    at: float = Field(default_factory=_now)
+    code: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    at: float = Field(default_factory=time.time)
 
 
 class Requested(_Event):
@@ -81,7 +80,7 @@ class Ended(_Event):
     event: Literal["end"] = "end"
     trial_id: str
     outcome: TrialResult
-    at: float = Field(default_factory=_now)
+    at: float = Field(default_factory=time.time)
 
 
 class Died(_Event):
@@ -95,7 +94,7 @@ class Died(_Event):
 
 
 class Recorded(_Event):
-    """A trial that is over has its run in the tracking store."""
+    """A trial that is over has its run in the tracking store; or, by the id of an entry, its row of the leaderboard has."""
 
     event: Literal["recorded"] = "recorded"
     trial_id: str
@@ -103,10 +102,11 @@ class Recorded(_Event):
 
 
 class Cut(_Event):
-    """The search ends early, for a deadline: how many trials each entry will have instead."""
+    """The search ends early, as `why` says: how many trials each entry will have instead."""
 
     event: Literal["cut"] = "cut"
     planned: Mapping[str, int]
+    why: str = ""
 
 
 Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Cut
@@ -122,50 +122,184 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
     return [Evaluated(trial_id=trial_id, history=outcome.history), end]
 
 
-class Journal:
-    """An append-only file of JSON lines, which is locked until it is closed."""
+@dataclass
+class SweepState:
+    """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
+    pages are drawn from.
 
-    def __init__(self, path: Path) -> None:
+    Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
+    in the order in which trials were first asked for, `finals` the runs that repeat the best configuration, by search. By
+    entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by kind and status, and `best` the
+    best score at full rounds. `began` is when the first session did. No journal has the round and score of each `running`
+    trial, `since` when trials of this session run, and how many had `ended_before`.
+    """
+
+    begun: Begun | None = None
+    began: float = 0.0
+    planned: Mapping[str, int] = field(default_factory=dict)
+    cut: str = ""
+    requests: dict[str, TrialRequest] = field(default_factory=dict)
+    ended: dict[str, ValidationResult] = field(default_factory=dict)
+    deaths: dict[str, list[int]] = field(default_factory=dict)
+    kills: int = 0
+    recorded: dict[str, str] = field(default_factory=dict)
+    finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
+    tallies: dict[str, Counter[tuple[TrialKind, Status]]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    best: dict[str, float] = field(default_factory=dict)
+
+    running: dict[str, tuple[int, float | None]] = field(default_factory=dict)
+    since: float = math.inf
+    ended_before: int = 0
+
+    lines: int = 0
+    offset: int = 0
+    _searched: Counter[str] = field(default_factory=Counter)
+    _curve: list[dict[str, int | float]] | None = None
+    """What the line before has, where it is a curve; [] where nothing here is made of it."""
+
+    def read(self, path: Path) -> Self:
+        """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole. Raises `UserError` for
+        the first line that cannot be where it is.
+        """
+        for number, raw in _lines(path, self.lines, self.offset):
+            if raw.startswith(CURVE):
+                self._curve = []  # parsing curves would take most of the time
+            else:
+                event = read(path, number, raw)
+                try:
+                    self.add(event)
+                except ValueError as error:
+                    raise broken(path, number, str(error)) from None
+            self.lines, self.offset = number, self.offset + len(raw)
+        return self
+
+    def add(self, event: Event) -> None:
+        """Take an event into account. Raises `ValueError` for one that cannot come next, and then nothing has changed."""
+        if self.begun is None and not isinstance(event, Begun):
+            raise ValueError("the sweep has not begun")
+        if isinstance(event, Evaluated | Ended | Died) and (
+            event.trial_id not in self.requests or event.trial_id in self.ended
+        ):
+            raise ValueError(f"trial {event.trial_id} does not run here")
+        match event:
+            case Begun():
+                self.begun, self.planned, self.cut = event, event.planned, ""
+                self.began, self.ended_before = self.began or event.at, len(self.ended)
+            case Requested():
+                self._request(event.request)
+            case Ended():
+                self._end(event.trial_id, event.outcome)
+            case Died():
+                self.running.pop(event.trial_id, None)
+                self.kills += event.killed
+                if not event.killed:
+                    self.deaths.setdefault(event.trial_id, []).append(event.round)
+            case Recorded():
+                if not (event.trial_id in self.ended or event.trial_id in self.planned):
+                    raise ValueError(f"trial {event.trial_id} has not ended")
+                self.recorded[event.trial_id] = event.run_id
+            case Cut():
+                self.planned, self.cut = event.planned, event.why
+        self._curve = event.history if isinstance(event, Evaluated) else None
+
+    def report(self, request: TrialRequest, outcome: TrialResult) -> None:
+        """Take in what a trial has said that runs; nothing yet where it begins."""
+        assert self.begun is not None
+        metric = self.begun.entries[request.entry_id]["metric"]
+        self.running[request.trial_id] = outcome.last_round, outcome.last(f"val_{metric}")
+        self.since = min(self.since, time.monotonic())
+
+    def _request(self, request: TrialRequest) -> None:
+        # Search trials come once, in their order; what repeats one may be asked for anew until it has ended.
+        assert self.begun is not None
+        searched, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
+        expected = self._searched[request.search]
+        misplaced = request.index != expected if searched else trial_id in self.ended
+        if misplaced or request.entry_id not in self.begun.entries:
+            raise ValueError(f"trial {trial_id} cannot be asked for here")
+        self.requests[trial_id] = request
+        self._searched[request.search] += searched
+        if request.kind == TrialKind.FINAL:
+            # A sweep that grew, or chose again, repeats another configuration in place of the former one.
+            group = self.finals.setdefault(request.search, [])
+            if group and group[0].source != request.source:
+                group.clear()
+            group.append(request)
+
+    def _end(self, trial_id: str, outcome: TrialResult) -> None:
+        assert self.begun is not None
+        self.running.pop(trial_id, None)
+        if outcome.history and self._curve is None:
+            raise ValueError(f"the line before has no curve of trial {trial_id}")
+        whole = replace(outcome, history=self._curve or outcome.history)
+        if self.begun.study.get("scheduler") == "none":
+            whole = replace(whole, intermediates={})  # only what stops trials looks at them
+        end = self.ended[trial_id] = ValidationResult.of(whole)
+        request = self.requests[trial_id]
+        if not request.counted:
+            return
+        entry_id = request.entry_id
+        self.tallies[entry_id][request.kind, end.status] += 1
+        full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
+        if full and end.value is not None and math.isfinite(end.value):
+            better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min
+            self.best[entry_id] = better(self.best.get(entry_id, end.value), end.value)
+
+    @property
+    def current_finals(self) -> set[str]:
+        """Return the final runs of what is best now, as far as they were asked for."""
+        return {request.trial_id for group in self.finals.values() for request in group}
+
+
+class Journal:
+    """An append-only file of JSON lines, which one process has until it is closed, and the `state` that they add up to, of which
+    one thread at a time has the `lock`.
+    """
+
+    def __init__(self, path: Path, state: SweepState) -> None:
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._writing, self._path, self._fault = threading.Lock(), path, ""
-        self._lock = _open(lock_of(path))
+        self.state, self.lock = state, threading.Lock()
+        self.path, self._fault, self._owned = path, "", lock_of(path).open("ab")
         for _ in range(TRIES):
-            if _flock(self._lock, fcntl.LOCK_EX):
+            if _flock(self._owned, fcntl.LOCK_EX):
                 break
             time.sleep(PAUSE)
         else:
-            self._lock.close()
+            self._owned.close()
             raise UserError(
                 f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
             )
-        self._file = _open(path)
-        if size := os.fstat(self._file.fileno()).st_size:
-            with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                size = content.rfind(b"\n") + 1  # what follows the last line's end was torn
-        self._file.truncate(size)
+        self._file = path.open("ab", buffering=0)
 
-    def write(self, *events: BaseModel) -> None:
-        """Append events; when this returns they have reached the disk.
+    def read(self) -> None:
+        """Take in what another process wrote before the lock was this one's, and cut off what it left torn."""
+        self._file.truncate(self.state.read(self.path).offset)
 
-        Raises `HaltedError` when the disk does not take them, and ever after: what is torn stays last.
+    def write(self, *events: Event) -> None:
+        """Append events, and add them to the state once they have reached the disk. Raises `HaltedError` when the disk does not
+        take them, and ever after: what is torn stays last.
         """
         text = "".join(f"{event.model_dump_json()}\n" for event in events).encode()
-        with self._writing:
+        with self.lock:
             if not self._fault:
                 try:
                     if os.write(self._file.fileno(), text) < len(text):
                         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                     os.fsync(self._file.fileno())
                 except OSError as error:
-                    self._fault = f"journal {self._path} cannot be written: {error.strerror}"
+                    self._fault = f"journal {self.path} cannot be written: {error.strerror}"
             if self._fault:
                 raise HaltedError(self._fault)
+            for event in events:
+                self.state.add(event)
 
     def close(self) -> None:
         """Give up the lock."""
         self._file.close()
-        self._lock.close()
+        self._owned.close()
 
 
 def lock_of(journal: Path) -> Path:
@@ -180,25 +314,18 @@ def is_locked(journal: Path) -> bool:
     return False
 
 
-def _open(path: Path) -> BinaryIO:
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    return os.fdopen(descriptor, "a+b", buffering=0)
-
-
 def _flock(lock: BinaryIO, how: int) -> bool:
-    try:
+    with suppress(OSError):
         fcntl.flock(lock, how | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def first_line(journal: Path) -> bytes:
     """Return the first line; nothing where there is no file."""
-    if not journal.is_file():
-        return b""
-    with journal.open("rb") as file:
+    with suppress(OSError), journal.open("rb") as file:
         return file.readline()
+    return b""
 
 
 def begun(journal: Path) -> bool:
@@ -208,12 +335,10 @@ def begun(journal: Path) -> bool:
 
 
 def check_first(journal: Path) -> dict[str, Any]:
-    """Return the first line as plain data, {} where that is none of a sweep's. Raises `FormatError` where another version
-    of the suite wrote it.
-    """
-    raw, line = first_line(journal), dict[str, Any]()
+    """Return the first line as plain data, {} where that is no sweep's. Raises `FormatError` for one of another version."""
+    line: dict[str, Any] = {}
     with suppress(ValueError):  # which is said by who reads all of it
-        line = from_json(raw) if raw.startswith(START) else {}
+        line = from_json(first_line(journal)) if begun(journal) else {}
     if line:
         check_format(f"sweep {journal.parent.name}", line.get("format"), "choose another --name")
     return line
@@ -236,143 +361,6 @@ def broken(path: Path, number: int, fault: str) -> UserError:
     )
 
 
-@dataclass
-class SweepState:
-    """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
-    pages are drawn from.
-
-    Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
-    in the order in which trials were first asked for, `finals` the runs that repeat the best configuration, by search. By
-    entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by kind and status, and `best` the
-    best score at full rounds. `began` is when the first session did.
-    """
-
-    id: str | None = None
-    begun: Begun | None = None
-    began: float = 0.0
-    planned: Mapping[str, int] = field(default_factory=dict)
-    requests: dict[str, TrialRequest] = field(default_factory=dict)
-    ended: dict[str, ValidationResult] = field(default_factory=dict)
-    deaths: dict[str, list[int]] = field(default_factory=dict)
-    kills: int = 0
-    recorded: dict[str, str] = field(default_factory=dict)
-    finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
-    tallies: dict[str, Counter[tuple[TrialKind, Status]]] = field(
-        default_factory=lambda: defaultdict(Counter)
-    )
-    best: dict[str, float] = field(default_factory=dict)
-
-    lines: int = 0
-    offset: int = 0
-    _searched: Counter[str] = field(default_factory=Counter)
-    _curve: list[dict[str, int | float]] | None = None
-    """What the line before has, where it is a curve; [] where nothing here is made of it."""
-
-    def read(self, path: Path) -> Self:
-        """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole.
-
-        Raises `UserError` for the first line that cannot be where it is, and again when it is read again.
-        """
-        with path.open("rb") as file:
-            file.seek(self.offset)
-            for raw in file:
-                if not raw.endswith(b"\n"):
-                    break
-                if raw.startswith(CURVE):
-                    self._curve = []  # parsing curves would take most of the time
-                else:
-                    event = read(path, self.lines + 1, raw)
-                    try:
-                        self.add(event)
-                    except ValueError as error:
-                        raise broken(path, self.lines + 1, str(error)) from None
-                self.lines, self.offset = self.lines + 1, self.offset + len(raw)
-        return self
-
-    def add(self, event: Event) -> None:
-        """Take an event into account; each after all before it. Raises `ValueError` for one that cannot
-        come next, and then nothing has changed.
-        """
-        if self.begun is None and not isinstance(event, Begun):
-            raise ValueError("the sweep has not begun")
-        if isinstance(event, Evaluated | Ended | Died) and (
-            event.trial_id not in self.requests or event.trial_id in self.ended
-        ):
-            raise ValueError(f"trial {event.trial_id} does not run here")
-        match event:
-            case Begun():
-                self._begin(event)
-            case Requested():
-                self._request(event.request)
-            case Ended():
-                self._end(event.trial_id, event.outcome)
-            case Died(killed=True):
-                self.kills += 1
-            case Died():
-                self.deaths.setdefault(event.trial_id, []).append(event.round)
-            case Recorded():
-                if event.trial_id not in self.ended:
-                    raise ValueError(f"trial {event.trial_id} has not ended")
-                self.recorded[event.trial_id] = event.run_id
-            case Cut():
-                self.planned = event.planned
-        self._curve = event.history if isinstance(event, Evaluated) else None
-
-    def _begin(self, event: Begun) -> None:
-        if self.id not in (None, event.id):
-            raise ValueError("it is of another sweep")
-        self.begun, self.planned, self.id = event, event.planned, event.id
-        self.began = self.began or event.at
-
-    def _request(self, request: TrialRequest) -> None:
-        """Take a request in: of a search trial once, in the order of its search's; of a run that repeats one until
-        it has ended, since one that is not over is asked for anew where it is wanted again.
-        """
-        assert self.begun is not None
-        searched, trial_id = request.kind == TrialKind.SEARCH, request.trial_id
-        expected = self._searched[request.search]
-        misplaced = request.index != expected if searched else trial_id in self.ended
-        if misplaced or request.entry_id not in self.begun.entries:
-            raise ValueError(f"trial {trial_id} cannot be asked for here")
-        self.requests[trial_id] = request
-        self._searched[request.search] += searched
-        if request.kind == TrialKind.FINAL:
-            # A sweep that grew, or chose again, repeats another configuration in place of the former one.
-            group = self.finals.setdefault(request.search, [])
-            if group and group[0].source != request.source:
-                group.clear()
-            group.append(request)
-
-    def _end(self, trial_id: str, outcome: TrialResult) -> None:
-        assert self.begun is not None
-        if outcome.history and self._curve is None:
-            raise ValueError(f"the line before has no curve of trial {trial_id}")
-        whole = replace(outcome, history=self._curve or outcome.history)
-        end = self.ended[trial_id] = ValidationResult.of(whole)
-        request = self.requests[trial_id]
-        if not request.counted:
-            return
-        entry_id = request.entry_id
-        self.tallies[entry_id][request.kind, end.status] += 1
-        full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
-        if full and end.value is not None and end.value == end.value:
-            better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min
-            self.best[entry_id] = better(self.best.get(entry_id, end.value), end.value)
-
-    @property
-    def current_finals(self) -> set[str]:
-        """Return the final runs of what is best now, as far as they were asked for."""
-        return {request.trial_id for group in self.finals.values() for request in group}
-
-
-def last_begun(path: Path) -> Begun:
-    """Return how the last session of a sweep that has begun did; what else a long journal holds is not taken apart."""
-    *_, (number, raw) = (line for line in _lines(path) if line[1].startswith(START))
-    event = read(path, number, raw)
-    assert isinstance(event, Begun)
-    return event
-
-
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
     """Yield these trials of a journal and how they ended, with all that they reported."""
     history: list[dict[str, int | float]] = []
@@ -388,7 +376,10 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, Tria
             yield event.trial_id, replace(event.outcome, history=whole)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each whole line."""
+def _lines(path: Path, before: int = 0, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Yield number and bytes of each whole line from an offset on, which has so many before it."""
     with path.open("rb") as file:
-        yield from ((number, raw) for number, raw in enumerate(file, 1) if raw.endswith(b"\n"))
+        file.seek(offset)
+        for number, raw in enumerate(file, before + 1):
+            if raw.endswith(b"\n"):
+                yield number, raw

@@ -4,26 +4,15 @@ A folder of its name that holds anything, and no sweep's journal, is someone els
 removes files by their names, and the folder once nothing is left in it.
 """
 
-import os
-from collections.abc import Container
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.configurations.configuration import tuned_files
-from suite.configurations.nearest import NEAREST
 from suite.results.table import FILE as TABLE
-from suite.sweeps.journal.events import (
-    START,
-    SweepState,
-    begun,
-    check_first,
-    first_line,
-    lock_of,
-)
+from suite.sweeps.journal.events import START, SweepState, begun, check_first, first_line, lock_of
 from suite.yaml_files import writing
 from trials.common.errors import UserError
-from trials.common.files import plain
 from trials.run.checkpoint import CheckpointFolder
 
 JOURNAL, STATUS = "journal.jsonl", "status.json"
@@ -42,25 +31,21 @@ def check_name(name: str, given: str) -> None:
         )
 
 
+@dataclass
 class SweepPaths:
     """Where a sweep keeps its files and records, and finds its data: its own `folder` below the storage, there the `journal`
-    that it is rebuilt from, and its `table`.
-
-    Raises `UserError` for a name that is not one of a folder.
+    that it is rebuilt from, and its `table`. Raises `UserError` for a name that is not one of a folder.
     """
 
-    def __init__(
-        self,
-        storage: Path,
-        name: str,
-        tracking_uri: str | None = None,
-        data_root: str | None = None,
-        checkpoints: str | None = None,
-    ) -> None:
-        check_name(name, "--name")
-        self.storage, self.name, self.tracking_uri = storage, name, tracking_uri
-        self.data_root, self.checkpoints = data_root, checkpoints
-        self.folder = storage / name
+    storage: Path
+    name: str
+    tracking_uri: str | None = None
+    data_root: str | None = None
+    checkpoints: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "--name")
+        self.folder = self.storage / self.name
         self.journal, self.table = self.folder / JOURNAL, self.folder / TABLE
 
     @property
@@ -84,36 +69,23 @@ class SweepPaths:
             return f"{self.checkpoints}/{quote(own)}"
         return f"{Path(self.checkpoints).resolve()}/{own}"
 
-    def check(self, warm_start: str | None) -> None:
-        """Raise `UserError` when the folder is someone else's, the journal is no file, the checkpoints' place
-        cannot be used or, of a sweep that has not begun, the files to start from cannot.
-        """
+    def check(self) -> None:
+        """Raise `UserError` when the folder is someone else's, or the checkpoints' place cannot be used."""
         with writing(self.folder):
-            if os.path.lexists(self.journal):
-                plain(self.journal, "journal")
-            names = {p.name for p in self.folder.iterdir()} if self.folder.exists() else set()
-            if not self.begun:
-                # A session that was cut off before it began has left these alone.
-                first = first_line(self.journal)[: len(START)]
-                if (
-                    names - {JOURNAL, lock_of(self.journal).name, STATUS}
-                    or first != START[: len(first)]
-                ):
-                    raise UserError(
-                        f"{self.folder} holds files that are no sweep's, or whose journal is damaged: "
-                        "choose another --name or --storage"
-                    )
+            first = first_line(self.journal)[: len(START)]
+            # A session that was cut off before it began has left a lock.
+            theirs = self.folder.exists() and any(self.folder.iterdir())
+            theirs = theirs and not lock_of(self.journal).exists()
+        if (theirs and first != START) or not START.startswith(first):
+            raise UserError(
+                f"{self.folder} holds files that are no sweep's, or whose journal is damaged: "
+                "choose another --name or --storage"
+            )
         CheckpointFolder(self.checkpoint_folder(""))
-        if warm_start not in (None, NEAREST) and JOURNAL not in names:
-            tuned_files(Path(str(warm_start)))
-
-    def clear_checkpoints(self, sweep_id: str, asked: Container[str] = ()) -> None:
-        """Remove what these trials wrote, as far as it can be removed, and the folder, unless others have put files into it."""
-        CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(asked)
 
     def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""
-        self.clear_checkpoints(sweep_id)
+        CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(())
         for name in (JOURNAL, lock_of(self.journal).name, STATUS, TABLE):
             (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):

@@ -16,7 +16,7 @@ from suite.execution.estimate import Estimates
 from suite.execution.stop_signal import Control
 from suite.search.trial import TrialRequest
 from suite.studies.entries import load_data
-from suite.sweeps.journal.events import Begun, Died, Journal, Requested, ended
+from suite.sweeps.journal.events import Begun, Died, Journal, Requested, SweepState, ended
 from tests.support.commands import STUDY, document, fault, records, study_file, suite_here
 from tests.support.searches import a_study, a_trial, entries_of
 from trials.algorithms import ALGORITHMS
@@ -188,7 +188,7 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
 
 def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "mine"
-    journal = Journal(folder / "journal.jsonl")
+    journal = Journal(folder / "journal.jsonl", SweepState())
     study = a_study(trials=3, seeds=2).model_dump(mode="json")
     place = {"dataset": "digits", "model": "logreg", "heterogeneity": "iid"}
     about = {"1f3a": {"algorithm": "fedavg", **place, "metric": "accuracy"}}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.results.table import FILE, TrialTable, read, write
+from suite.results.table import TrialTable, read, write
 from suite.sweeps import sweep as sweep_module
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
@@ -35,26 +35,18 @@ def test_a_folder_in_the_storage_that_holds_files_is_refused(tmp_path: Path) -> 
     assert contents(tmp_path) == before
 
 
-BAD_NAMES = ["..", ".", "", "a/b", "a\\b", "a\nb", " a", "\udcff", "a" * 256]
-COMMANDS = (
-    "sweep smoke --set checkpoints=ck --resume --name",
-    "stop --now",
-    "sweep smoke --dry-run --name",
-    "status",
-)
-CASES = [("sweep smoke --name", name) for name in BAD_NAMES]
-CASES += [(command, "..") for command in COMMANDS]
+CASES = [("sweep smoke --name", name) for name in ("..", "", "a/b", "a\nb", " a", "a" * 256)]
+CASES += [("sweep smoke --set checkpoints=ck --resume --name", ".."), ("stop --now", "..")]
 
 
 @pytest.mark.parametrize(("command", "name"), CASES)
 def test_a_name_that_is_none_of_a_folder(tmp_path: Path, command: str, name: str) -> None:
     here = tmp_path / "here"
-    for path in (tmp_path / "a.txt", here / "checkpoints" / "b.pt", here / "ck" / "c", here / "d"):
+    for path in (tmp_path / "a.txt", here / "checkpoints" / "b.pt", here / "ck" / "c"):
         put(path)
     put(here / "control", b"stop")
     before = contents(tmp_path)
-    done = suite_here(*command.split(), name, cwd=here, code=2)
-    assert "must be the name of one folder" in fault(done)
+    suite_here(*command.split(), name, cwd=here, code=2)
     assert contents(tmp_path) == before
     assert not (here / "runs").exists()
 
@@ -63,7 +55,6 @@ FOREIGN = [
     "ck/s/model.pt.damaged",
     "ck/s/0123456789ab-s0000.pt",
     "ck/notes.txt",
-    "runs/notes.txt",
     "runs/s/thesis.txt",
     "runs/s/tuned/digits/iid/logreg/mine.yaml",
     "runs/s/tuned/digits/iid/logreg/fedavg.yaml",
@@ -75,7 +66,6 @@ ACTIONS = st.one_of(
     st.tuples(st.just("put"), st.sampled_from(FOREIGN)),
     st.tuples(st.sampled_from(["sweep", "resume", "extend"]), st.integers(0, 4)),
     st.tuples(st.just("refused"), st.none()),
-    st.tuples(st.just("clean"), st.none()),
 )
 
 
@@ -87,32 +77,27 @@ def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: li
         place = SweepPaths(root / "runs", "s", checkpoints=str(root / "ck") if elsewhere else None)
         theirs: dict[str, bytes] = {}
         for number, (action, value) in enumerate(actions):
-            if action == "put":
-                if not (root / value).exists():
-                    theirs[value] = f"mine {number}".encode()
-                    put(root / value, theirs[value])
-            else:
+            if action != "put":
                 with suppress(UserError):
                     act(place, action, value)
-            found = contents(root)
-            assert {path: found.get(path) for path in theirs} == theirs, (action, value)
+            elif not (root / value).exists():
+                theirs[value] = put(root / value, f"mine {number}".encode()).read_bytes()
+            assert theirs.items() <= contents(root).items(), (action, value)
 
 
 def act(place: SweepPaths, action: str, value: int | None) -> None:
     """A command on a sweep, cut short after `value` trials where it has one."""
     if action == "refused":
-        error = patch.object(Sweep, "_drive", side_effect=UserError("no node is large enough"))
-        with error:
+        with patch.object(Sweep, "_drive", side_effect=UserError("no node is large enough")):
             Sweep("s", little(), place, resume=place.begun).run(SimpleNamespace())
         return
     trials = 4 if action == "extend" else 2
-    with suppress(UserError):  # what was extended does not shrink
-        sweep = Sweep("s", little(trials=trials), place, resume=action != "sweep")
-        result = play(sweep, 10**6 if value is None else value)
-        if not result.ending:
-            left = contents(place.storage.parent)
-            ids = tuple(sweep.search.requests)
-            assert not [path for path in left if Path(path).name.startswith(ids)]
+    sweep = Sweep("s", little(trials=trials), place, resume=action != "sweep")
+    result = play(sweep, 10**6 if value is None else value)
+    if not result.ending:
+        ids = tuple(sweep.search.requests)
+        left = (Path(path).name for path in contents(place.storage.parent))
+        assert not [name for name in left if name.startswith(ids)]
 
 
 def test_a_sweep_that_is_refused_before_its_first_trial_leaves_no_folder(tmp_path: Path) -> None:
@@ -162,43 +147,38 @@ class CutError(BaseException):
     """A kill."""
 
 
-@pytest.fixture
-def two_entries(tmp_path: Path) -> SweepPaths:
-    """A finished sweep whose tuned configurations are told from later ones by their date."""
-    place = swept(tmp_path, heterogeneity=["iid", "labels(2)"])
-    table = read(place.folder / FILE)
-    entries = [
-        entry.model_copy(update={"tuned": entry.tuned.replace("date: '", "date: 'former ")})
-        for entry in table.facts.entries
-    ]
-    facts = table.facts.model_copy(update={"entries": entries})
-    write(place.folder / FILE, TrialTable(facts, table.whole()))
-    return place
+TWO = {"heterogeneity": ["iid", "labels(2)"]}
 
 
 @pytest.mark.parametrize(
     "where", [(SweepRecording, "_publish"), (Store, "delete"), (sweep_module, "write")]
 )
-def test_a_harvest_cut_off_leaves_the_former_one_whole(two_entries: SweepPaths, where: Any) -> None:
+def test_a_harvest_cut_off_leaves_the_former_one_whole(tmp_path: Path, where: Any) -> None:
+    """Its tuned configurations are told from later ones by their date."""
+    place = swept(tmp_path, **TWO)
+    table = read(place.table)
+    former = [
+        entry.model_copy(update={"tuned": entry.tuned.replace("date: '", "date: 'former ")})
+        for entry in table.facts.entries
+    ]
+    facts = table.facts.model_copy(update={"entries": former})
+    write(place.table, TrialTable(facts, table.whole()))
+
     def tuned() -> list[bool]:
-        done = suite_here("tuned", "list", "--json", cwd=two_entries.storage.parent)
+        done = suite_here("tuned", "list", "--json", cwd=tmp_path)
         return sorted(t["provenance"]["date"].startswith("former") for t in document(done))
 
     finish = Sweep._finish
 
-    def cut(*given: Any) -> None:
-        raise CutError
-
     def finishes(sweep: Sweep) -> None:
-        with patch.object(*where, cut), pytest.raises(CutError):
+        with patch.object(*where, side_effect=CutError), pytest.raises(CutError):
             finish(sweep)
 
-    sweep = Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True)
     with patch.object(Sweep, "_finish", finishes):
-        play(sweep)
+        play(Sweep("s", little(**TWO), place, resume=True))
     assert tuned() == [True] * 2
-    board = suite_here("leaderboard", "--json", cwd=two_entries.storage.parent)
+    board = suite_here("leaderboard", "--json", cwd=tmp_path)
     assert len(document(board)["rows"]) == 2
-    play(Sweep("s", little(heterogeneity=["iid", "labels(2)"]), two_entries, resume=True))
+    play(Sweep("s", little(**TWO), place, resume=True))
     assert tuned() == [False] * 2
-    assert len(runs_of(Store(None, two_entries.storage), kind="leaderboard")) == 2
+    assert len(runs_of(Store(None, place.storage), kind="leaderboard")) == 2

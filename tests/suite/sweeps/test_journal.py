@@ -17,12 +17,10 @@ from suite.sweeps.journal.events import (
     Cut,
     Event,
     Journal,
-    Recorded,
     Requested,
     SweepState,
     ended,
     is_locked,
-    last_begun,
     outcomes,
     read,
 )
@@ -51,11 +49,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "sweep" / "journal.jsonl"
 
 
-def write(path: Path, events: list[Event]) -> None:
-    journal = Journal(path)
+def write(path: Path, events: list[Event]) -> SweepState:
+    """Write these in a session of their own; what the journal adds up to then."""
+    journal = Journal(path, SweepState())
+    journal.read()
     for event in events:
         journal.write(event)
     journal.close()
+    return journal.state
 
 
 def lines(path: Path) -> list[Event]:
@@ -64,9 +65,10 @@ def lines(path: Path) -> list[Event]:
 
 def test_round_trip_over_several_sessions(path: Path) -> None:
     write(path, EVENTS[:1])
-    write(path, EVENTS[1:])
+    state = write(path, EVENTS[1:])
     assert lines(path) == EVENTS
-    whole = dict(outcomes(path, SweepState().read(path).ended))
+    assert SweepState().read(path).ended == state.ended
+    whole = dict(outcomes(path, state.ended))
     assert whole == {"a-s0000": FAILED}
     kinds = [type(value) for value in whole["a-s0000"].history[1].values()]
     assert kinds == [int, float, float], "as they were"
@@ -76,8 +78,7 @@ def test_numbers_that_are_none_survive(path: Path) -> None:
     result = TrialResult(Status.DIVERGED, [{"round": 0, "loss": math.inf}], {0: math.nan})
     write(path, [BEGUN, asked(), *ended("a-s0000", result)])
     ((_, got),) = outcomes(path, {"a-s0000"})
-    assert got.history == result.history
-    assert math.isnan(got.intermediates[0])
+    assert repr(got) == repr(result)
 
 
 @pytest.mark.parametrize("cut", [*range(1, 400, 57), 10**9])
@@ -93,9 +94,8 @@ def test_a_torn_last_line_is_cut_and_writing_goes_on(path: Path, cut: int) -> No
 
 def test_a_trial_whose_end_is_torn_runs_again(path: Path) -> None:
     """Its curve was whole; the next one takes its place."""
-    write(path, EVENTS[:-1])
+    assert write(path, EVENTS[:-1]).ended == {}
     again = TrialResult(Status.FINISHED, [{"round": 0, "loss": 1.0}], {0: 1.0})
-    assert SweepState().read(path).ended == {}
     write(path, ended("a-s0000", again))
     assert dict(outcomes(path, {"a-s0000"})) == {"a-s0000": again}
 
@@ -121,23 +121,14 @@ def test_only_what_is_new_is_read_and_a_torn_line_waits(path: Path) -> None:
         assert len(state.read(path).requests) == count
 
 
-def test_how_a_sweep_began_last_is_read_without_the_rest(path: Path) -> None:
-    later = BEGUN.model_copy(update={"study_name": "t"})
-    raw = [event.model_dump_json().encode() for event in (BEGUN, later)]
-    path.parent.mkdir()
-    path.write_bytes(raw[0] + b"\nsoup\n" + raw[1] + b"\n" + raw[0][:20])
-    assert last_begun(path) == later
-
-
 def test_a_second_writer_is_refused(path: Path) -> None:
     assert not is_locked(path)
-    journal = Journal(path)
+    journal = Journal(path, SweepState())
     assert is_locked(path)
     with pytest.raises(UserError, match="another process is running this sweep"):
-        Journal(path)
+        Journal(path, SweepState())
     journal.close()
     assert not is_locked(path)
-    Journal(path).close()
 
 
 def watch(path: Path) -> None:
@@ -147,14 +138,14 @@ def watch(path: Path) -> None:
 
 def test_who_watches_keeps_no_sweep_from_starting(path: Path) -> None:
     """A shared lock on the journal itself refused three of 8,372."""
-    Journal(path).close()
+    write(path, [])
     fork = multiprocessing.get_context("fork")
     watchers = [fork.Process(target=watch, args=(path,)) for _ in range(2)]
     for watcher in watchers:
         watcher.start()
     try:
         for _ in range(300):
-            Journal(path).close()
+            write(path, [])
     finally:
         for watcher in watchers:
             watcher.kill()
@@ -171,9 +162,9 @@ def test_a_line_is_on_the_disk_when_write_returns(
         seen.append((os.fstat(fd).st_ino, path.read_bytes().count(b"\n")))
 
     monkeypatch.setattr(os, "fsync", spy)
-    journal = Journal(path)
-    journal.write(EVENTS[0])
-    journal.write(EVENTS[1])
+    write(path, EVENTS[:2])
+    journal = Journal(path, SweepState())
+    journal.read()
     journal.write(*EVENTS[2:])
     journal.close()
     inode = path.stat().st_ino
@@ -182,11 +173,13 @@ def test_a_line_is_on_the_disk_when_write_returns(
 
 def test_threads_do_not_mix_lines(path: Path) -> None:
     """The driver and the recorder write at the same time."""
-    journal = Journal(path)
+    write(path, [BEGUN])
+    journal = Journal(path, SweepState())
+    journal.read()
 
     def work(name: str) -> None:
         for i in range(40):
-            journal.write(Recorded(trial_id=name, run_id=f"{i}" + "x" * 500), Cut(planned={}))
+            journal.write(Cut(planned={name: i}, why="x" * 500), Cut(planned={}))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
     for thread in threads:
@@ -194,17 +187,17 @@ def test_threads_do_not_mix_lines(path: Path) -> None:
     for thread in threads:
         thread.join()
     journal.close()
-    events = [event for event in lines(path) if isinstance(event, Recorded)]
+    plans = [event.planned for event in lines(path) if isinstance(event, Cut) and event.why]
     for name in "abc":
-        runs = [event.run_id.rstrip("x") for event in events if event.trial_id == name]
-        assert runs == [str(i) for i in range(40)]
+        assert [plan[name] for plan in plans if name in plan] == [*range(40)]
 
 
 def test_the_journal_ends_with_what_the_disk_took(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(path)
-    journal.write(BEGUN)
+    write(path, [BEGUN])
+    journal = Journal(path, SweepState())
+    journal.read()
     real = module.os.write
     monkeypatch.setattr(module.os, "write", lambda fd, line: real(fd, line[:7]))
     with pytest.raises(HaltedError, match="No space left"):
@@ -212,8 +205,9 @@ def test_the_journal_ends_with_what_the_disk_took(
     monkeypatch.undo()
     with pytest.raises(HaltedError, match="No space left"):
         journal.write(asked())
+    assert not journal.state.requests
     journal.close()
-    Journal(path).close()
+    write(path, [])
     assert lines(path) == [BEGUN]
 
 
@@ -226,8 +220,8 @@ def test_a_file_that_two_processes_write_is_always_one_of_theirs(tmp_path: Path)
     """With one name for what is not whole yet, one of sixty writes failed."""
     path, texts = tmp_path / "file", [letter * 5000 for letter in "ab"]
     path.write_text(texts[0])
-    start = multiprocessing.get_context("fork").Process
-    writers = [start(target=write_often, args=(path, text)) for text in texts]
+    fork = multiprocessing.get_context("fork")
+    writers = [fork.Process(target=write_often, args=(path, text)) for text in texts]
     for writer in writers:
         writer.start()
     while any(writer.is_alive() for writer in writers):

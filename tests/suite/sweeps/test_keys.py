@@ -30,7 +30,7 @@ GIVEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("text", GIVEN)
 def test_a_text_of_the_command_is_a_change_of_the_study(text: str) -> None:
-    assert changes(assignments([text])).study == GIVEN[text]
+    assert changes(assignments([text]))[0] == GIVEN[text]
 
 
 def test_python_s_keywords_are_the_same_keys() -> None:
@@ -42,12 +42,11 @@ def test_python_s_keywords_are_the_same_keys() -> None:
 
 def test_what_trials_get_is_no_change_of_the_study() -> None:
     texts = ["max_concurrent=3", "gpus_per_trial=0.25", "memory_per_trial=1.5", "checkpoints=ck"]
-    found = changes(assignments([*texts, "trials=2"]), "auto")
-    assert found.study == {"trials": 2}
-    assert found.checkpoints == "ck"
+    study, resources, checkpoints = changes(assignments([*texts, "trials=2"]), "auto")
+    assert (study, checkpoints) == ({"trials": 2}, "ck")
     given = {"gpus_per_trial": 0.25, "max_concurrent": 3, "memory_per_trial": 1.5}
-    assert found.resources == Resources(**given, address="auto")
-    assert found.resources.trial_bytes == 1_500_000_000
+    assert resources == Resources(**given, address="auto")
+    assert resources.trial_bytes == 1_500_000_000
 
 
 WRONG = {"rouns": 3, "max_concurent": 2, "mu": 0.1, "search.lr": 0.1}

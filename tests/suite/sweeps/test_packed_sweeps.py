@@ -12,63 +12,23 @@ import pytest
 from suite.configurations.configuration import read
 from suite.execution.cluster import Resources
 from suite.search import schedulers
-from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import outcomes
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from tests.support.commands import once
 from tests.support.searches import a_study
 from tests.support.simulations import ROOT, timeless
-from trials.run.outcome import TrialKind, TrialResult
+from trials.run.outcome import TrialKind
 from trials.run.simulation import Simulation
 
-pytestmark = pytest.mark.usefixtures("in_this_process")
-WIDE = {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}}
 COMMON: dict[str, Any] = {
     "algorithms": ["fedavg", "fedprox"],
     "models": ["mlp(8,8)"],
     "trials": 6,
     "seeds": 1,
-    "search": WIDE,
+    "search": {"lr": {"default": 0.1, "low": 0.001, "high": 300.0, "log": True}},
     "settings": {"rounds": 9, "clients": 4, "eval_every": 1, "batch_size": 10},
 }
-
-
-def below(early: schedulers.EntrySchedulers, trial_id: str, at: int, value: float) -> bool:
-    """Stop what is below a score: a decision of the recorded score alone, whatever came before."""
-    return at in early.stops(early.requests[trial_id]) and value < 0.15
-
-
-class Killed(BaseException):
-    """The end of the process, without a word."""
-
-
-def opened(folder: Path, pack: int | str, resume: bool = False, **given: Any) -> Sweep:
-    study = a_study(**{**COMMON, **given, "pack": pack})
-    return Sweep("s", study, SweepPaths(folder, "s"), resume=resume)
-
-
-def swept(folder: Path, pack: int | str, resume: bool = False, **given: Any) -> Path:
-    """The folder of a sweep that has run to its end, two Tune trials at once."""
-    opened(folder, pack, resume, **given).run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
-    return folder
-
-
-def said(folder: Path) -> tuple[dict[str, TrialRequest], dict[str, TrialResult], str]:
-    """What the journal's asks and ends say, by trial, and what was tuned. When reports came, and how
-    long trials took, depends on the company.
-    """
-    paths = SweepPaths(folder, "s")
-    requests, ends = paths.state().requests, {}
-    for trial_id, end in outcomes(paths.journal, requests.keys()):
-        # Of a trial that diverged NaN is said, which equals nothing.
-        history = [{name: repr(v) for name, v in e.items()} for e in timeless(end.history)]
-        ends[trial_id] = replace(end, history=history, seconds=0.0, intermediates={})
-    assert requests.keys() == ends.keys()
-    tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))
-    return requests, ends, "".join(str(read(path).params) for path in tuned)
-
-
 STUDIES: dict[str, dict[str, Any]] = {
     "modelled": {"sampler": "tpe", "trials": 8, "algorithms": ["fedavg"]},
     "scenarios": {
@@ -87,33 +47,61 @@ STUDIES: dict[str, dict[str, Any]] = {
 """The last one's model has BatchNorm and dropout, and its data are a torch Dataset."""
 
 
-@pytest.fixture
-def by_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Early stopping that depends on a trial's own scores only, and not on who came before it."""
+def below(early: schedulers.EntrySchedulers, trial_id: str, at: int, value: float) -> bool:
+    """Stop what is below a score: a decision of the recorded score alone, whatever came before."""
+    return at in early.stops(early.requests[trial_id]) and value < 0.15
+
+
+@pytest.fixture(autouse=True)
+def by_scores(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:
     monkeypatch.setattr(schedulers.EntrySchedulers, "decide", below)
 
 
+class Killed(BaseException):
+    """The end of the process, without a word."""
+
+
+def sweep(folder: Path, study: str, pack: int | str, resume: bool = False) -> Path:
+    """Run a sweep to its end, two Tune trials at once; its folder."""
+    content = a_study(**{**COMMON, **STUDIES[study], "pack": pack})
+    opened = Sweep("s", content, SweepPaths(folder, "s"), resume=resume)
+    opened.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
+    return folder
+
+
+def said(folder: Path) -> tuple[Any, dict[str, Any], str]:
+    """What the journal's asks and ends say, by trial, and what was tuned. When reports came, and how
+    long trials took, depends on the company.
+    """
+    paths = SweepPaths(folder, "s")
+    requests, ends = paths.state().requests, {}
+    for trial_id, end in outcomes(paths.journal, requests.keys()):
+        # Of a trial that diverged NaN is said, which equals nothing.
+        history = [{name: repr(v) for name, v in e.items()} for e in timeless(end.history)]
+        ends[trial_id] = replace(end, history=history, seconds=0.0, intermediates={})
+    assert requests.keys() == ends.keys()
+    tuned = sorted((paths.folder / "tuned").rglob("*.yaml"))
+    return requests, ends, "".join(str(read(path).params) for path in tuned)
+
+
 @pytest.fixture
-def alone(by_scores: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     """What a study's sweep without packs says; it is run once for all tests."""
 
-    def found(study: str) -> Any:
-        def make(folder: Path) -> None:
-            swept(folder, 1, **STUDIES[study])
+    def whole(study: str) -> Any:
+        return said(once(tmp_path_factory, f"alone {study}", lambda at: sweep(at, study, 1)))
 
-        return said(once(tmp_path_factory, f"alone {study}", make))
-
-    return found
+    return whole
 
 
 @pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, "auto", 3, "auto", 3], strict=True))
 def test_packed_or_not_the_journal_says_the_same(
     tmp_path: Path, alone: Callable[[str], Any], study: str, pack: Any
 ) -> None:
-    given, whole = STUDIES[study], alone(study)
-    assert said(swept(tmp_path / "packed", pack, **given)) == whole
+    whole = alone(study)
+    assert said(sweep(tmp_path / "packed", study, pack)) == whole
     statuses = {end.status for end in whole[1].values()}
-    assert statuses >= {"finished"} | ({"pruned"} if "scheduler" in given else set())
+    assert statuses >= {"finished", *["pruned"] * (study == "stopped early")}
 
 
 @pytest.mark.parametrize("study", ["stopped early", "own parts"])
@@ -128,7 +116,7 @@ def test_a_killed_pack_is_resumed(
     """After a share of the evaluations: amid the search, amid the final runs. The rest may be packed
     otherwise.
     """
-    given, whole = STUDIES[study], alone(study)
+    whole = alone(study)
     evaluations = sum(len(end.history) - 1 for end in whole[1].values())
     advance, left = Simulation.advance, round(share * evaluations)
 
@@ -140,9 +128,8 @@ def test_a_killed_pack_is_resumed(
         return advance(self)
 
     monkeypatch.setattr(Simulation, "advance", dies)
-    killed = opened(tmp_path / "cut", 4, **given)
     with pytest.raises(Killed):
-        killed.run(Resources(max_concurrent=2, checkpoint_seconds=0.0))
-    asked = killed.paths.state().requests.values()
+        sweep(tmp_path, study, 4)
+    asked = SweepPaths(tmp_path, "s").state().requests.values()
     assert any(request.kind == TrialKind.FINAL for request in asked) == (share > 0.5)
-    assert said(swept(tmp_path / "cut", 3, resume=True, **given)) == whole
+    assert said(sweep(tmp_path, study, 3, resume=True)) == whole

@@ -52,7 +52,6 @@ def test_what_cannot_keep_a_constraint_is_said(swept: Path) -> None:
 
 def test_nu_is_searched_under_a_constraint(swept: Path) -> None:
     runs = [r for r in records(swept, sweep="bound", kind="search") if "nu" in r.params]
-    assert len({run.params["nu"] for run in runs}) > 4
     assert {run.tags["feasible"] for run in runs} == {True, False}
     final = records(swept, sweep="bound", kind="final", algorithm="safl_extended")[0]
     assert final.tags["source"] in {r.tags["trial_id"] for r in runs if r.tags["feasible"]}

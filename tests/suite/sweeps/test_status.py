@@ -2,19 +2,17 @@
 
 import json
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import suite
 from suite.results.leaderboards import Query, read_leaderboard
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.progress import Deadline, Progress, Running
+from suite.sweeps.progress import Deadline, Progress
 from suite.sweeps.status import keep, standing, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
@@ -23,7 +21,6 @@ from tests.support.commands import document, suite_here
 from tests.support.foreign import little, play, swept
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
-from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec
 
@@ -38,51 +35,25 @@ MOVING = dict.fromkeys(("per_minute", "seconds_left", "recorded"))
 """What changes from one moment to the next, while trials are recorded."""
 
 
-def interim(sweep: Sweep) -> dict[str, tuple[float | None, int, int]]:
-    """Best score, search trials and final runs of each entry whose scenario is not over, as the leaderboard
-    tells them.
-    """
-    try:
-        board = read_leaderboard(open_tables(sweep.paths.storage), Query(sweep.paths.name))
-    except UserError:  # there is nothing yet
-        return {}
-    return {one.entry_id: (one.best, one.trials, one.finals) for one in board.interim}
-
-
-def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every trial's beginning and end, of a sweep that is begun and of one that grows; trials diverge."""
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     place = SweepPaths(tmp_path / "runs", "s")
     moments: list[dict[str, Any]] = []
 
     def compare(sweep: Sweep) -> None:
-        told = sweep.progress.look()
-        of_files = standing("s", SweepState().read(place.journal), True, *sweep.running.now())
-        assert {**told, **MOVING} == {**of_files, **MOVING}
+        moments.append(told := dict(sweep.progress.look()))
+        of_files = replace(SweepState().read(place.journal), running=sweep.state.running)
         shown = f"s: {told['ended'] - told['superseded']}/{told['expected']} runs ("
         assert sweep.progress.line(told).startswith(shown)
-        sweep.progress.keep(told)
         seen = status(place.storage, "s")
-        assert {**{key: seen[key] for key in told}, **MOVING} == {**told, **MOVING}
-        moments.append(told)
-        if len(moments) % 9:  # reading the store takes a while
-            return
-        deadline = time.monotonic() + 60
-        while sweep.state.ended.keys() - sweep.state.recorded.keys():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        rows = {row["entry_id"]: row for row in told["best"]}
-        for entry_id, (best, trials, finals) in interim(sweep).items():
-            row = rows[entry_id]
-            groups = [g for g in sweep.state.finals.values() if g[0].entry_id == entry_id]
-            repeats = sum(final.trial_id in sweep.state.ended for g in groups for final in g)
-            assert (best, trials, finals) == (row["best"], row["done"] - repeats, repeats)
+        for other in (standing("s", of_files, True), {key: seen[key] for key in told}):
+            assert {**other, **MOVING} == {**told, **MOVING}
 
     began, over = Sweep._requested, Sweep._ended
 
     def requested_(sweep: Sweep, request: TrialRequest, new: bool) -> None:
         began(sweep, request, new)
-        sweep.running.began(request)
+        sweep.state.report(request, TrialResult())
         compare(sweep)
 
     def ended_(sweep: Sweep, request: TrialRequest, outcome: TrialResult) -> None:
@@ -94,8 +65,7 @@ def test_three_views_of_a_moment_are_one(tmp_path: Path, monkeypatch: pytest.Mon
     play(Sweep("s", little(trials=3, **GROWS), place))
     first = len(moments)
     play(Sweep("s", little(trials=5, **GROWS), place, resume=True))
-    assert first > 30
-    assert len(moments) > first + 8
+    assert len(moments) - 8 > first > 30
     last = moments[-1]
     assert last["ended"] - last["superseded"] == last["expected"]
     assert last["diverged"] > 0
@@ -132,13 +102,10 @@ def test_a_sweep_that_had_fewer_configurations_to_confirm_is_finished(
         return replace(result, status=Status.PRUNED) if spec.params["lr"] > 0.1 else result
 
     monkeypatch.setattr(foreign, "outcome", stopped)
-    study = little(trials=9, seeds=2, confirm={"best": 9, "seeds": 1})
-    sweep = Sweep("s", study, SweepPaths(tmp_path / "runs", "s"))
-    play(sweep)
-    pruned = status(sweep.paths.storage, "s")["pruned"]
+    place = swept(tmp_path, trials=9, seeds=2, confirm={"best": 9, "seeds": 1})
+    pruned = status(place.storage, "s")["pruned"]
     assert 0 < pruned < 9
-    trials = 9 + (9 - pruned) + 2
-    assert whole(sweep.paths) == (trials, trials)
+    assert whole(place) == (20 - pruned, 20 - pruned)
 
 
 @pytest.fixture
@@ -169,6 +136,7 @@ def test_counts_and_scores(night: tuple[Path, list[str]]) -> None:
         ended(final, 106.0, 0.8),
         Died(trial_id=requests[3].request.trial_id, round=7, error="Killed\n"),
         *(Recorded(trial_id=final.request.trial_id, run_id=run) for run in "bc"),
+        Recorded(trial_id=first, run_id="a row of the leaderboard"),
         torn=line(asked(second, 1))[:20],
     )
     seen = status(folder.parent, "night")
@@ -180,33 +148,35 @@ def test_counts_and_scores(night: tuple[Path, list[str]]) -> None:
     assert [seen[key] for key in totals] == [10, 6, 4, 1, 1, False, 0]
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("suite.sweeps.status.time.monotonic", lambda: now[0])
+    return now
+
+
 def test_what_runs_now_is_told_by_the_process_that_runs_it(
-    night: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    night: tuple[Path, list[str]], tmp_path: Path, clock: list[float]
 ) -> None:
     """Two trials at once, 10 s for a half: of ten trials nine are left, at 0.1 a second. Once it is killed, nobody knows."""
     folder, ids = night
-    clock = [100.0]
-    monkeypatch.setattr("suite.sweeps.progress.time.monotonic", lambda: clock[0])
-    requests = [asked(entry, 0).request for entry in ids]
-    journal = Journal(folder / "journal.jsonl")
-    journal.write(*(asked(entry, 0) for entry in ids))
-    running = Running(dict.fromkeys(ids, ("accuracy", 50)))
-    for request in requests:
-        running.began(request)
-        running.reported(request, TrialResult(Status.RUNNING, history=[{"round": 0}]))
-    clock[0] += 10
-    outcome = TrialResult(Status.RUNNING, history=[{"round": 25, "val_accuracy": 0.4}])
-    for request in requests:
-        running.reported(request, outcome)
-    state = SweepState().read(folder / "journal.jsonl")
-    keep(folder, standing("night", state, True, *running.now()))
+    requests = [asked(entry, 0) for entry in ids]
+    add(folder, *requests)
+    journal = Journal(folder / "journal.jsonl", SweepState())
+    journal.read()
+    half = TrialResult(Status.RUNNING, history=[{"round": 25, "val_accuracy": 0.4}])
+    for seconds, outcome in ((0, TrialResult()), (10, half)):
+        clock[0] += seconds
+        for asks in requests:
+            journal.state.report(asks.request, outcome)
+    keep(folder, standing("night", journal.state, True))
     seen = status(folder.parent, "night")
     assert (seen["running_trials"], seen["per_minute"], seen["seconds_left"]) == (2, 6.0, 90.0)
     about = {"kind": "search", "params": {"lr": 0.1}, "metric": "accuracy"}
-    where = {"round": 25, "rounds": 50, "score": 0.4}
+    about |= {"round": 25, "rounds": 50, "score": 0.4}
     assert seen["now"] == [
-        {"trial_id": r.trial_id, "entry_id": r.entry_id, "name": name, **about, **where}
-        for r, name in zip(requests, STUDY["algorithms"], strict=True)
+        {"trial_id": f"{entry}-s0000", "entry_id": entry, "name": name, **about}
+        for entry, name in zip(ids, STUDY["algorithms"], strict=True)
     ]
     text = suite_here("status", "night", cwd=tmp_path).stdout
     assert "; running, 6 runs/min, about 90 s left, last event " in text
@@ -222,41 +192,33 @@ def test_what_was_kept_is_gone_by_while_it_is_of_this_journal(
     folder, (first, _) = night
     (folder / STATUS).write_bytes(b"\xff{")
     assert status(folder.parent, "night")["expected"] == 10
-    keep(folder, standing("night", SweepState().read(folder / "journal.jsonl"), False))
-    kept = json.loads((folder / STATUS).read_text())
-    (folder / STATUS).write_text(json.dumps({**kept, "expected": 7}))
+    kept = standing("night", SweepState().read(folder / "journal.jsonl"), False)
+    keep(folder, {**kept, "expected": 7})
     assert status(folder.parent, "night")["expected"] == 7
     add(folder, asked(first, 0))
     assert status(folder.parent, "night")["expected"] == 10
 
 
 def test_the_line_counts_and_starting_up_is_no_trial(
-    night: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
+    night: tuple[Path, list[str]], clock: list[float]
 ) -> None:
     """30 s of start-up, then two trials at once, a second each: 2 trials/s."""
     folder, (first, _) = night
-    clock = [100.0]
-    monkeypatch.setattr("suite.sweeps.progress.time.monotonic", lambda: clock[0])
-    state, running = SweepState().read(folder / "journal.jsonl"), Running({first: ("accuracy", 50)})
-    display = Progress(lambda: standing("night", state, True, *running.now()))
+    state = SweepState().read(folder / "journal.jsonl")
+    display = Progress(lambda: standing("night", state, True))
     clock[0] += 30
     assert "left" not in display.line(display.look())
     for step in range(2):
         pair = [asked(first, index) for index in (2 * step, 2 * step + 1)]
         for trial in pair:
             state.add(trial)
-            running.began(trial.request)
+            state.report(trial.request, TrialResult())
         clock[0] += 1
-        for trial in pair:
-            running.stopped(trial.request, over=True)
-            for event in ended(trial, 1.0, 0.5):
-                state.add(event)
-    display.unrecorded = 3
+        for event in (event for trial in pair for event in ended(trial, 1.0, 0.5)):
+            state.add(event)
     shown = display.line(display.look())
-    assert shown.startswith(
-        "night: 4/10 runs (4 finished), 0 running, 120 runs/min, about 3 s left"
-    )
-    assert shown.endswith(", 3 still to be recorded")
+    start = "night: 4/10 runs (4 finished), 0 running, 120 runs/min, about 3 s left"
+    assert shown == f"{start}, 4 still to be recorded"
 
 
 TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}
@@ -265,19 +227,16 @@ TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds"
 def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "s")
     play(Sweep("s", little(**TWO), place), most=7)  # all of the search, and one final run
-    board = read_leaderboard(open_tables(place.storage), Query("s"))
+    tables = open_tables(place.storage).of("s")
+    board = read_leaderboard(tables, Query("s"))
     assert (board.rows, board.study, board.metric) == ((), "s", "test_accuracy")
-    standing = board.interim
-    assert [one.rank for one in standing] in ([1, 2], [1, 1])
-    assert {one.metric for one in standing} == {"val_accuracy"}
-    assert [(one.trials, one.planned, one.seeds) for one in standing] == [(3, 3, 2)] * 2
-    assert sorted(one.finals for one in standing) == [0, 1]
-    trials = suite.load("s", storage=place.storage)
-    for one in standing:
-        mine = trials[(trials["kind"] == "search") & (trials["entry_id"] == one.entry_id)]
-        best = mine.loc[mine["val_score"].idxmax()]
+    assert [one.rank for one in board.interim] in ([1, 2], [1, 1])
+    assert [(one.trials, one.planned, one.seeds) for one in board.interim] == [(3, 3, 2)] * 2
+    assert sorted(one.finals for one in board.interim) == [0, 1]
+    for one in board.interim:
+        mine = tables.searches["s", one.entry_id]
+        best = mine.loc[mine["val_score"].astype(float).idxmax()]
         assert (one.best, one.params) == (best["val_score"], json.loads(best["params"]))
-    assert standing[0].best >= standing[1].best
     play(Sweep("s", little(**TWO), place, resume=True))
     board = read_leaderboard(open_tables(place.storage), Query("s"))
     assert board.interim == ()
@@ -293,10 +252,7 @@ def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_
     for most, done, recorded in ((4, 5, 8), (99, 7, 10)):
         play(Sweep("s", little(trials=4, **lr), place, resume=True), most=most)
         board = read_leaderboard(open_tables(place.storage), Query("s"))
-        if done == 5:
-            assert board.rows == ()
-            assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)]
-        else:
-            assert [row.seeds for row in board.rows] == [3]
+        assert [row.seeds for row in board.rows] == ([3] if done == 7 else [])
+        assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)] * (done == 5)
         line = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout
         assert line.startswith(f"s: {done}/7 runs ({done} finished), {recorded} recorded; ")

@@ -16,7 +16,7 @@ from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
 from suite.results.table import FILE, read
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.recording import LOCAL_TRIES, Records
+from suite.sweeps.recording import LOCAL_TRIES, SweepRecording
 from suite.sweeps.sweep import Sweep
 from suite.tracking import store as stores
 from suite.tracking.faults import StoreError, without_user
@@ -97,7 +97,7 @@ def test_a_server_that_is_gone_or_a_database_that_is_locked_passes(tmp_path: Pat
 
 
 class Halts:
-    ending = fault = ""
+    ending = fault = waiting = ""
 
     def halt(self, fault: str) -> None:
         self.ending, self.fault = "halted", fault
@@ -105,13 +105,16 @@ class Halts:
 
 @pytest.mark.parametrize("uri", ["http://there", "postgresql://there/db", "sqlite:///here"])
 def test_only_a_store_elsewhere_is_waited_for(uri: str) -> None:
+    state = SimpleNamespace(begun=SimpleNamespace(study_name="s"), recorded={})
+    journal: Any = SimpleNamespace(state=state, path=Path("runs/s/journal.jsonl"))
+    store: Any = SimpleNamespace(uri=uri)
+    search: Any = SimpleNamespace(firsts=[])
     control: Any = Halts()
-    recording = SimpleNamespace(store=SimpleNamespace(uri=uri))
-    records = Records(recording, control, progress := Halts())  # type: ignore[arg-type]
+    records = SweepRecording(store, search, journal, control, control)
     ended = [records._gives_up(StoreError(uri, BUSY)) for _ in range(LOCAL_TRIES)][-1]
     records.close()
     assert ended is uri.startswith("sqlite")
-    assert "trying again" in progress.waiting  # type: ignore[attr-defined]
+    assert "trying again" in control.waiting
 
 
 def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
