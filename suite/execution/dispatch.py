@@ -29,6 +29,8 @@ DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
 PAUSE, LONGEST = 1.0, 30.0
 """Seconds before a trial that died begins again: at first, and doubled with each death up to the longest."""
+AHEAD = 2
+"""So many packs' trials wait besides those that begin, so that like ones find each other."""
 PATIENCE = 30.0
 """Seconds in which a process begins where there is a place for it."""
 
@@ -154,9 +156,14 @@ class Dispatch:
             return {}
         pack = [self._waiting[0]]
         if (size := self._size(pack[0])) > 1:
-            self._draw(places * size)
+            if len(self._waiting) < places * size:
+                self._draw((places + AHEAD) * size)
             part, kind = min(size, math.ceil(len(self._waiting) / places)), self._kind(pack[0])
-            pack = [request for request in self._waiting if self._kind(request) == kind][:part]
+            alike = [request for request in self._waiting if self._kind(request) == kind]
+            # Those of one algorithm are computed in one call, those of several seldom.
+            algorithms = [self.source.spec(request).algorithm for request in alike]
+            order = sorted(range(len(alike)), key=lambda i: algorithms.index(algorithms[i]))
+            pack = [alike[i] for i in order[:part]]
         for request in pack:
             self._waiting.remove(request)
             trial = self._trials.setdefault(request.trial_id, Trial(request))
@@ -277,7 +284,11 @@ class Dispatch:
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Say what trials wait for that were handed out, where none of them runs on a cluster that others use too."""
+        """Say what trials wait for that were handed out, where none of them runs on a cluster that others use too; and
+        draw what is handed out next while others run.
+        """
+        if self._waiting:
+            self._draw(AHEAD * self._size(self._waiting[0]))
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]
         if not handed_out or any(trial.began for trial in handed_out):
             self._ran = time.monotonic()
