@@ -113,7 +113,7 @@ def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list
     lines = [
         f"{done!r}, {done.history[-1][score]:.4f} at the end",
         f"{data.clients} clients with {len(data.train)} training samples, {len(data.val)} for validation, "
-        f"{len(data.test)} for testing; {done.seconds:.1f} s"
+        f"{len(data.test)} for testing; {done.result.seconds:.1f} s"
         + (f"; run {run_id}" if run_id else ""),
     ]
     if base is not None and isinstance(mean := base.scores.get(score), float):

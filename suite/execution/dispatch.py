@@ -122,7 +122,6 @@ class Dispatch:
     def __init__(self, plan: ExecutionPlan, cluster: Cluster) -> None:
         self.plan, self.cluster = plan, cluster
         self.control, self.source, self.hooks = plan.hooks.control, plan.source, plan.hooks
-        self.entries = {entry.id: entry for entry in plan.entries}
         self.schedulers = EntrySchedulers(plan.entries, plan.source.requests, plan.scheduler)
         self.schedulers.replay(plan.ended)
         self.packs: dict[str, list[str]] = {}
@@ -130,8 +129,7 @@ class Dispatch:
         self._trials: dict[str, Trial] = {}
         self._waiting: deque[TrialRequest] = deque()
         self._resting: list[tuple[float, TrialRequest]] = []
-        self._notes: set[str] = set()
-        self._reason, self._ran = "", time.monotonic()
+        self._ran = time.monotonic()
 
     @property
     def slots(self) -> int:
@@ -150,7 +148,7 @@ class Dispatch:
             return {}
         # Those that died come before all others, when their pause is over.
         self._waiting.extendleft(request for due, request in self._resting if due <= now)
-        self._resting = [(due, request) for due, request in self._resting if due > now]
+        self._resting = [rest for rest in self._resting if rest[0] > now]
         self._draw(1)
         if not self._waiting:
             return {}
@@ -275,9 +273,6 @@ class Dispatch:
             return
         trial.seconds += now - (trial.began or now)
         outcome.seconds = trial.seconds
-        if outcome.model_note and outcome.model_note not in self._notes:
-            self._notes.add(outcome.model_note)
-            say(f"models of others compute {outcome.model_note}")
         told = self._tell(self.hooks.ended, request, outcome)
         if told and outcome.status != Status.FAILED:  # one that failed may be started again
             del self._trials[request.trial_id]
@@ -293,10 +288,7 @@ class Dispatch:
         if not handed_out or any(trial.began for trial in handed_out):
             self._ran = time.monotonic()
         waits = self.cluster.shared and time.monotonic() - self._ran > PATIENCE
-        reason = self.cluster.waits() if waits else ""
-        if reason != self._reason:
-            self._reason = reason
-            self._tell(self.hooks.waits, reason)
+        self._tell(self.hooks.waits, self.cluster.waits() if waits else "")
 
     def _tell(self, hook: Callable[..., None], *what: Any) -> bool:
         """Call a hook; return whether it raised nothing."""
@@ -308,8 +300,3 @@ class Dispatch:
                 self.fault = self.fault or error
             self.control.halt(str(error) or repr(error))
             return False
-
-    def raise_fault(self) -> None:
-        """Raise what a hook has raised other than a halt."""
-        if self.fault is not None:
-            raise self.fault

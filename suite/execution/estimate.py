@@ -76,15 +76,10 @@ class Estimates:
         for place, first in enumerate(search.firsts, 1):
             if calibrate:
                 say(f"measuring {place}/{len(entries)}: {first.entry.name}")
-            row = {
-                "entry_id": first.entry.id,
-                "name": first.entry.name,
-                "default": first.proposer.known[0].params,
-                "published": sum(start.origin == "published" for start in first.proposer.known),
-                "modelled": first.modelled,
-                "outside": first.entry.outside(),
-            }
-            runs = search.planned_by_entry[first.entry.id]
+            known, runs = first.proposer.known, search.planned_by_entry[first.entry.id]
+            row = {"entry_id": first.entry.id, "name": first.entry.name, "default": known[0].params}
+            row["published"] = sum(start.origin == "published" for start in known)
+            row |= {"modelled": first.modelled, "outside": first.entry.outside()}
             rows.append({**row, "estimate": self._entry(first.entry, runs, calibrate)})
         takes = [row["estimate"] for row in rows]
         summed = ("trials", "rounds", "client_steps")
@@ -116,8 +111,7 @@ class Estimates:
         steps, seconds = takes.steps, None
         if calibrate:
             spec, threads = self._default(entry), max(1, int(self.resources.cpus_per_trial))
-            data = self._partition(spec)
-            steps, a_round, an_evaluation = pace(spec, data, self.device, threads)
+            steps, a_round, an_evaluation = pace(spec, self._partition(spec), self.device, threads)
             evaluations = -(-s.rounds // s.evaluation_gap) + 1
             seconds = runs * (s.rounds * a_round + evaluations * an_evaluation)
         return {

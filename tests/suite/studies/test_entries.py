@@ -16,7 +16,6 @@ from tests.support.searches import BASE, entries_of
 from trials import algorithms
 from trials.algorithm import Range
 from trials.common.errors import UserError
-from trials.run.spec import Scenario
 
 
 def test_cells_are_the_product_with_algorithms_innermost():
@@ -173,7 +172,7 @@ def test_nu_is_searched_only_under_a_bound_on_uploads(faults):
 
 
 def asked():
-    Request("fedumf", Scenario("digits", "logreg", "iid"), {}, {}, values={"alpha": 2.0}).spec()
+    Request({}, {"algorithm": "fedumf"}, values={"alpha": 2.0}).spec()
 
 
 def searched():
