@@ -77,9 +77,10 @@ class Estimates:
             if calibrate:
                 say(f"measuring {place}/{len(entries)}: {first.entry.name}")
             known, runs = first.proposer.known, search.planned_by_entry[first.entry.id]
-            row = {"entry_id": first.entry.id, "name": first.entry.name, "default": known[0].params}
-            row["published"] = sum(start.origin == "published" for start in known)
-            row |= {"modelled": first.modelled, "outside": first.entry.outside()}
+            row: dict[str, Any] = {"entry_id": first.entry.id, "name": first.entry.name}
+            row |= {"default": known[0].params, "outside": first.entry.outside()}
+            published = sum(start.origin == "published" for start in known)
+            row |= {"published": published, "modelled": first.modelled}
             rows.append({**row, "estimate": self._entry(first.entry, runs, calibrate)})
         takes = [row["estimate"] for row in rows]
         summed = ("trials", "rounds", "client_steps")
