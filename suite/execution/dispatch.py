@@ -271,8 +271,7 @@ class Dispatch:
         if outcome.status == Status.HALTED:
             self.control.halt(outcome.error)
             return
-        trial.seconds += now - (trial.began or now)
-        outcome.seconds = trial.seconds
+        outcome.seconds = trial.seconds = trial.seconds + now - (trial.began or now)
         told = self._tell(self.hooks.ended, request, outcome)
         if told and outcome.status != Status.FAILED:  # one that failed may be started again
             del self._trials[request.trial_id]

@@ -28,8 +28,7 @@ from trials.run.spec import TrialSpec, packed
 from trials.run.trainable import REPORTS, FederatedTrial
 from trials.run.trial import partition_data
 
-HERE = "here"
-"""The name of this process."""
+HERE = "this process"
 PENDING = 16
 """Packs that may wait for a place in the cluster, where fewer run at once: nodes that join are used."""
 
