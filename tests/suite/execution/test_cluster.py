@@ -102,6 +102,7 @@ def test_the_state_s_size_is_known_before_it_exists(algorithm: str) -> None:
 
 PEAK = """
 import resource, sys
+from trials.run.spec import TrialSpec
 from trials.sizing import footprint
 from trials.run.trial import partition_data, fit_model, load_dataset, simulate
 spec = TrialSpec.model_validate_json(sys.argv[1])
