@@ -163,7 +163,7 @@ def run_request(
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
-    return Request.over(base, names, dict(settings or {}), seed=seed, values=values or {})
+    return Request(base, names, dict(settings or {}), seed, values or {})
 
 
 def replay(
@@ -221,11 +221,10 @@ def trainable(
     The keys of `param_space` are hyperparameters or settings by name, and `seed`. Results are flat: `round` (a
     scheduler's `time_attr`), `val_score`, metrics and counters. Trials continue from Tune's checkpoints to the last bit.
     """
-    from suite.runs import trainable as tunable
+    from suite.runs import request
 
     names = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
-    request = run_request(algorithm, names, settings)
-    return tunable.trainable(request, data_root, device)
+    return request.trainable(run_request(algorithm, names, settings), data_root, device)
 
 
 def load(

@@ -1,8 +1,7 @@
 """`suite ui`: one address for the sweeps, their reports, Optuna's dashboard and MLflow's pages, for reading alone.
 
-Every account of the machine can reach loopback, so each request has to show the token that this start of the server
-printed. A page elsewhere can make a browser send requests here, with the browser's cookie. So whatever names another
-host is refused (which ends DNS rebinding), and so is what a page of another site asks.
+Every account of the machine can reach loopback, so each request has to show the token that this start printed. A page
+elsewhere can make a browser send its cookie here: what names another host (DNS rebinding) or another site is refused.
 """
 
 import asyncio
@@ -26,7 +25,6 @@ from optuna.storages import InMemoryStorage
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -82,9 +80,12 @@ OTHERS_POLICY = (
 )
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
 """What a request may call this machine by, beside any address."""
+REFUSED = PlainTextResponse(
+    "no page of ours, and those of MLflow and Optuna are served here for reading alone", 403
+)
 UNKNOWN = (
-    "these pages are for whoever started them: open the address that `suite ui` printed, with its ?token=, "
-    "or send the token (Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
+    "these pages are for whoever started them: open the address that `suite ui` printed, or send its token "
+    "(Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
 )
 SECONDS, REST = 2.0, 50
 """What is shown is made anew at most so often, and rests so many times as long as it took the processor."""
@@ -102,37 +103,26 @@ def ui(storage: Path, tracking_uri: str | None, there: socket.socket, token: str
         Route("/", pages.home),
         Route("/sweeps/{name}", pages.home),
         Route("/sweeps/{name}/report.html", pages.report),
-        Route(
-            "/sweeps/{name}/studies/{entry}",
-            lambda asked: RedirectResponse(dashboard.page(**asked.path_params)),
-        ),
+        Route("/sweeps/{name}/studies/{entry}", dashboard.page),
     ]
-    rest = refuse
+    rest: ASGIApp = REFUSED
     if not elsewhere:
-        rest = Mounted(MLFLOW_READS, partial(mlflow, storage, tracking_uri), refuse)
+        rest = Mounted(MLFLOW_READS, partial(mlflow, storage, tracking_uri), REFUSED)
         routes.append(Mount("/mlflow", rest))
     routes.append(Mount("/", Mounted(DASHBOARD_READS, dashboard.load, rest)))
     os.nice(10)  # a sweep may run beside it
-    config = uvicorn.Config(
-        app(routes, token), log_level="warning", lifespan="off", timeout_graceful_shutdown=2
-    )
+    config = uvicorn.Config(app(routes, token), log_level="warning", timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[there])
 
 
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
     """Return an application of these routes that answers to who knows the token."""
-
-    def absent(request: Request, error: Exception) -> Response:
-        return PlainTextResponse(without_paths(str(error)), 404)
-
-    guard = [Middleware(Guard, token)]
-    return Starlette(routes=routes, middleware=guard, exception_handlers={UserError: absent})
+    handlers = {UserError: lambda asked, error: PlainTextResponse(without_paths(str(error)), 404)}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), token)
 
 
 class Guard:
-    """The one door to all that is mounted: an address with the token leaves a cookie in the browser, and each
-    request needs that, or the token itself.
-    """
+    """The one door: an address with the token leaves a cookie in the browser, and each request needs that, or the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self._token = app, token
@@ -182,12 +172,6 @@ def is_ours(name: str) -> bool:
     return name.lower() in NAMES
 
 
-async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuse a request that is for none of the applications."""
-    text = "no page of ours, and those of MLflow and Optuna are served here for reading alone"
-    await PlainTextResponse(text, 403)(scope, receive, send)
-
-
 def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
     """Return whether a request only reads, and what the pages need."""
     return any(re.fullmatch(pattern, path) for pattern in allowed.get(method, ()))
@@ -224,25 +208,21 @@ def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
 
 
 class Fresh:
-    """What a function returned last: called, it is made anew where its time has come."""
+    """What a function returned last: called, it is made anew where its time has come, for all who wait."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make, self._lock, self._next = make, threading.Lock(), 0.0
-        self._last: tuple[Any] | None = None
+        self._last: Any = None
 
     def __call__(self) -> Any:
-        """Return it. The first one is waited for; while a thread makes another, the last one is good enough for others."""
-        if self._lock.acquire(blocking=self._last is None):
-            try:
-                if time.monotonic() >= self._next:
-                    began = time.thread_time()
-                    self._last = (self._make(),)
-                    rest = REST * (time.thread_time() - began)
-                    self._next = time.monotonic() + max(SECONDS, rest)
-            finally:
-                self._lock.release()
-        assert self._last is not None
-        return self._last[0]
+        """Return it."""
+        with self._lock:
+            if time.monotonic() >= self._next:
+                began = time.thread_time()
+                self._last = self._make()
+                rest = REST * (time.thread_time() - began)
+                self._next = time.monotonic() + max(SECONDS, rest)
+            return self._last
 
 
 class Dashboard:
@@ -268,14 +248,15 @@ class Dashboard:
 
         return fed
 
-    def page(self, name: str, entry: str) -> str:
-        """Return the path of a search's page; of all of them where it has no trials yet."""
+    def page(self, request: Request) -> Response:
+        """Lead to the page of a search; to that of all where it has no trials yet."""
         self.refresh()
+        asked = request.path_params["name"], request.path_params["entry"]
         for study in self.studies.get_all_studies():
-            if (study.user_attrs["sweep"], study.user_attrs["id"]) == (name, entry):
+            if (study.user_attrs["sweep"], study.user_attrs["id"]) == asked:
                 number = self.studies.get_study_id_from_name(study.study_name)
-                return f"/dashboard/studies/{number}"
-        return "/dashboard"
+                return RedirectResponse(f"/dashboard/studies/{number}")
+        return RedirectResponse("/dashboard")
 
 
 class Pages:
@@ -326,23 +307,23 @@ class Pages:
         try:
             tables = open_tables(self.storage).of(name)
             board = read_leaderboard(tables, Query(name))
+            return ReportData(board, server=self.server), tables.facts
         except UserError:  # nothing has ended yet
             return None, {}
-        return ReportData(board, server=self.server), tables.facts
 
     def _report(self, name: str, server: str) -> str:
         folder = self.storage / "report" / name
         return write(open_tables(self.storage), Query(name), folder, server).page.read_text()
 
     def _links(self, name: str, facts: TableFacts | None) -> dict[str, str]:
-        pages = {"MLflow": views.start_page()}
+        server = self.server
+        links = {"report": f"{address(name)}/report.html", "MLflow": server + views.start_page()}
         if facts is not None and facts.experiment:
-            pages["MLflow"] = views.runs_page(facts.experiment)
+            links["MLflow"] = server + views.runs_page(facts.experiment)
             if any(entry.row for entry in facts.entries):  # else those views are empty
-                pages["MLflow"] = views.leaderboard_page(facts.experiment, name)
-                pages["curves"] = views.curves_page(facts.experiment, name)
-        links = {title: self.server + page for title, page in pages.items()}
-        return {"report": f"{address(name)}/report.html"} | links
+                links["MLflow"] = server + views.leaderboard_page(facts.experiment, name)
+                links["curves"] = server + views.curves_page(facts.experiment, name)
+        return links
 
 
 def address(name: str) -> str:
@@ -354,18 +335,16 @@ def bind(host: str, port: int | None, usual: int) -> socket.socket:
     """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
     `UserError` where the port that was asked for cannot be used, or none of the host.
     """
-    for wanted in (usual, 0) if port is None else (port,):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for wanted in (port,) if port else (usual, 0):
         try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
             return socket.create_server((host, wanted), family=family)
         except OSError as error:
             reason = error.strerror or error
-    where = f"--port {port}" if port is not None else f"--host {host}"
-    raise UserError(f"{where}: cannot serve pages at {host}:{port or usual}: {reason}")
+    raise UserError(f"cannot serve pages at {host}:{port or usual} (--host, --port): {reason}")
 
 
 def site(there: socket.socket) -> str:
     """Return the address that a browser finds a socket at."""
     host, port, *_ = there.getsockname()
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -43,6 +43,7 @@ def run(
     GB for the clients that are computed at once. Each key is an option, too: --mu 0.1 --rounds 100.
     docs/reference.md lists the settings.
     """
+    from suite.execution.stop_signal import HaltedError
     from suite.runs import single
     from suite.tracking.faults import StoreError
     from trials import algorithms
@@ -77,6 +78,9 @@ def run(
     try:
         run_id = single.record(done, stores[0], save) if stores else None
     except StoreError as error:
+        if error.passes:
+            fault = f"tracking store {stores[0].uri} did not accept the run: {error.reason}"
+            raise HaltedError(fault, "Run it again when that is mended.") from None
         say(f"the run is not recorded: {error}")
     finally:  # what was computed is shown, whatever the store says
         if as_json:
@@ -112,7 +116,7 @@ def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list
     recorded = f"; run {run_id}" if run_id else ""
     lines = [
         f"{done!r}, {done.history[-1][score]:.4f} at the end",
-        f"{data.clients} clients with {samples}; {done.seconds:.1f} s{recorded}",
+        f"{data.clients} clients with {samples}; {done.result.seconds:.1f} s{recorded}",
     ]
     if base is not None and isinstance(mean := base.scores.get(score), float):
         by_seed: Any = base.scores.get("test_by_seed") or {}

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import ray
 
@@ -95,9 +96,9 @@ class Cluster:
             if not any(fits(node, need) for node in nodes()):
                 have = "; ".join(sorted({_shown(node, need) for node in nodes()}))
                 raise UserError(
-                    f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and the nodes have "
-                    f"{have}. Memory is an estimate (--set memory_per_trial=GB); where nodes start by themselves, "
-                    "--set max_concurrent=N says how many trials there will be at once"
+                    f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and the nodes have {have}: "
+                    "change it (--set memory_per_trial=GB), or where nodes start by themselves say how many trials there "
+                    "will be at once (--set max_concurrent=N)"
                 )
 
     def waits(self) -> str:
@@ -130,12 +131,9 @@ def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
     return min(holds(name, amount) for name, amount in need.items())
 
 
-def _shown(have: Mapping[str, float], names: Mapping[str, float]) -> str:
-    sizes = {"memory": (1e9, " GB")}
-    units = {name: sizes.get(name, (1.0, "")) for name in names}
-    return ", ".join(
-        f"{round(have.get(n, 0) / per, 1):g}{unit} {n}" for n, (per, unit) in units.items()
-    )
+def _shown(have: Mapping[str, float], names: Iterable[str]) -> str:
+    there = {name: have.get(name, 0) / (1e9 if name == "memory" else 1) for name in names}
+    return ", ".join(f"{amount:.3g} {name}" for name, amount in there.items()) + " (memory in GB)"
 
 
 def check(resources: Resources) -> None:
@@ -176,15 +174,14 @@ def address_of(address: str) -> str:
 
 
 def _call(address: str) -> None:
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not (colon and port.isdecimal() and int(port) < 2**16):
-        raise UserError(f"--address {address}: must be host:port, ray://host:port, auto or local")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CALL_SECONDS).close()
-    except (OSError, UnicodeError) as error:
+        place = urlsplit("//" + address.removeprefix("ray://"))
+        socket.create_connection((place.hostname, place.port or 0), CALL_SECONDS).close()
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(
-            f"cluster {address} cannot be joined: nobody answers there ({reason}). Nothing was started"
+            f"--address {address} cannot be joined: nobody answers there ({reason}). It must be host:port, "
+            "ray://host:port, auto or local. Nothing was started"
         ) from None
 
 

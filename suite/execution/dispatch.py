@@ -29,6 +29,8 @@ DEATHS = 10
 """So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
 PAUSE, LONGEST = 1.0, 30.0
 """Seconds before a trial that died begins again: at first, and doubled with each death up to the longest."""
+AHEAD = 2
+"""So many packs' trials wait besides those that begin, so that like ones find each other."""
 PATIENCE = 30.0
 """Seconds in which a process begins where there is a place for it."""
 
@@ -120,7 +122,6 @@ class Dispatch:
     def __init__(self, plan: ExecutionPlan, cluster: Cluster) -> None:
         self.plan, self.cluster = plan, cluster
         self.control, self.source, self.hooks = plan.hooks.control, plan.source, plan.hooks
-        self.entries = {entry.id: entry for entry in plan.entries}
         self.schedulers = EntrySchedulers(plan.entries, plan.source.requests, plan.scheduler)
         self.schedulers.replay(plan.ended)
         self.packs: dict[str, list[str]] = {}
@@ -128,8 +129,7 @@ class Dispatch:
         self._trials: dict[str, Trial] = {}
         self._waiting: deque[TrialRequest] = deque()
         self._resting: list[tuple[float, TrialRequest]] = []
-        self._notes: set[str] = set()
-        self._reason, self._ran = "", time.monotonic()
+        self._ran = time.monotonic()
 
     @property
     def slots(self) -> int:
@@ -148,15 +148,20 @@ class Dispatch:
             return {}
         # Those that died come before all others, when their pause is over.
         self._waiting.extendleft(request for due, request in self._resting if due <= now)
-        self._resting = [(due, request) for due, request in self._resting if due > now]
+        self._resting = [rest for rest in self._resting if rest[0] > now]
         self._draw(1)
         if not self._waiting:
             return {}
         pack = [self._waiting[0]]
         if (size := self._size(pack[0])) > 1:
-            self._draw(places * size)
+            if len(self._waiting) < places * size:
+                self._draw((places + AHEAD) * size)
             part, kind = min(size, math.ceil(len(self._waiting) / places)), self._kind(pack[0])
-            pack = [request for request in self._waiting if self._kind(request) == kind][:part]
+            alike = [request for request in self._waiting if self._kind(request) == kind]
+            # Those of one algorithm are computed in one call, those of several seldom.
+            algorithms = [self.source.spec(request).algorithm for request in alike]
+            order = sorted(range(len(alike)), key=lambda i: algorithms.index(algorithms[i]))
+            pack = [alike[i] for i in order[:part]]
         for request in pack:
             self._waiting.remove(request)
             trial = self._trials.setdefault(request.trial_id, Trial(request))
@@ -266,26 +271,23 @@ class Dispatch:
         if outcome.status == Status.HALTED:
             self.control.halt(outcome.error)
             return
-        trial.seconds += now - (trial.began or now)
-        outcome.seconds = trial.seconds
-        if outcome.model_note and outcome.model_note not in self._notes:
-            self._notes.add(outcome.model_note)
-            say(f"models of others compute {outcome.model_note}")
+        outcome.seconds = trial.seconds = trial.seconds + now - (trial.began or now)
         told = self._tell(self.hooks.ended, request, outcome)
         if told and outcome.status != Status.FAILED:  # one that failed may be started again
             del self._trials[request.trial_id]
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Say what trials wait for that were handed out, where none of them runs on a cluster that others use too."""
+        """Say what trials wait for that were handed out, where none of them runs on a cluster that others use too; and
+        draw what is handed out next while others run.
+        """
+        if self._waiting:
+            self._draw(AHEAD * self._size(self._waiting[0]))
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]
         if not handed_out or any(trial.began for trial in handed_out):
             self._ran = time.monotonic()
         waits = self.cluster.shared and time.monotonic() - self._ran > PATIENCE
-        reason = self.cluster.waits() if waits else ""
-        if reason != self._reason:
-            self._reason = reason
-            self._tell(self.hooks.waits, reason)
+        self._tell(self.hooks.waits, self.cluster.waits() if waits else "")
 
     def _tell(self, hook: Callable[..., None], *what: Any) -> bool:
         """Call a hook; return whether it raised nothing."""
@@ -297,8 +299,3 @@ class Dispatch:
                 self.fault = self.fault or error
             self.control.halt(str(error) or repr(error))
             return False
-
-    def raise_fault(self) -> None:
-        """Raise what a hook has raised other than a halt."""
-        if self.fault is not None:
-            raise self.fault

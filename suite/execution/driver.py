@@ -6,7 +6,7 @@ behind, and the callback alone takes what they say, which journals and then tell
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,7 @@ from trials.run.spec import TrialSpec, packed
 from trials.run.trainable import REPORTS, FederatedTrial
 from trials.run.trial import RunningPack, partition_data
 
-HERE = "here"
-"""The name of this process."""
+HERE = "this process"
 PENDING = 16
 """Packs that may wait for a place in the cluster, where fewer run at once: nodes that join are used."""
 
@@ -39,13 +38,13 @@ def drive(plan: ExecutionPlan) -> None:
     Raises `UserError` when the cluster cannot be joined or started, when none of its nodes can hold a trial, or torch there
     has no GPU for those that need one.
     """
-    if plan.alone and not plan.resources.joins and local_slots(plan.resources) == 1:
-        in_process(plan)
-    else:
-        _on_ray(plan)
+    alone = plan.alone and not plan.resources.joins and local_slots(plan.resources) == 1
+    dispatch = in_process(plan) if alone else _on_ray(plan)
+    if dispatch.fault is not None:
+        raise dispatch.fault
 
 
-def in_process(plan: ExecutionPlan) -> None:
+def in_process(plan: ExecutionPlan) -> Dispatch:
     """Run the packs one after another in this process, with the bits that they have in others."""
     control, one = plan.hooks.control, plan.resources.model_copy(update={"max_concurrent": 1})
     dispatch = Dispatch(plan, Cluster(one))
@@ -63,10 +62,10 @@ def in_process(plan: ExecutionPlan) -> None:
                 if any(dispatch.prunes(*report) for report in reports.items()):
                     break
             dispatch.stopped(HERE)
-    dispatch.raise_fault()
+    return dispatch
 
 
-def _on_ray(plan: ExecutionPlan) -> None:
+def _on_ray(plan: ExecutionPlan) -> Dispatch:
     """Run the trials as Tune's, on the cluster of the plan's resources."""
     control = plan.hooks.control
     needs = {entry.name: plan.memory.get(entry.id, 0) for entry in plan.entries}
@@ -79,7 +78,7 @@ def _on_ray(plan: ExecutionPlan) -> None:
             _tune(dispatch, shared)
         except OSError as error:  # Tune's own files, which nothing is resumed from
             control.halt(f"storage {plan.folder} cannot be written: {error.strerror or error}")
-    dispatch.raise_fault()
+    return dispatch
 
 
 class Asking:
@@ -172,19 +171,15 @@ def _tune(dispatch: Dispatch, shared: Mapping[str, Any]) -> None:
             return
         except (tune.TuneError, RuntimeError) as error:
             # Tune, which takes the death of an actor, ends for a process that was killed for memory.
-            killed = [e for e in _causes(error) if isinstance(e, ray.exceptions.OutOfMemoryError)]
-            if not killed:
-                raise
-            reason = f"Ray killed it: {str(killed[0]).splitlines()[0]}"
+            cause: BaseException | None = error
+            while not isinstance(cause, ray.exceptions.OutOfMemoryError):
+                if cause is None:
+                    raise
+                cause = cause.__cause__ or cause.__context__
+            reason = f"Ray killed it: {str(cause).splitlines()[0]}"
             say(f"{reason}; what ran there and beside it starts again")
             for process in list(dispatch.packs):
                 dispatch.died(process, reason)
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:

@@ -116,8 +116,7 @@ class Estimates:
         steps, seconds = takes.steps, None
         if calibrate:
             spec, threads = self._default(entry), max(1, int(self.resources.cpus_per_trial))
-            data = self._partition(spec)
-            steps, a_round, an_evaluation = pace(spec, data, self.device, threads)
+            steps, a_round, an_evaluation = pace(spec, self._partition(spec), self.device, threads)
             evaluations = -(-s.rounds // s.evaluation_gap) + 1
             seconds = runs * (s.rounds * a_round + evaluations * an_evaluation)
         return {

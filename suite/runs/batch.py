@@ -21,14 +21,12 @@ from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
 from suite.yaml_files import writing
-from trials.run.outcome import Status, TrialKind, TrialResult
+from trials.run.outcome import Status, TrialKind, TrialResult, reason
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset
 
 EXPERIMENT = "reproduce"
 """The MLflow experiment of the runs, and their folder in the storage."""
-FILE = "runs.jsonl"
-"""What they measured, in that folder."""
 
 
 @dataclass(frozen=True)
@@ -46,41 +44,9 @@ class Job:
         return hashlib.sha256(dumps(content).encode()).hexdigest()[:12]
 
 
-class Queue:
-    """What the driver asks for trials: the jobs, in order. No search, no scenarios."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.jobs = {job.id: job for job in jobs}
-        self.requests: dict[str, TrialRequest] = {}
-        self.ended: set[str] = set()
-        self.code = {name for job in jobs for name in job.spec.code}
-        self._waiting = iter(self.jobs.items())
-
-    def next(self) -> tuple[TrialRequest, bool] | None:
-        """Return the next job and that it is new; None when all were handed out."""
-        for job_id, job in self._waiting:
-            seeds = job.spec.seed, job.spec.settings.partition_seed
-            number, params = len(self.requests), job.spec.params
-            request = TrialRequest(job_id, "", TrialKind.BATCH, number, "", params, *seeds)
-            self.requests[job_id] = request
-            return request, True
-        return None
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether all jobs have ended."""
-        return len(self.ended) == len(self.jobs)
-
-    def spec(self, request: TrialRequest) -> TrialSpec:
-        """Return the trial that a request runs."""
-        return self.jobs[request.trial_id].spec
-
-
 @dataclass(frozen=True)
 class Done:
-    """A run that came to its end: the tags of its run in MLflow, which say what ran and what made it, its evaluations, and how
-    long it took.
-    """
+    """A run that came to its end: the tags of its run in MLflow, its evaluations, and how long it took."""
 
     tags: Mapping[str, str]
     history: list[dict[str, float]]
@@ -88,7 +54,8 @@ class Done:
 
 
 class Batch:
-    """Jobs of a reproduction: their runs in a store, and their results in a file beside the `folder` of Tune's.
+    """Jobs of a reproduction, which the driver asks for in order; their runs in a store, and their results in a file beside
+    the `folder` of Tune's.
 
     The file has a JSON line for each piece of news on a job, the later ones over those before: its result comes first, then
     the run that records it in MLflow, then that this is whole. A line that a kill tore is as none: its job is run, or
@@ -96,15 +63,104 @@ class Batch:
     """
 
     def __init__(self, store: Store, folder: Path) -> None:
-        self.store, self.folder, self.path = store, folder, folder.parent / FILE
-        self.known: dict[str, dict[str, Any]] = {}
-        self.fault = ""
-        """Why the store takes no more records for now."""
+        self.store, self.folder, self.path = store, folder, folder.parent / "runs.jsonl"
+        self.jobs: dict[str, Job] = {}
+        self.requests: dict[str, TrialRequest] = {}
+        self._left: list[Job] = []
+        self._ended = self._failed = 0
+        self._known: dict[str, dict[str, Any]] = {}
+        self._fault = ""  # why the store takes no more records for now
         for line in self.path.read_bytes().splitlines() if self.path.exists() else ():
             with suppress(ValueError):
                 news = json.loads(line)
                 check_format(f"results {self.path}", news.pop("format", None))
-                self.known.setdefault(news["id"], {}).update(news)
+                self._known.setdefault(news["id"], {}).update(news)
+
+    def done(self) -> dict[str, Done]:
+        """Return the jobs that came to their end, by id."""
+        return {
+            job_id: Done(news["tags"], news["history"], news["seconds"])
+            for job_id, news in self._known.items()
+            if "tags" in news and news["tags"]["status"] != Status.FAILED
+        }
+
+    def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
+        """Run what is not done and record it; return how many runs failed, and whether it was interrupted."""
+        done, control = self.done(), Control(self.folder)
+        self.jobs = {job.id: job for job in jobs}
+        for job in self.jobs.values():
+            if job.id in done:
+                self._record(job)
+        self._left = [job for job_id, job in self.jobs.items() if job_id not in done]
+        if self._left:
+            self._drive(control, data_root, resources)
+        if fault := control.fault or self._fault:
+            remedy = "The same command runs and records what is left, once that is mended."
+            raise HaltedError(fault, remedy)
+        return self._failed, bool(control.ending)
+
+    def _drive(self, control: Control, data_root: str | None, resources: Any) -> None:
+        from suite.execution.cluster import check
+        from suite.execution.dispatch import ExecutionPlan, Hooks
+        from suite.execution.driver import drive
+
+        specs = {job.spec.dataset_key: job.spec for job in reversed(self._left)}
+        data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}
+        check(resources)
+        hooks = Hooks(lambda request, new: None, self._take, control, self._died)
+        checkpoints = str(self.folder.resolve() / "checkpoints")
+        alone = not resources.gpus_per_trial
+        drive(ExecutionPlan(self, data, resources, hooks, self.folder, checkpoints, alone=alone))
+
+    # What the driver asks
+
+    def next(self) -> tuple[TrialRequest, bool] | None:
+        """Return the next job and that it is new; None when all were handed out."""
+        number = len(self.requests)
+        if number == len(self._left):
+            return None
+        job, spec = self._left[number], self._left[number].spec
+        seeds = spec.seed, spec.settings.partition_seed
+        request = TrialRequest(job.id, "", TrialKind.BATCH, number, "", spec.params, *seeds)
+        self.requests[job.id] = request
+        return request, True
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all jobs have ended."""
+        return self._ended == len(self._left)
+
+    @property
+    def code(self) -> set[str]:
+        """The names in the jobs; some may load third-party code."""
+        return {name for job in self._left for name in job.spec.code}
+
+    def spec(self, request: TrialRequest) -> TrialSpec:
+        """Return the trial that a request runs."""
+        return self.jobs[request.trial_id].spec
+
+    # What it tells
+
+    def _take(self, request: TrialRequest, outcome: TrialResult) -> None:
+        job = self.jobs[request.trial_id]
+        tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
+        history = [
+            {name: value for name, value in entry.items() if math.isfinite(value)}
+            for entry in outcome.history  # JSON has no word for what is not finite
+        ]
+        self._learn(job, tags=tags, history=history, seconds=outcome.seconds, whole=False)
+        self._record(job)
+        self._ended += 1
+        ended = f"{self._ended}/{len(self._left)} {job.name}: {outcome.status}"
+        if outcome.status == Status.FAILED:
+            self._failed += 1
+            ended += f": {reason(outcome.error)[:200]}"
+        say(f"{ended} in {outcome.seconds:.0f} s")
+
+    def _died(self, request: TrialRequest, outcome: TrialResult, again: bool) -> None:
+        say(f"{self.jobs[request.trial_id].name}: {outcome.error.splitlines()[0][:200]}")
+        self._ended += not again
+        self._failed += not again
 
     def _learn(self, job: Job, **news: Any) -> None:
         """Write what is learned of a job, to the disk."""
@@ -115,93 +171,28 @@ class Batch:
                 file.write(f"\n{text}")  # the line before may be torn
                 file.flush()
                 os.fsync(file.fileno())
-        self.known.setdefault(job.id, {}).update(news)
+        self._known.setdefault(job.id, {}).update(news)
 
-    def done(self) -> dict[str, Done]:
-        """Return the jobs that came to their end, by id."""
-        return {
-            job_id: Done(news["tags"], news["history"], news["seconds"])
-            for job_id, news in self.known.items()
-            if "tags" in news and news["tags"]["status"] != Status.FAILED
-        }
-
-    def record(self, job: Job) -> None:
+    def _record(self, job: Job) -> None:
         """Write an ended job to the store, once, whatever an earlier attempt left behind: at once, or where the store takes
         nothing for now when the same command comes again.
         """
-        known = self.known[job.id]
-        if known["whole"] or self.fault:
+        news = self._known[job.id]
+        if news["whole"] or self._fault:
             return
-        failed = known["tags"]["status"] == Status.FAILED
         try:
-            if former := known.get("run_id"):
+            if former := news.get("run_id"):
                 self.store.delete(former)
-            tags = {**known["tags"], "trial_id": job.id, **job.tags}
+            tags = {**news["tags"], "trial_id": job.id, **job.tags}
             experiment = self.store.experiment(EXPERIMENT)
-            run_id = self.store.create(experiment, job.name, tags, seconds=known["seconds"])
+            run_id = self.store.create(experiment, job.name, tags, seconds=news["seconds"])
             self._learn(job, run_id=run_id)
-            self.store.log(run_id, spec_params(job.spec), known["history"])
+            self.store.log(run_id, spec_params(job.spec), news["history"])
+            failed = news["tags"]["status"] == Status.FAILED
             self.store.set_status(run_id, "FAILED" if failed else "FINISHED")
             self._learn(job, whole=True)
         except StoreError as error:
             if error.passes:
-                self.fault = str(error)
+                self._fault = str(error)
             else:
                 say(f"{job.name}: {error}. {self.path} has what was measured.")
-
-    def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
-        """Run what is not done and record it; return how many runs failed, and whether it was interrupted."""
-        done, by_id = self.done(), {job.id: job for job in jobs}
-        for job_id, job in by_id.items():
-            if job_id in done:
-                self.record(job)
-        left = [job for job_id, job in by_id.items() if job_id not in done]
-        failed, control = self._drive(left, data_root, resources) if left else (0, None)
-        if fault := (control and control.fault) or self.fault:
-            remedy = "The same command runs and records what is left, once that is mended."
-            raise HaltedError(fault, remedy)
-        return failed, bool(control and control.ending)
-
-    def _drive(
-        self, left: Sequence[Job], data_root: str | None, resources: Any
-    ) -> tuple[int, Control]:
-        """Run jobs; return how many failed, and how they were ended."""
-        from suite.execution.cluster import check
-        from suite.execution.dispatch import ExecutionPlan, Hooks
-        from suite.execution.driver import drive
-
-        specs = {job.spec.dataset_key: job.spec for job in reversed(left)}
-        data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}
-        check(resources)
-        queue, failed = Queue(left), 0
-
-        def take(request: TrialRequest, outcome: TrialResult) -> None:
-            nonlocal failed
-            job = queue.jobs[request.trial_id]
-            queue.ended.add(job.id)
-            tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
-            history = [
-                {name: value for name, value in entry.items() if math.isfinite(value)}
-                for entry in outcome.history  # JSON has no word for what is not finite
-            ]
-            self._learn(job, tags=tags, history=history, seconds=outcome.seconds, whole=False)
-            self.record(job)
-            if outcome.status == Status.FAILED:
-                failed += 1
-                say((outcome.error.strip().splitlines() or ["no reason given"])[-1][:200])
-            ended = f"{job.name}: {outcome.status} in {outcome.seconds:.0f} s"
-            say(f"{len(queue.ended)}/{len(left)} {ended}")
-
-        def died(request: TrialRequest, outcome: TrialResult, again: bool) -> None:
-            nonlocal failed
-            say(f"{queue.jobs[request.trial_id].name}: {outcome.error.splitlines()[0][:200]}")
-            if not again:
-                queue.ended.add(request.trial_id)
-                failed += 1
-
-        control = Control(self.folder)
-        hooks = Hooks(lambda request, new: None, take, control, died)
-        checkpoints = str(self.folder.resolve() / "checkpoints")
-        alone = not resources.gpus_per_trial
-        drive(ExecutionPlan(queue, data, resources, hooks, self.folder, checkpoints, alone=alone))
-        return failed, control

@@ -1,15 +1,27 @@
-"""One run as a person asks for it: names, hyperparameters and settings, a seed."""
+"""A configuration as a person asks for it: names, hyperparameters and settings, a seed; as a run, and as an ordinary Ray Tune
+trainable for scripts with a search of their own (docs/python.md).
+"""
 
+import os
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Self
+from contextlib import chdir, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from suite.studies.validation import Faults, check_run
 from trials import algorithms
+from trials.common import plugins
 from trials.common.errors import UserError, unknown
-from trials.run.spec import Scenario, TrialSpec, canonical
+from trials.run.spec import Scenario, TrialConfig, TrialSpec, canonical
+from trials.run.trial import fit_model, load_dataset, partition_data
 from trials.settings import Settings
+
+if TYPE_CHECKING:
+    from ray import tune
 
 DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()}
 """What is run where nothing else is said."""
@@ -17,54 +29,82 @@ DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked for. `values` are hyperparameters or settings by name and replace those in
-    `params` and `settings`.
+    """What a person asked for. `base` is the content of a configuration, or {}; the `names` that are not None, and the
+    `settings`, replace its own, and `values`, hyperparameters or settings by name, replace both.
     """
 
-    algorithm: str
-    scenario: Scenario
-    params: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    base: Mapping[str, Any]
+    names: Mapping[str, str | None]
+    settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     values: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def over(
-        cls,
-        base: Mapping[str, Any],
-        names: Mapping[str, str | None],
-        settings: Mapping[str, Any],
-        **more: Any,
-    ) -> Self:
-        """Return a request that starts from a configuration's content (or {}); names that are None are the configuration's,
-        else the defaults.
-        """
-        asked = {key: name for key, name in names.items() if name is not None}
-        every = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
-        algorithm, *scenario = (every[key] for key in DEFAULTS)
-        settings = {**base.get("settings", {}), **settings}
-        return cls(algorithm, Scenario(*scenario), base.get("params", {}), settings, **more)
-
     def spec(self) -> TrialSpec:
-        """Return the trial; raises one `UserError` with every fault."""
-        faults = Faults("run")
-        params, settings = dict(self.params), dict(self.settings)
-        run = {"algorithm": self.algorithm, "params": params, **self.scenario.names()}
+        """Return the trial; raise one `UserError` with every fault."""
+        faults, base = Faults("run"), self.base
+        asked = {key: name for key, name in self.names.items() if name is not None}
+        names = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
+        params = dict(base.get("params", {}))
+        settings = {**base.get("settings", {}), **self.settings}
         with suppress(UserError):  # check_run says so
-            ranges = algorithms.resolve(self.algorithm).ranges()
+            ranges = algorithms.resolve(names["algorithm"]).ranges()
             for key, value in self.values.items():
                 if key in Settings.model_fields:
                     settings[key] = value
                 elif key in ranges:
                     params[key] = value
                 else:
-                    names = [*ranges, *Settings.model_fields]
-                    faults.add(key, value, str(unknown("hyperparameter or setting", key, names)))
+                    known = [*ranges, *Settings.model_fields]
+                    faults.add(key, value, str(unknown("hyperparameter or setting", key, known)))
         if type(self.seed) is not int or self.seed < 0:
             faults.add("seed", self.seed, "must be a whole number, and at least 0")
-        check_run(faults, run)
+        check_run(faults, {**names, "params": params})
         faults.validate(Settings, settings, "settings.")
         faults.check()
-        spec = canonical(self.algorithm, params, self.scenario, Settings(**settings), self.seed)
+        algorithm, *scenario = (names[key] for key in DEFAULTS)
+        spec = canonical(algorithm, params, Scenario(*scenario), Settings(**settings), self.seed)
         spec.configured()
         return spec
+
+
+def trainable(request: Request, data_root: str | None, device: str) -> "type[tune.Trainable]":
+    """Return the trainable of a request, that of the suite's own sweeps, which reports each evaluation. Its `config` holds
+    hyperparameters or settings by name, and perhaps `seed`. Its data set is loaded here, once, and shared by all trials.
+
+    Raises `UserError` for a request that cannot be run as it stands, on a device of this name.
+    """
+    from ray import tune
+
+    from trials.run.trainable import FederatedTrial
+
+    spec = request.spec()
+    if spec.settings.val_fraction == 0:
+        raise UserError(
+            "settings.val_fraction = 0: a search needs validation data, so it must be above 0"
+        )
+    data_root = None if data_root is None else str(Path(data_root).expanduser().resolve())
+    dataset = load_dataset(spec, data_root)
+    clients = partition_data(spec, dataset, keep=True).clients
+    spec.configured().check(clients, fit_model(spec, dataset, device), spec.settings)
+    request = replace(request, names={"algorithm": spec.algorithm, **spec.scenario.names()})
+    shared: type[tune.Trainable] = tune.with_parameters(
+        FederatedTrial,
+        datasets={spec.dataset_key: dataset},
+        sources=plugins.sources(spec.code),
+        asked=partial(_config, request, device),
+        data_root=data_root,
+    )
+    return shared
+
+
+def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialConfig:
+    """Return the trial of what Tune's `config` puts over a request; raises `UserError` for what cannot be run."""
+    values = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in config.items()
+    }
+    seed = values.pop("seed", request.seed)
+    # Tune runs a trial in a folder of its own; a relative path is meant from where Tune began.
+    with chdir(os.environ.get("TUNE_ORIG_WORKING_DIR", ".")):
+        spec = replace(request, values=values, seed=seed).spec()
+    return TrialConfig(spec, device=device)

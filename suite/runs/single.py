@@ -1,9 +1,10 @@
-"""Single runs outside a sweep: `suite run` and `suite replay`."""
+"""Single runs outside a sweep, in this process: `suite run` and `suite replay`."""
 
 import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.table import frame
 from suite.console import say
-from suite.execution.stop_signal import HaltedError
 from suite.results.table import CURVES, PLAIN
 from suite.results.tables import history_of, spec_of
 from suite.tracking import usual
@@ -19,7 +19,7 @@ from suite.tracking.faults import StoreError
 from suite.tracking.schema.tags import RunKind, run_tags, spec_params
 from suite.yaml_files import writing
 from trials.common import plugins
-from trials.common.device import look, name_of
+from trials.common.device import look
 from trials.common.errors import UserError
 from trials.run import trial
 from trials.run.outcome import Status, TrialResult
@@ -47,21 +47,16 @@ ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that is over, with its `seconds`; `document` is the JSON of `suite run`."""
+    """A run that is over, and its `result` as it is recorded."""
 
     spec: TrialSpec
     simulation: Simulation
-    seconds: float
+    result: TrialResult
 
     @property
     def history(self) -> list[dict[str, float]]:
         """One flat dict an evaluation, the untrained model's (round 0) first: metrics, and counters since round 1."""
         return self.simulation.history
-
-    @property
-    def result(self) -> TrialResult:
-        """The result, as it is recorded."""
-        return replace(result_of(self.simulation), seconds=self.seconds)
 
     @property
     def status(self) -> Status:
@@ -84,7 +79,7 @@ class Finished:
         params = " ".join(f"{key}={value}" for key, value in self.spec.params.items())
         metric, rounds = self.simulation.task.metric.replace("_", " "), self.result.last_round
         return (
-            f"{_name(self.spec)} with {params}: {self.status} after {rounds} round{'s' * (rounds != 1)}, test {metric} "
+            f"{self._name} with {params}: {self.status} after {rounds} round{'s' * (rounds != 1)}, test {metric} "
             f"{self.test_score:.4f} (mean of the last {LAST} evaluations)"
         )
 
@@ -94,11 +89,15 @@ class Finished:
         table = self.to_pandas().reindex(columns=names).to_html(index=False, na_rep="")
         return f"<p>{escape(repr(self))}</p>{table}"
 
+    @property
+    def _name(self) -> str:
+        return f"{self.spec.algorithm} on {self.spec.scenario}, seed {self.spec.seed}"
+
     def plot(self) -> "Plot":
         """Draw its scores against rounds, which a notebook shows."""
         from reports.page.notebook import run_plot
 
-        return run_plot(_name(self.spec), self.history, self.simulation.task.metric)
+        return run_plot(self._name, self.history, self.simulation.task.metric)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the history, a row an evaluation."""
@@ -117,30 +116,24 @@ class Finished:
         """Keep the final server model, and clients' own, in a folder, for `suite.load_model`; raises
         `UserError` where the folder holds anything else, or cannot be written.
         """
-        save_model(SavedModel.of(self.spec, self.simulation), Path(folder))
+        folder = Path(folder)
+        check_folder(folder)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            SavedModel.of(self.spec, self.simulation).files(folder)
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of `suite run`: what was run, and its history."""
-        spec, fed = self.spec, self.simulation.fed
+        ran = self.result
         return {
-            "algorithm": spec.algorithm,
-            "params": spec.params,
-            **spec.scenario.names(),
-            "seed": spec.seed,
-            "rounds": spec.settings.rounds,
-            "settings": spec.settings.model_dump(mode="json"),
-            "status": self.status,
-            "partition_fingerprint": fed.data.fingerprint,
+            **self.spec.model_dump(mode="json"),
+            "rounds": self.spec.settings.rounds,
+            "status": ran.status,
+            "partition_fingerprint": ran.fingerprint,
             "history": self.history,
-            "seconds": round(self.seconds, 3),
-            "execution": fed.execution,
-            "chunk": fed.chunk,
-            "device": name_of(fed.device),
+            "seconds": round(ran.seconds, 3),
+            **{name: getattr(ran, name) for name in ("execution", "chunk", "device")},
         }
-
-
-def _name(spec: TrialSpec) -> str:
-    return f"{spec.algorithm} on {spec.scenario}, seed {spec.seed}"
 
 
 def execute(
@@ -164,7 +157,8 @@ def execute(
         say(f"{spec.dataset}, {spec.heterogeneity}: {note}")
 
     simulation, _ = trial.run(spec, data_root, device, evaluated, memory, halved, tell)
-    return Finished(spec, simulation, time.perf_counter() - started - elsewhere)
+    seconds = time.perf_counter() - started - elsewhere
+    return Finished(spec, simulation, replace(result_of(simulation), seconds=seconds))
 
 
 def check_folder(folder: Path) -> None:
@@ -176,48 +170,24 @@ def check_folder(folder: Path) -> None:
             )
 
 
-def save_model(saved: SavedModel, folder: Path) -> None:
-    """Write a model's folder, over one that was saved there before; raises `UserError` where it cannot."""
-    check_folder(folder)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        saved.files(folder)
-
-
 def record(run: Finished, store: "Store", model: Path | None = None) -> str:
-    """Record a run, and the model that was saved of it in a folder; return its id. Raises `HaltedError` where
-    the store does not take it any more, and `StoreError` where it refuses it.
+    """Record a run, and the model that was saved of it in a folder; return its id. Raises `StoreError` where the store
+    does not take it.
     """
-    tags, run_id = run_tags(RunKind.RUN, run.spec, run.result), ""
-    name = f"{run.spec.algorithm} · {run.spec.scenario} · seed {run.spec.seed}"
+    tags, spec = run_tags(RunKind.RUN, run.spec, run.result), run.spec
+    name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
+    experiment = store.experiment(EXPERIMENT)
+    run_id = store.create(experiment, name, tags, seconds=run.result.seconds)
     try:
-        run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
-        store.log(run_id, spec_params(run.spec), run.history)
+        store.log(run_id, spec_params(spec), run.history)
         if model is not None:
             store.attach(run_id, model, "model")
         store.set_status(run_id, "FINISHED")
-    except StoreError as error:
-        if error.passes:
-            fault = f"tracking store {store.uri} did not accept the run: {error.reason}"
-            lost = (
-                "What it measured is shown, and is not recorded: run it again when that is mended."
-            )
-            raise HaltedError(fault, lost) from None
-        if run_id:
+    except StoreError:
+        with suppress(StoreError):
             store.delete(run_id)
         raise
     return run_id
-
-
-class Replay(NamedTuple):
-    """A recorded run run again: what differs, and why only rounding had to agree ("": every bit had to); whether it is
-    `exact`, every bit the same.
-    """
-
-    run: Finished
-    differences: list[str]
-    near: str
-    exact: bool
 
 
 class RecordedRun(NamedTuple):
@@ -260,37 +230,46 @@ class RecordedRun(NamedTuple):
         return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, CURVES[1:]))
 
 
-def sample(tables: "Tables", count: int, seed: int | None = None) -> list[RecordedRun]:
+def sample(tables: "Tables", count: int) -> list[RecordedRun]:
     """Return a random sample of the trials of tables that ran to their end."""
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
-    drawn = rows.sample(min(count, len(rows)), random_state=seed)
-    return [
-        RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in drawn.to_dict("records")
-    ]
+    drawn = rows.sample(min(count, len(rows))).to_dict("records")
+    return [RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in drawn]
+
+
+class Replay(NamedTuple):
+    """A recorded run run again: what differs, and why only rounding had to agree ("": every bit had to)."""
+
+    run: Finished
+    differences: list[str]
+    near: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether every bit had to agree, and does."""
+        return not (self.near or self.differences)
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
-    """Run a recorded run again, on the device of the record and with its execution and chunk; find the metrics whose values
-    differ in any bit (times aside). On another device, where that one is not at hand, find those that differ by more than
-    rounding: `ROUNDING` of the value, or of 1 where that is more. A search trial that was stopped early is compared up to
-    where it was.
+    """Run a recorded run again, with its execution and chunk, and find the metrics whose values differ, times aside: in any
+    bit on the device of the record, and where that is not at hand by more than `ROUNDING` of the value, or of 1
+    where that is more. A search trial that was stopped early is compared up to where it was.
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)
     how = {name: ran[name] for name in ("execution", "chunk") if name in ran}
     same = Settings.model_validate(spec.settings.model_dump() | how)
-    again = spec.model_copy(update={"settings": same})
     before = ran.get("device", "cpu")
     cards = look()[1] if before != "cpu" else []
     device, here = ("cuda", cards[0][0]) if cards else ("cpu", "cpu")
-    near = ""
+    near, tolerance = "", 0.0
     if here != before:
         near = f"computed on {before}, repeated on {here}: other devices agree only to rounding"
+        tolerance = ROUNDING[same.dtype]
+    again = spec.model_copy(update={"settings": same})
     run = execute(again, data_root, device, on_evaluation, halved=ran.get("halved"))
-    apart = _differences(recorded, run, 0.0)
-    beyond_rounding = _differences(recorded, run, ROUNDING[same.dtype]) if near else apart
-    return Replay(run, beyond_rounding, near, not apart)
+    return Replay(run, _differences(recorded, run, tolerance), near)
 
 
 def _differences(recorded: RecordedRun, run: Finished, tolerance: float) -> list[str]:

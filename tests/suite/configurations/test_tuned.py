@@ -123,8 +123,7 @@ def test_different_scenarios_have_different_paths():
 
 
 def request(text: str) -> Request:
-    scenario = Scenario("digits", "logreg", "iid")
-    return Request("fedprox", scenario, {}, {}, seed=1, values=assignments([text]))
+    return Request({}, {"algorithm": "fedprox"}, seed=1, values=assignments([text]))
 
 
 SETTABLE = (

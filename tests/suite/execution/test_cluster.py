@@ -1,7 +1,6 @@
 """What fits where, estimates of what trials take, and asking a sweep of another process to end."""
 
 import math
-import re
 import socket
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 from trials.engine.federation import ClientRows
 from trials.run.outcome import Status, TrialKind, TrialResult
-from trials.run.spec import TrialSpec
 from trials.run.trial import fit_model, load_dataset, partition_data, simulate
 from trials.sizing import footprint
 
@@ -65,38 +63,23 @@ def test_the_cluster_is_filled_and_refilled(nodes: list[dict[str, Any]], monkeyp
 def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -> None:
     made = Cluster(Resources(cpus_per_trial=2, gpus_per_trial=1, address="auto"))
     made.refuse({"small": 10**9})
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(
+        UserError, match=r"a trial of large: .* 200 memory.* 8 CPU, 0 GPU, 10 memory"
+    ):
         made.refuse({"small": 10**9, "large": 200 * 10**9})
-    message = str(refused.value)
-    assert "a trial of large: it needs 2 CPU, 1 GPU, 200 GB memory" in message
-    assert "4 CPU, 2 GPU, 100 GB memory" in message
-    assert "8 CPU, 0 GPU, 10 GB memory" in message
-    assert "1000 CPU" not in message
+    # Where nodes may join, the person's word counts.
+    many = Resources(max_concurrent=3, cpus_per_trial=500, address="auto")
+    Cluster(many).refuse({"large": 10**12})
 
 
-def test_a_cluster_that_may_grow_is_taken_at_the_person_s_word(nodes: list) -> None:
-    many = {"cpus_per_trial": 500, "address": "auto"}
-    Cluster(Resources(max_concurrent=3, **many)).refuse({"large": 10**12})
-    with pytest.raises(UserError, match="where nodes start by themselves, --set max_concurrent=N"):
-        Cluster(Resources(**many)).refuse({"large": 10**12})
-
-
-@pytest.mark.parametrize(
-    ("free", "said"),
-    [
-        ({"CPU": 1.0}, ""),
-        (
-            {},
-            "waiting for CPUs that other work holds (0 of 8 free, 1 a trial: --set cpus_per_trial=...)",
-        ),
-    ],
-)
-def test_what_trials_wait_for_on_a_cluster_of_others(
-    free: dict[str, float], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_trials_wait_for_on_a_cluster_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {"CPU": 1.0}
     monkeypatch.setattr(cluster.ray, "available_resources", lambda: free)
     monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: {"CPU": 8.0})
-    assert Cluster(Resources(address="auto")).waits() == said
+    shared = Cluster(Resources(address="auto"))
+    assert shared.waits() == ""
+    free.clear()
+    assert shared.waits().startswith("waiting for CPUs that other work holds (0 of 8 free")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -117,23 +100,10 @@ def test_the_state_s_size_is_known_before_it_exists(algorithm: str) -> None:
         assert found.steps * 3 == simulation.fed.counters["client_steps"]
 
 
-def test_memory_grows_with_what_trials_hold() -> None:
-    def memory(spec: TrialSpec) -> int:
-        data = partition_data(spec, load_dataset(spec, None))
-        return footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory
-
-    small, wide = memory(a_trial("fedavg", "mlp(64)")), memory(a_trial("fedavg", "mlp(4096)"))
-    d = (64 + 1) * 4096 + (4096 + 1) * 10
-    assert wide - small > 8 * 6 * 4 * d * 0.9, "6 matrices of 8 clients' weights"
-    assert memory(a_trial("scaffold", "mlp(4096)")) - wide >= 9 * 4 * d
-    assert memory(a_trial("fedavg", "mlp(4096)", dtype="float64")) > wide
-    assert memory(a_trial("fedavg", "mlp(4096)", participation=0.25)) < wide
-
-
 PEAK = """
 import resource, sys
-from trials.sizing import footprint
 from trials.run.spec import TrialSpec
+from trials.sizing import footprint
 from trials.run.trial import partition_data, fit_model, load_dataset, simulate
 spec = TrialSpec.model_validate_json(sys.argv[1])
 data = partition_data(spec, load_dataset(spec, None))
@@ -181,9 +151,6 @@ def test_the_plan_says_what_a_sweep_takes(tmp_path: Path) -> None:
     assert 0 < measured["cpu_hours"] < 1
     assert measured["gpu_hours"] == 0
     assert measured["entries"][0]["estimate"]["seconds"] > 0
-    shown = suite_here("sweep", path, "--calibrate", cwd=tmp_path).stdout
-    assert re.search(r"About \d+ s of CPUs: \d+ s here, and half a minute", shown)
-    assert "checkpoints" in shown
 
 
 def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
@@ -208,27 +175,21 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     assert wanted.items() <= status.items(), "a trial that waits for a process does not run"
     control = Control(folder)
     assert not control.draining
-    stopped = suite_here("stop", "mine", cwd=tmp_path)
-    assert stopped.stderr == "Asked sweep mine to stop; it answers within seconds.\n"
+    suite_here("stop", "mine", cwd=tmp_path)
     control._next = 0.0
     assert control.draining
     assert not control.ends_now
     assert document(suite_here("status", "--json", cwd=tmp_path))[0]["asked_to"] == "stop"
-    stopped = suite_here("stop", "mine", "--now", cwd=tmp_path)
-    assert stopped.stderr == "Asked sweep mine to cancel; it answers within seconds.\n"
+    suite_here("stop", "mine", "--now", cwd=tmp_path)
     control._next = 0.0
     assert control.ends_now
     assert control.ending == "cancelled"
     control.clear()
     journal.close()
-    stopped = suite_here("stop", "mine", cwd=tmp_path)
-    assert stopped.stderr == (
-        "No process on this machine runs sweep mine. One on another machine, on the same storage, will "
-        "stop; if there is none, nothing happens.\n"
-    )
+    said = suite_here("stop", "mine", cwd=tmp_path).stderr
+    assert said.startswith("No process on this machine runs sweep mine.")
     assert "not running here, asked to stop" in suite_here("status", cwd=tmp_path).stdout
-    wrong = suite_here("stop", "mime", cwd=tmp_path, code=2)
-    assert fault(wrong) == "unknown sweep in runs 'mime'. Did you mean 'mine'?"
+    assert "'mine'" in fault(suite_here("stop", "mime", cwd=tmp_path, code=2))
 
 
 def test_faults_and_signals_are_stronger_than_a_request_to_stop(tmp_path: Path) -> None:
@@ -245,28 +206,13 @@ def test_faults_and_signals_are_stronger_than_a_request_to_stop(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("no_ray_yet")
-def test_nobody_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "somewhere", "host:port", "127.0.0.1:99999"])
+def test_an_address_at_which_nobody_is(address: str, tmp_path: Path) -> None:
     """Asked before Ray, which would ask for half a minute, and before a store is made."""
     path = study_file(tmp_path, STUDY)
-    said = fault(suite_here("sweep", path, "--address", "127.0.0.1:9", cwd=tmp_path, code=2))
-    assert said.startswith("cluster 127.0.0.1:9 cannot be joined: nobody answers there (")
-    assert "RAY_AUTH_MODE" not in said
+    said = fault(suite_here("sweep", path, "--address", address, cwd=tmp_path, code=2))
+    assert said.startswith(f"--address {address} cannot be joined")
     assert [path.name for path in tmp_path.iterdir()] == ["small.yaml"]
-
-
-@pytest.mark.parametrize("address", ["somewhere", "host:port", "127.0.0.1:99999"])
-def test_an_address_that_is_none(address: str, no_ray_yet: None) -> None:
-    with pytest.raises(UserError) as refused:
-        cluster.check(Resources(address=address))
-    rule = "must be host:port, ray://host:port, auto or local"
-    assert str(refused.value) == f"--address {address}: {rule}"
-
-
-def test_a_program_that_uses_ray_already_joins_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Joining would fail in Ray, and end with the program's own Ray shut down."""
-    monkeypatch.setattr(cluster.ray, "is_initialized", lambda: True)
-    with pytest.raises(UserError, match="joined: this process uses Ray already"):
-        cluster.check(Resources(address="127.0.0.1:9"))
 
 
 def test_auto_is_a_cluster_that_was_started_as_one(
@@ -299,42 +245,33 @@ def test_ray_s_folder_is_one_s_own_and_has_a_short_path(
 
 
 @pytest.mark.usefixtures("no_ray_yet")
-def test_who_answers_refuses(tmp_path: Path) -> None:
+def test_who_answers_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the address and how the two sides have to agree."""
+
+    def unsupported(address: str, **given: Any) -> None:
+        packages = [Path(place).name for place in given["runtime_env"]["py_modules"]]
+        assert packages == ["suite", "trials", "reports", "search_spaces"]
+        raise ConnectionError("not as you are")
+
     path = study_file(tmp_path, STUDY)
-    with socket.create_server(("127.0.0.1", 0)) as server, pytest.MonkeyPatch.context() as patch:
+    monkeypatch.setattr(cluster.ray, "init", unsupported)
+    with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        patch.setenv("RAY_ADDRESS", address)
-        patch.setattr(cluster.ray, "init", unsupported)
-        said = suite_here("sweep", path, cwd=tmp_path, code=2).stderr
-        assert not records(tmp_path)
-        patch.setenv("RAY_ADDRESS", address)  # another test's sweep may have put back what it found
-        assert suite_here("sweep", path, cwd=tmp_path, code=2).stderr == said, "nothing was begun"
+        said = suite_here("sweep", path, "--address", address, cwd=tmp_path, code=2).stderr
     assert f"cluster {address} cannot be joined: not as you are" in said
     assert "RAY_AUTH_MODE" in said
-
-
-def unsupported(address: str, **given: Any) -> None:
-    assert given["job_config"]
-    packages = [Path(place).name for place in given["runtime_env"]["py_modules"]]
-    assert packages == ["suite", "trials", "reports", "search_spaces"]
-    raise ConnectionError("not as you are")
+    assert not records(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("name", "value"),
     [
-        {"max_concurrent": 0},
-        {"max_concurrent": 1.5},
-        {"cpus_per_trial": 0.05},
-        {"cpus_per_trial": math.nan},
-        {"cpus_per_trial": True},
-        {"gpus_per_trial": 2},
-        {"memory_budget": -1.0},
-        {"checkpoint_seconds": math.inf},
+        ("max_concurrent", 1.5),
+        ("cpus_per_trial", math.nan),
+        ("gpus_per_trial", 2),
+        ("memory_budget", -1.0),
     ],
 )
-def test_resources_by_which_nothing_can_run(wrong: dict[str, Any]) -> None:
-    ((name, value),) = wrong.items()
+def test_resources_by_which_nothing_can_run(name: str, value: Any) -> None:
     with pytest.raises(UserError, match=f"{name} is {value}, but must be "):
-        Resources(**wrong)
+        Resources(**{name: value})

@@ -86,32 +86,3 @@ def traps(tmp_path: Path) -> Path:
 def test_workers_import_nothing_from_the_current_folder(traps: Path) -> None:
     suite("sweep", "small.yaml", "--set", "max_concurrent=1", cwd=traps.parent)
     assert not traps.exists()
-
-
-def test_workers_import_what_the_driver_does(tmp_path: Path) -> None:
-    """An algorithm's file, and a module beside it that is on the path."""
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "helping.py").write_text("def lr():\n    return 0.5\n")
-    (tmp_path / "mine.py").write_text(
-        "from dataclasses import dataclass\n"
-        "import helping\n"
-        "from trials.algorithms.fedavg import FedAvg\n\n\n"
-        "@dataclass(frozen=True)\nclass Mine(FedAvg):\n"
-        '    """FedAvg."""\n\n'
-        "    def round(self, state, fed):\n        helping.lr()\n        return super().round(state, fed)\n"
-    )
-    (tmp_path / "script.py").write_text(
-        "import json, sys\nsys.path.append('lib')\nimport suite\n"
-        "study = json.loads(sys.argv[1])\n"
-        "done = suite.sweep(study, name='s', max_concurrent=1)\n"
-        "print(done.summary.trials_finished)\n"
-    )
-    study = json.dumps({**STUDY, "algorithms": ["mine.py:Mine"]})
-    done = subprocess.run(
-        [sys.executable, "script.py", study],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.stdout == "2\n", done.stderr[-3000:]

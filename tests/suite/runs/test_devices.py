@@ -5,13 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import torch
 
 from suite.runs import single
 from suite.tracking.store import Record, Store
 from trials.run import trial
 from trials.run.spec import Scenario, TrialSpec, canonical
-from trials.run.trial import run
 from trials.settings import Settings
 
 CARD = "Example 9000"
@@ -27,8 +25,7 @@ def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Records a run as one of this device, and says which GPU is at hand from then on."""
 
     def record(device: str, at_hand: str | None = None, **given: object) -> tuple[Store, str]:
-        for module in (single, trial):
-            monkeypatch.setattr(module, "name_of", lambda _: device)
+        monkeypatch.setattr(trial, "name_of", lambda _: device)
         run = single.execute(spec(**given), None, "cpu", lambda entry: None)
         run_id = run.record(tmp_path)
         monkeypatch.setattr(single, "look", lambda: ("", [(at_hand, 1)] if at_hand else []))
@@ -44,17 +41,15 @@ def again(store: Store, run_id: str) -> single.Replay:
 def test_the_card_of_the_record_is_used(run_on, monkeypatch):
     """Where it is at hand; any bit counts there."""
     store, run_id = run_on(CARD, at_hand=CARD)
-    asked = []
-    execute = single.execute
-    monkeypatch.setattr(
-        single,
-        "execute",
-        lambda spec, root, device, *rest, **more: (
-            asked.append(device) or execute(spec, root, "cpu", *rest, **more)
-        ),
-    )
+    devices, execute = [], single.execute
+
+    def on_cpu(spec, root, device, *rest, **more):
+        devices.append(device)
+        return execute(spec, root, "cpu", *rest, **more)
+
+    monkeypatch.setattr(single, "execute", on_cpu)
     assert again(store, run_id).near == ""
-    assert asked == ["cuda"]
+    assert devices == ["cuda"]
 
 
 @pytest.mark.parametrize(
@@ -80,21 +75,4 @@ def test_every_bit_counts_but_on_another_device(run_on, monkeypatch, device, apa
     monkeypatch.setattr(Store, "curve", other)
     found = again(store, run_id)
     assert len(found.differences) == differing
-    assert (CARD in found.near, found.exact) == (device == CARD, apart == 0)
-
-
-def test_whatever_computes_on_a_device_prepares_it(monkeypatch):
-    prepared = []
-    monkeypatch.setattr("trials.engine.federation.computes", lambda *given: prepared.append(given))
-    run(spec(dtype="tf32"))
-    assert prepared == [(torch.device("cpu"), "tf32")]
-
-
-def test_tf32_is_float32_on_a_cpu():
-    runs = [
-        single.execute(spec(dtype=dtype), None, "cpu", lambda entry: None)
-        for dtype in ("float32", "tf32")
-    ]
-    one, other = (run.simulation.state["w"] for run in runs)
-    assert one.dtype == torch.float32
-    assert torch.equal(one, other)
+    assert (CARD in found.near, found.exact) == (device == CARD, apart == 0 and device != CARD)

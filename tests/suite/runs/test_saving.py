@@ -19,11 +19,6 @@ RUN = (
 )
 
 
-def digits_tests():
-    data = datasets.parse("digits").load(0, None, None)
-    return data.x[data.test], data.y[data.test]
-
-
 SCRIPT = """
 import suite
 import torch
@@ -39,7 +34,8 @@ def test_a_run_saves_its_model_which_computes_the_same_in_a_fresh_process(tmp_pa
     said = subprocess.check_output([sys.executable, "-c", SCRIPT], cwd=tmp_path, text=True)
     accuracy, fresh = said.split()
 
-    x, y = digits_tests()
+    data = datasets.parse("digits").load(0, None, None)
+    x, y = data.x[data.test], data.y[data.test]
     module = interface.load_model(tmp_path / "kept")
     assert isinstance(module, torch.nn.Module)
     with torch.no_grad():
@@ -58,8 +54,6 @@ def test_a_run_saves_its_model_which_computes_the_same_in_a_fresh_process(tmp_pa
 def test_a_folder_with_other_files_is_refused_before_anything_runs(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.tex").write_text("x")
-    done = suite_here(*RUN, "--save", "mine", cwd=tmp_path, code=2)
-    assert "mine" in fault(done)
-    done = suite_here(*RUN, "--save", "mine/thesis.tex", cwd=tmp_path, code=2)
-    assert "mine/thesis.tex" in fault(done)
+    for place in ("mine", "mine/thesis.tex"):
+        assert place in fault(suite_here(*RUN, "--save", place, cwd=tmp_path, code=2))
     assert os.listdir(tmp_path) == ["mine"]

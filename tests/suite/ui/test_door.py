@@ -1,16 +1,11 @@
 """Who `suite ui` answers, and what of MLflow and of Optuna's dashboard it lets through."""
 
-import asyncio
 import http.client
 import json
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,11 +16,9 @@ from optuna.storages import InMemoryStorage
 from optuna_dashboard import wsgi
 
 from suite.tracking.store import Store
-from suite.ui import DASHBOARD_READS, MLFLOW_READS, app, reads
+from suite.ui import DASHBOARD_READS, MLFLOW_READS, reads
 from tests.support.served import Served, served
 from tests.support.watched import swept
-
-NOBODY = 65534
 
 LET_THROUGH = {
     "GET /": "",
@@ -246,15 +239,6 @@ def test_all_the_rest_of_mlflow_is_refused_and_writes_nothing(pages: Served, own
     assert owned.content() == before
 
 
-def test_graphql_has_no_mutations(pages: Served) -> None:
-    for said, done in (("query", "a"), ("mutation", None)):
-        name = "test" if said == "query" else "testMutation"
-        document = f'{said} {{ {name}(inputString: "a") {{ output }} }}'
-        answer = json.loads(ask(pages, "POST", "/graphql", json.dumps({"query": document}))[1])
-        assert answer["data"] == (done and {name: {"output": done}})
-        assert bool(answer["errors"]) == (done is None)
-
-
 @pytest.mark.parametrize("run", ["foreign", "linked"])
 def test_artifacts_elsewhere_are_not_served(pages: Served, owned: Owned, run: str) -> None:
     """Of an experiment that names another folder, and of a run whose own folder is a link to one."""
@@ -284,49 +268,16 @@ def test_a_link_in_a_run_s_folder_leads_nowhere(pages: Served, owned: Owned, pat
     assert "out/key" not in listed[1]
 
 
-def test_nobody_else_is_answered_or_writes(pages: Served, owned: Owned) -> None:
-    """The account `nobody` asks for pages, records and files, writes, and tries to read the folder itself."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to be another account")
-    paths = [
-        "/",
-        "/x",
-        "/sweeps/night",
-        "/sweeps/night/report.html",
-        "/sweeps/night/studies/x",
-        "/health",
-        "/mlflow/",
-        "/?token=x",
-    ]
-    paths += [f"/get-artifact?path=files/note.txt&run_uuid={owned.run}"]
-    asked = [("GET", path) for path in paths]
-    everything = routes() + routes_of_the_dashboard()
-    asked += [(method, filled(route)) for method, route in everything if method != "HEAD"]
-    asked += [("GET", f"/mlflow{path}") for method, path in asked if method == "GET"]
-    # It becomes `nobody` itself: that account need not be able to start this Python.
-    code = f"""
-import encodings.idna, http.client, json, os, sys
-port, asked, storage = json.load(sys.stdin)
-os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
-seen = {{}}
-for method, path in asked:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request(method, path, '{{"name": "new"}}', {{"Content-Type": "application/json"}})
-    answer = connection.getresponse()
-    seen[f"{{answer.status}} {{answer.read().decode()}}"] = path
-try:
-    open(storage + "/mlflow.db")
-except PermissionError:
-    print(json.dumps(seen))
-"""
-    before = owned.content()
-    given = json.dumps([pages.port, asked, str(owned.storage)])
-    command = [sys.executable, "-I", "-c", code]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, cwd="/")
-    assert done.returncode == 0, done.stderr
-    (said,) = json.loads(done.stdout)
-    assert said.startswith("401 these pages are for whoever started them: open the address ")
-    assert owned.content() == before
+def test_nobody_without_the_token_is_answered_or_reads_the_folder(
+    pages: Served, owned: Owned
+) -> None:
+    own = ["/", "/x", "/sweeps/night", "/sweeps/night/report.html", "/mlflow/", "/?token=x"]
+    own += [f"/get-artifact?path=files/note.txt&run_uuid={owned.run}"]
+    asked = [("GET", path) for path in own] + routes_of_the_dashboard()
+    for method, route in asked:
+        status, said, _ = ask(pages, method, filled(route), None, Accept="*/*")
+        assert status == 401, (method, route, said)
+    assert owned.storage.stat().st_mode & 0o77 == 0
 
 
 def test_the_printed_address_leaves_a_cookie_of_its_port(pages: Served) -> None:
@@ -348,7 +299,7 @@ def test_the_printed_address_leaves_a_cookie_of_its_port(pages: Served) -> None:
     ):
         assert ask(pages, "GET", "/health", None, Cookie=cookie)[0] == found, cookie
     assert ask(pages, "POST", path, "{}", Accept="*/*")[0] == 401, "a form elsewhere has no token"
-    for bearer in ("", "Bearer", "Bearer ", "Bearer \xff", f"Basic {pages.token}"):
+    for bearer in ("", "Bearer ", f"Basic {pages.token}"):
         assert ask(pages, "GET", "/health", None, Authorization=bearer)[0] == 401, bearer
 
 
@@ -364,14 +315,3 @@ def test_a_client_reads_with_the_token_and_does_not_write(
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "another")
     with pytest.raises(MlflowException, match="these pages are for whoever started them"):
         client.get_run(owned.run)
-
-
-def test_only_http_passes() -> None:
-    sent: list[Any] = []
-
-    async def answer(*given: Any) -> None:
-        sent.append(given)
-
-    for kind in ("websocket", "lifespan"):
-        asyncio.run(app([], "token")({"type": kind, "headers": [], "path": "/"}, answer, answer))
-    assert sent == []

@@ -77,14 +77,6 @@ def test_the_first_page_leads_to_a_sweep_and_its_searches_by_the_keyboard(page: 
     page.get_by_text("Intermediate values").first.wait_for()
 
 
-def test_a_report_is_drawn_and_asks_nothing(page: Any, ui: Served) -> None:
-    """In its sandbox: with its scripts and without the cookie."""
-    page.goto(f"{ui.address}/sweeps/night/report.html")
-    assert page.inner_text("h1") == "Nothing is ranked yet"
-    assert page.evaluate("window.origin") == "null"
-    page.get_by_label("Filter rows").fill("fedavg")
-
-
 def test_the_dashboard_sorts_filters_and_saves_trials(page: Any, ui: Served) -> None:
     page.goto(f"{ui.address}/sweeps/night")
     page.locator("summary").click()
