@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Row
 from reports.leaderboard.statistics import interval
@@ -16,9 +16,8 @@ from suite.configurations.configuration import Tuned
 from suite.console import say
 from suite.results.table import FILE, TrialTable, read
 from suite.results.tables import Tables, nothing_in, run_id, spec_of
-from suite.tracking.tables import recorded_tables
 from trials import algorithms
-from trials.common.errors import UserError, unknown
+from trials.common.errors import UserError
 from trials.run.spec import SPELLING
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class TunedList(list[Tuned]):
 
     def __repr__(self) -> str:
         lines = (f"{t.algorithm} on {t.scenario}: {params_text(t.params)}" for t in self)
-        return "\n".join(lines) or "no tuned configuration"
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from reports.page.notebook import html
@@ -73,7 +72,7 @@ def tuned_of(tables: Tables, row: Row) -> Tuned:
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
         mean, between = fmean(scores.values()), [*interval([*scores.values()])]
     validated = searches.loc[searches["trial_id"] == first["source"], "val_score"]
-    budget = {"trials": row.trials, "rounds": spec.settings.rounds}
+    budget: dict[str, Any] = {"trials": row.trials, "rounds": spec.settings.rounds}
     for key in ("confirm", "tunings", "partitions", "sampler", "scheduler"):
         if facts.study.get(key) not in (None, 1):
             budget[key] = facts.study[key]
@@ -119,14 +118,19 @@ def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
     """Return every tuned configuration: the sweeps' of a storage, or of a tracking server, then imported files. No trial is
     read. Raises `UserError` where there is neither a sweep nor an imported file.
     """
-    configurations: list[Tuned] = []
-    local = sorted(storage.glob(f"*/{FILE}"))
     imported = sorted((storage / "imported").rglob("*.yaml"))
-    if tracking_uri is None and not (local or imported):
+    places: list[Any] = sorted(storage.glob(f"*/{FILE}"))
+    if tracking_uri is not None:
+        from suite.tracking.store import Store  # MLflow takes a second to load
+
+        store = Store(tracking_uri, storage)
+        places = store.tables()
+    elif not (places or imported):
         raise UserError(nothing_in(storage))
-    for place in local if tracking_uri is None else recorded_tables(tracking_uri):
+    configurations: list[Tuned] = []
+    for place in places:
         try:
-            path = place if isinstance(place, Path) else place.download()
+            path = store.table(place) if tracking_uri is not None else place
             configurations += tuned_in([read(path)])
         except UserError as error:
             say(str(error))
@@ -148,9 +152,6 @@ def select_tuned(
     matching = [t for t in configurations if wanted.items() <= t.scenario.names().items()]
     if algorithm is not None:
         asked = algorithms.canonical(algorithm)
-        names_there = {item.algorithm for item in configurations} | set(algorithms.known())
-        if not any(algorithms.is_named(name, asked) for name in names_there):
-            raise unknown("algorithm", asked, map(algorithms.label, names_there))
         matching = [item for item in matching if algorithms.is_named(item.algorithm, asked)]
     levels = _levels(matching)
 

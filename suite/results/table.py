@@ -123,13 +123,12 @@ class TrialTable:
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
         """Return these columns of the rows of these kinds (none: of all). Raises `UserError` where the file is damaged."""
-        with _reading(self.source):
-            rows = self.whole([*dict.fromkeys([*names, "kind"])])
-            if kinds:
-                import pyarrow.compute as pc
+        import pyarrow.compute as pc
 
-                rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
-            frame: pd.DataFrame = rows.select(list(names)).to_pandas()
+        rows = self.whole([*dict.fromkeys([*names, "kind"])])
+        if kinds:
+            rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
+        frame: pd.DataFrame = rows.select(list(names)).to_pandas()
         for name in names:  # else pandas, by its version, has NaN for what is null
             if COLUMNS.get(name) not in ("int64", "float64"):
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
@@ -138,7 +137,7 @@ class TrialTable:
         return frame
 
     def whole(self, names: Sequence[str] = PLAIN + CURVES) -> Any:
-        """Return these columns of it as a `pyarrow.Table`."""
+        """Return these columns of it as a `pyarrow.Table`; raises as `columns` does."""
         if not isinstance(self.source, Path):
             return self.source.select(names)
         with _reading(self.source):
@@ -160,14 +159,14 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def write(path: Path, table: TrialTable) -> None:
     """Write a table whole: who reads meanwhile has the one before. Raises `UserError` where the folder takes no file."""
+    # Of ranges the ends or the choices are written, not when they are searched: `other` is a function.
+    ranges = {"__all__": {"when", "searched", "under", "other"}}
+    apart: Any = {"entries": {"__all__": {"space": ranges}}}
+    text = table.facts.model_dump_json(exclude=apart, exclude_none=True)
     with writing(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Of ranges the ends or the choices are written, not when they are searched.
-        ranges = {"__all__": {"when", "searched", "under", "other"}}
-        apart: Any = {"entries": {"__all__": {"space": ranges}}}
-        text = table.facts.model_dump_json(exclude=apart, exclude_none=True)
-        content = table.source.replace_schema_metadata({KEY: text})
         with replacing(path) as part:
+            content = table.source.replace_schema_metadata({KEY: text})
             parquet.write_table(content, part, compression="zstd")
 
 
@@ -175,25 +174,22 @@ def read(path: Path) -> TrialTable:
     """Open a table without reading its rows. Raises `UserError` where it is absent, damaged, larger than memory, or not this version's."""
     with _reading(path):
         file = parquet.ParquetFile(path)
-        groups, columns = range(file.metadata.num_row_groups), file.schema_arrow
-        size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
-        if max(size, file.metadata.num_rows) > os.sysconf("SC_PAGE_SIZE") * os.sysconf(
-            "SC_PHYS_PAGES"
-        ):
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        size = max(file.metadata.num_rows, sum(group.total_byte_size for group in groups))
+        if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
             raise ValueError(f"this machine's memory does not hold the {size} bytes that it names")
-        text = (columns.metadata or {}).get(KEY, b"null")
-        content = json.loads(text)
-        if not isinstance(content, dict):
+        metadata = file.schema_arrow.metadata or {}
+        if KEY not in metadata:
             raise ValueError("its schema has no metadata `suite`")
+        content = json.loads(metadata[KEY])
         check_format(f"table {path}", content.get("format"))
-        for field in schema():
-            if field.name not in columns.names or columns.field(field.name).type != field.type:
-                raise ValueError(f"it lacks the column {field.name} ({field.type})")
+        if not file.schema_arrow.equals(schema()):
+            raise ValueError("its columns are not those of docs/table.md")
         return TrialTable(TableFacts.model_validate(content), path)
 
 
 @contextmanager
-def _reading(path: object) -> Iterator[None]:
+def _reading(path: Path) -> Iterator[None]:
     """Turn what is wrong with a file into one line."""
     try:
         yield
@@ -201,6 +197,6 @@ def _reading(path: object) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise UserError(f"there is no table {path}") from None
-    except (OSError, ValueError, MemoryError, RecursionError) as error:  # Arrow's are the first two
-        lines = str(error).splitlines() or [repr(error)]
-        raise UserError(f"table {path} cannot be read: {lines[0][:100]}") from None
+    except (OSError, ValueError) as error:  # Arrow's are among these, and pydantic's
+        reason = str(error).splitlines()[0][:100]
+        raise UserError(f"table {path} cannot be read: {reason}") from None

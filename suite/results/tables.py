@@ -1,18 +1,15 @@
-"""The tables of several sweeps as one: which there are, those that are asked for, and their rows as data frames."""
+"""The tables of several sweeps as one, and what is read of a row."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from suite.console import say
-from suite.results.table import PLAIN, TableFacts, TrialTable, curve_columns
+from suite.results.table import PLAIN, TrialTable, curve_columns
 from suite.studies.replicates import finals_of
-from suite.tracking.schema.leaderboard_view import run_page
-from trials.common.errors import UserError, unknown
+from suite.tracking.tags import run_page
 from trials.run import outcome
 from trials.run.spec import Scenario, TrialSpec
 from trials.scoring.metrics import TASKS
@@ -22,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEARCHED = (
-    *("sweep", "entry_id", "trial_id", "kind", "replicate", "number", "origin", "params", "status"),
-    *("val_score", "test_score", "feasible", "error"),
+    *("sweep", "entry_id", "trial_id", "kind", "replicate", "number", "params", "status"),
+    *("val_score", "error"),
 )
 """What is read of search trials, which are many."""
 SEARCHES, FINALS = ("search", "confirm"), ("final",)
@@ -37,67 +34,18 @@ History = list[dict[str, float]]
 """The evaluations of a trial, each with its `round` and what of the metrics asked for is finite there."""
 
 
-class Source(NamedTuple):
-    """A sweep whose table can be opened, and its study."""
-
-    sweep: str
-    study: str
-    open: Callable[[], TrialTable]
-
-
-@dataclass(frozen=True)
 class Tables:
-    """The sweeps of some place, of which commands are told by `options`; `nothing` says that it has none. None is opened before its
-    rows are asked for. One that was `named` must be sound; of all others those that cannot be read are left out, which is said.
-    """
+    """The trials of some sweeps, those of the oldest first, read where they are asked for."""
 
-    sources: Sequence[Source]
-    nothing: str
-    options: Sequence[str] = ()
-    named: bool = False
-
-    def of(self, name: str | None, studies: Collection[str] = ()) -> Tables:
-        """Return the sweep of this name, or else those of the study of this name, or those of `studies`. Raises `UserError` for a name
-        that none of them has.
-        """
-        if not self.sources:
-            raise UserError(self.nothing)
-        if chosen := [source for source in self.sources if source.sweep == name]:
-            return replace(self, sources=chosen, named=True)
-        kind, studies = ("sweep", [name]) if name is not None else ("study", studies)
-        for study in studies:
-            own = [source.sweep for source in self.sources if source.study == study]
-            if not own:
-                sweeps = [source.sweep for source in self.sources if kind == "sweep"]
-                raise unknown(kind, study, {*sweeps, *(source.study for source in self.sources)})
-            if name is not None:
-                say(f"{name} is a study; its sweeps: {', '.join(own)}")
-        chosen = [source for source in self.sources if source.study in studies]
-        return replace(self, sources=chosen) if studies else self
-
-    @cached_property
-    def tables(self) -> list[TrialTable]:
-        """All tables, opened; those of the oldest sweeps first."""
-        opened = []
-        for source in self.sources:
-            try:
-                opened.append(source.open())
-            except UserError as error:
-                if self.named:
-                    raise
-                say(f"sweep {source.sweep} is left out: {error}")
-        return sorted(opened, key=lambda table: table.facts.began)
-
-    @cached_property
-    def facts(self) -> dict[str, TableFacts]:
-        """What is said of each sweep as a whole."""
-        return {table.facts.name: table.facts for table in self.tables}
+    def __init__(self, tables: Sequence[TrialTable]) -> None:
+        self.tables = sorted(tables, key=lambda table: table.facts.began)
+        self.facts = {table.facts.name: table.facts for table in self.tables}
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts`, the `TableFacts` of their
-        sweeps, and the `page` of their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks
-        some, of a sweep that has not ended.
+        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `entry` and the `page` of
+        their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that
+        has not ended.
         """
         import pandas as pd
 
@@ -105,13 +53,18 @@ class Tables:
         rows = []
         for facts in self.facts.values():
             for entry in facts.entries:
-                asked = entry.model_dump(exclude={"id", "name", "space", "row", "tuned"})
                 finals = int(counts.get((facts.name, entry.id), 0))
-                going = facts.ended is None and finals < finals_of(facts.study)
-                names = {"sweep": facts.name, "study": facts.study_name, "entry_id": entry.id}
-                page = run_page(facts.experiment, entry.row) if entry.row else ""
-                whole = {"facts": facts, "entry": entry, "finals": finals, "going": going}
-                rows.append({**names, **asked, **whole, "page": page})
+                row = {
+                    "sweep": facts.name,
+                    "study": facts.study_name,
+                    "entry_id": entry.id,
+                    **entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}),
+                    "entry": entry,
+                    "finals": finals,
+                    "going": facts.ended is None and finals < finals_of(facts.study),
+                    "page": run_page(facts.experiment, entry.row) if entry.row else "",
+                }
+                rows.append(row)
         frame = pd.DataFrame(rows)
         frame["going"] = frame.groupby(["sweep", *Scenario._fields])["going"].transform("any")
         return frame
@@ -146,9 +99,7 @@ class Tables:
 
 def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
     """Return which rows of a frame are of the entries of another."""
-    import pandas as pd
-
-    return pd.MultiIndex.from_frame(frame[KEYS]).isin(pd.MultiIndex.from_frame(other[KEYS]))
+    return frame.set_index(KEYS).index.isin(other.set_index(KEYS).index)
 
 
 def each(frame: pd.DataFrame) -> Iterable[Any]:
@@ -160,13 +111,11 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
     """Return the evaluations of a row, whose metrics have their full names."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     recorded = [column for column in columns if row[column] is not None]
-    rounds, history = () if row["round"] is None else row["round"], []
-    for at, *values in zip(rounds, *(row[c] for c in recorded), strict=True):
-        entry: dict[str, float] = {"round": int(at)}
-        for column, value in zip(recorded, values, strict=True):
-            if value == value:
-                entry[named[column]] = float(value)
-        history.append(entry)
+    history = []
+    for at, round_number in enumerate(() if row["round"] is None else row["round"]):
+        values = {named[column]: float(row[column][at]) for column in recorded}
+        finite = {name: value for name, value in values.items() if value == value}
+        history.append({"round": int(round_number), **finite})
     return history
 
 
@@ -182,7 +131,7 @@ def run_id(row: Row) -> str:
 
 def spec_of(row: Row) -> TrialSpec:
     """Return the trial that a row is of: all that it takes to run it again."""
-    settings = Settings.model_validate(json.loads(row["settings"]))
+    settings = Settings.model_validate_json(row["settings"])
     params = json.loads(row["params"])
     own = {name: value for name, value in params.items() if name not in Settings.model_fields}
     names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}

@@ -18,8 +18,8 @@ from suite.execution.stop_signal import Control, HaltedError
 from suite.formats import FORMAT, check_format
 from suite.search.trial import TrialRequest
 from suite.tracking.faults import StoreError
-from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
 from suite.tracking.store import Store
+from suite.tracking.tags import RunKind, dumps, run_tags, spec_params
 from suite.yaml_files import writing
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.run.spec import TrialSpec

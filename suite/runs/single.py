@@ -16,7 +16,7 @@ from suite.results.table import CURVES, PLAIN
 from suite.results.tables import history_of, spec_of
 from suite.tracking import usual
 from suite.tracking.faults import StoreError
-from suite.tracking.schema.tags import RunKind, run_tags, spec_params
+from suite.tracking.tags import RunKind, run_tags, spec_params
 from suite.yaml_files import writing
 from trials.common import plugins
 from trials.common.device import look, name_of
@@ -221,7 +221,7 @@ class Replay(NamedTuple):
 
 
 class RecordedRun(NamedTuple):
-    """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.schema.tags.run_tags`), and
+    """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.tags.run_tags`), and
     the evaluations of what is compared.
     """
 

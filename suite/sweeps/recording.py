@@ -13,18 +13,16 @@ from suite.configurations.configuration import SIGN, Tuned
 from suite.configurations.library import tuned_of
 from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
-from suite.results.leaderboards import Query, board_of
+from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.table import TableFacts, TrialTable
-from suite.results.tables import Source, Tables
+from suite.results.tables import Tables
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
 from suite.sweeps.progress import Progress
-from suite.tracking import is_local
 from suite.tracking.faults import StoreError, reason
 from suite.tracking.recorder import Recorder
-from suite.tracking.schema.leaderboard_view import share
-from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.tracking.store import Store
+from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.yaml_files import refuse_foreign, write_whole
 from trials.common import plugins
 from trials.common.errors import UserError
@@ -78,7 +76,6 @@ class SweepRecording:
                 "is gone: choose another --name, or its --storage"
             )
         self.experiment = self.store.experiment(self.study_name)
-        share(self.store.client, self.experiment, self.name)
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
         if self.code:
             tags["code"] = dumps(self.code)
@@ -182,11 +179,10 @@ class SweepRecording:
         for run_id in self.store.running(self.name):
             self.store.delete(run_id)  # a request that a server took, and lost the answer to
         self._set_aside(finals)
-        source = Source(self.name, self.study_name, lambda: table)
-        tables = Tables([source], "", named=True)
+        tables = Tables([table])
         board, entries = None, {entry.id: entry for entry in table.facts.entries}
         if (tables.finals["status"] != "failed").any():
-            board = board_of(tables, Query(self.name, target=self.study.target, interim=False))
+            board = read_leaderboard(tables, Query(target=self.study.target, interim=False))
             # MLflow shows the run that began last first: that is the first row.
             for place, row in reversed([*enumerate(board.rows)]):
                 tuned, run_id = tuned_of(tables, row), ""
@@ -289,7 +285,7 @@ class Records(Recorder):
         self.progress.waiting = f"{why}: trying again"
         self._faults += 1
         uri = self.recording.store.uri
-        away = isinstance(error, StoreError) and not is_local(uri)
+        away = isinstance(error, StoreError) and not uri.startswith("sqlite:")
         if isinstance(error, HaltedError):
             self.control.halt(str(error))
         elif self._faults >= LOCAL_TRIES and not away:

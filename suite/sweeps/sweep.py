@@ -33,9 +33,8 @@ from suite.sweeps.recording import Records, SweepRecording
 from suite.sweeps.status import keep, standing
 from suite.sweeps.tables import earlier, open_tables, table_of
 from suite.tracking.faults import StoreError
-from suite.tracking.schema.tags import versions
 from suite.tracking.store import Store
-from suite.tracking.tables import upload
+from suite.tracking.tags import versions
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
@@ -81,7 +80,6 @@ class Result:
     summary: Summary
     leaderboard: Leaderboard | None
     ending: str
-    tables: Tables
 
     def __repr__(self) -> str:
         did = self.summary
@@ -103,12 +101,16 @@ class Result:
         from reports.page.notebook import board_plot
         from suite.results.report import read
 
-        return board_plot(read(self.tables, Query(self.summary.name), ""), kinds)
+        return board_plot(read(self._tables, Query(), ""), kinds)
 
     @property
     def tuned(self) -> TunedList:
         """Return the best configuration of each entry, ordered as `select_tuned` does."""
-        return select_tuned(tuned_in(self.tables.of(self.summary.name).tables))
+        return select_tuned(tuned_in(self._tables.tables))
+
+    @property
+    def _tables(self) -> Tables:
+        return open_tables(Path(self.summary.storage).parent, names=[self.summary.name])
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the leaderboard's rows; none where the sweep did not end."""
@@ -214,7 +216,7 @@ class Sweep:
         from reports.page.notebook import ShownBoard  # what draws takes time to come
 
         board = self.board and ShownBoard.of(self.board)
-        return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
+        return Result(self._summary(seconds), board, ending)
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
         """Return what the entries start from: as journaled, and looked up for those that are new."""
@@ -431,7 +433,7 @@ class Sweep:
     def _write_table(self, table: TrialTable | None = None) -> None:
         """Write the table, as it is now where none is given, and upload it."""
         write(self.paths.table, table or self._table())
-        upload(self.store, self.recording.sweep_run, self.paths.table)
+        self.store.keep_table(self.recording.sweep_run, self.paths.table)
         self.due = time.monotonic() + SECONDS
 
     def _finish(self) -> None:

@@ -8,8 +8,6 @@ from suite.tracking.faults import without_user
 
 RUNS = Path("runs")
 """Where the store and all sweeps are, unless a person says otherwise."""
-PAGES = "http://127.0.0.1:5000"
-"""Where MLflow's pages are, unless a person says otherwise."""
 VARIABLE = "MLFLOW_TRACKING_URI"
 """What MLflow's users set to say where their tracking store is; empty: not set."""
 
@@ -24,13 +22,8 @@ def is_server(uri: str) -> bool:
     return urlparse(uri).scheme in ("http", "https")
 
 
-def is_local(uri: str) -> bool:
-    """Return whether a store is on a disk of this machine; all others may be away for a while."""
-    return uri.startswith("sqlite:")
-
-
-def pages_at(server: str | None, tracking_uri: str | None) -> str:
-    """Return where MLflow's pages are: as a person says, else at the tracking server, where there is one."""
-    if server is None and is_server(tracking_uri or ""):
-        server = without_user(tracking_uri or "")
-    return (server or PAGES).rstrip("/")
+def pages_at(tracking_uri: str | None) -> str:
+    """Return where MLflow's pages are: at the tracking server, else where `mlflow ui` serves them."""
+    if tracking_uri is not None and is_server(tracking_uri):
+        return without_user(tracking_uri).rstrip("/")
+    return "http://127.0.0.1:5000"

@@ -29,9 +29,8 @@ class StoreError(UserError):
 
     def __init__(self, uri: str, error: BaseException, passes: bool | None = None) -> None:
         status = getattr(error, "get_http_status_code", lambda: 500)()
-        if answered := _STATUS.search(
-            str(error)
-        ):  # MLflow takes those that it does not know for 500
+        # MLflow takes those that it does not know for 500.
+        if answered := _STATUS.search(str(error)):
             status = int(answered[1])
         # A server that does not know what it is asked (501) will not learn it.
         later = status in (408, 429) or (status >= 500 and status != 501)

@@ -27,11 +27,9 @@ class Recorder:
     ) -> None:
         self._write, self._failed = write, failed
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.put = self._queue.put
+        self.put, self._stop = self._queue.put, threading.Event()
+        self._given_up, self._written, self._refused = False, 0, Counter[str]()
         self._thread = threading.Thread(target=self._work, daemon=True)
-        self._stop = threading.Event()
-        self._given_up, self._written = False, 0
-        self._refused = Counter[str]()
         self._thread.start()
 
     def refuse(self, error: StoreError) -> None:

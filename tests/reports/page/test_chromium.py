@@ -7,8 +7,8 @@ import pytest
 
 from reports.charts.data import Curve, ReportData
 from reports.page.page import build
-from suite.tracking.schema.leaderboard_view import run_page
 from suite.tracking.store import Store
+from suite.tracking.tags import run_page
 from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, searched
 from tests.support.commands import runs_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import suite
-from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.leaderboards import read_leaderboard
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
@@ -43,7 +43,7 @@ def interim(sweep: Sweep) -> dict[str, tuple[float | None, int, int]]:
     tells them.
     """
     try:
-        board = read_leaderboard(open_tables(sweep.paths.storage), Query(sweep.paths.name))
+        board = read_leaderboard(open_tables(sweep.paths.storage, names=[sweep.paths.name]))
     except UserError:  # there is nothing yet
         return {}
     return {one.entry_id: (one.best, one.trials, one.finals) for one in board.interim}
@@ -265,7 +265,7 @@ TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds"
 def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "s")
     play(Sweep("s", little(**TWO), place), most=7)  # all of the search, and one final run
-    board = read_leaderboard(open_tables(place.storage), Query("s"))
+    board = read_leaderboard(open_tables(place.storage, names=["s"]))
     assert (board.rows, board.study, board.metric) == ((), "s", "test_accuracy")
     standing = board.interim
     assert [one.rank for one in standing] in ([1, 2], [1, 1])
@@ -279,7 +279,7 @@ def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_pat
         assert (one.best, one.params) == (best["val_score"], json.loads(best["params"]))
     assert standing[0].best >= standing[1].best
     play(Sweep("s", little(**TWO), place, resume=True))
-    board = read_leaderboard(open_tables(place.storage), Query("s"))
+    board = read_leaderboard(open_tables(place.storage, names=["s"]))
     assert board.interim == ()
     assert {(row.algorithm, row.seeds) for row in board.rows} == {("fedavg", 2), ("fedprox", 2)}
 
@@ -292,7 +292,7 @@ def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_
     place = swept(tmp_path, trials=1, **lr)
     for most, done, recorded in ((4, 5, 8), (99, 7, 10)):
         play(Sweep("s", little(trials=4, **lr), place, resume=True), most=most)
-        board = read_leaderboard(open_tables(place.storage), Query("s"))
+        board = read_leaderboard(open_tables(place.storage, names=["s"]))
         if done == 5:
             assert board.rows == ()
             assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)]

@@ -21,7 +21,6 @@ from suite.sweeps.sweep import Sweep
 from suite.tracking import store as stores
 from suite.tracking.faults import StoreError, without_user
 from suite.tracking.store import Store
-from suite.tracking.tables import upload
 from tests.support.commands import runs_of, suite_here
 from tests.support.faults import Server
 from tests.support.foreign import little, play
@@ -181,7 +180,7 @@ def test_a_server_that_keeps_no_files_is_warned_of_once(
     with server(but_first((200, theirs))) as uri:
         store = Store(uri, tmp_path)
         assert [store.experiment("study") for _ in range(2)] == ["7", "7"]
-    upload(store, "a run", tmp_path / "trials.parquet")
+    store.keep_table("a run", tmp_path / "trials.parquet")
     (warning,) = capsys.readouterr().err.splitlines()
     assert f"{uri} keeps no files: its runs name {place}" in warning
     assert not (tmp_path / "theirs").exists()
