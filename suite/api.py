@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from suite.configurations.library import TunedList
     from suite.execution.resources import Resources
     from suite.results.report import WrittenReport
-    from suite.results.tables import Tables
+    from suite.results.table import Tables
     from suite.runs.request import Request
     from suite.runs.single import Finished, RecordedRun, Replay
     from suite.studies.study import Study

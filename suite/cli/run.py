@@ -46,7 +46,7 @@ def run(
     docs/reference.md lists the settings.
     """
     from suite.runs import single
-    from suite.tracking.faults import StoreError
+    from suite.tracking import StoreError
     from trials import algorithms
     from trials.run.spec import outside
 

@@ -10,7 +10,7 @@ import typer
 from suite import api
 from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Tracking
 from suite.console import emit, out, say
-from suite.tracking.faults import without_user
+from suite.tracking import without_user
 from suite.yaml_files import assignments
 from trials.run.outcome import ENDINGS
 

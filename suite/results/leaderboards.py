@@ -16,8 +16,20 @@ from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.interim import Ongoing, Standing
 from reports.leaderboard.leaderboard import COMPARED, leaderboard
 from reports.wording.words import short
-from suite.results.table import CURVES, PLAIN, EntryFacts, TableFacts
-from suite.results.tables import KEYS, History, Key, Row, Tables, each, is_lost, run_id, within
+from suite.results.table import (
+    CURVES,
+    KEYS,
+    PLAIN,
+    EntryFacts,
+    History,
+    Key,
+    Row,
+    Tables,
+    each,
+    is_lost,
+    run_id,
+    within,
+)
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
 from suite.tracking.tags import dumps
@@ -42,15 +54,12 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """Which final runs, by the values of columns `where`, compared by what. Unless `interim`, scenarios whose final runs are not all
-    there are compared by those that are. Raises `UserError` for a metric or a cost that there is none of.
-    """
+    """Which final runs, by the values of columns, compared by what. Raises `UserError` for a metric or a cost that there is none of."""
 
     where: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "score"
     target: float | None = None
     at: str = "rounds"
-    interim: bool = True
 
     def __post_init__(self) -> None:
         for kind, name, choices in (("metric", self.metric, METRICS), ("cost", self.at, COSTS)):
@@ -85,59 +94,45 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
     """
     query = query or Query()
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
-    going = entries[entries["going"] & query.interim]
-    sound = finals[(finals["status"] != Status.FAILED) & ~within(finals, going)]
-    standing = _standings(tables, going)
-    notes = [_note(tables, entry) for entry in each(without_row(tables, query))]
+    ended, going = finals[finals["status"] != Status.FAILED], entries["going"]
+    sound = ended[~within(ended, entries[going])]
+    standing = _standings(tables, entries[going])
+    notes = [_note(tables, entry) for entry in each(entries[~within(entries, ended) & ~going])]
     if sound.empty and not standing:
         none = NONE_YET if tables.finals.empty else "no final run has all of these values"
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
-    if sound.empty:
-        names = going["metric"].unique()
-        board = replace(
-            board,
-            study=", ".join(sorted(set(going["study"]))),
-            metric=", ".join(f"test_{name}" for name in names),
-            direction=", ".join(map(direction, names)),
-        )
-    cut = [f"{name} was {facts.cut}." for name, facts in tables.facts.items() if facts.cut]
+    shown = {row.sweep for row in (*board.rows, *standing)}  # type: ignore[attr-defined]
+    facts = [tables.facts[name] for name in tables.facts if name in shown]
     unreached = [
         f"{run.dataset} · {run.heterogeneity}: {line}."
         for run in each(finals.drop_duplicates(["dataset", "heterogeneity"]))
         for line in str(run.data_note).splitlines()
         if line.startswith(UNREACHED)
     ]
-    shown = {row.sweep for row in board.rows or standing}
-    ways = {name: searched(facts) for name, facts in tables.facts.items() if name in shown}
-    notes = [*cut, *board.notes, *notes, *unreached]
-    return replace(board, interim=standing, notes=tuple(notes), searched=ways)
-
-
-def without_row(tables: Tables, query: Query) -> pd.DataFrame:
-    """Return the entries that are asked for and have no final run that came to its end, of scenarios that do not go on."""
-    entries, finals = query.rows(tables.entries), query.rows(tables.finals)
-    ended = finals[finals["status"] != Status.FAILED]
-    return entries[~within(entries, ended) & ~(entries["going"] & query.interim)]
+    cut = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
+    return replace(
+        board,
+        study=board.study or ", ".join(sorted({sweep.study_name for sweep in facts})),
+        interim=standing,
+        notes=(*cut, *board.notes, *notes, *unreached),
+        searched={
+            sweep.name: searched_by(sweep.study["sampler"], sweep.study["trials"], LAG)
+            for sweep in facts
+        },
+    )
 
 
 def _note(tables: Tables, entry: Any) -> str:
     """Say why an entry has no row."""
     finals = tables.finals
     runs = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
-    kind = "final runs" if len(runs) else "trials"
     if runs.empty:
         runs = tables.searches.get((entry.sweep, entry.entry_id), runs)
-    ends = Counter(runs["status"]).items()
-    counts = ", ".join(f"{count} {end}" for end, count in ends) or "there are none"
+    ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
     why = next((f" ({reason(error)})" for error in reversed([*runs["error"]]) if error), "")
-    begin = f"{Scenario.of(entry)}: {short(entry.algorithm)} has no row, since none of its {kind}"
-    return f"{begin} in {entry.sweep} came to an end: {counts}{why}."
-
-
-def searched(facts: TableFacts) -> str:
-    """Return the words for how a sweep found its configurations."""
-    return searched_by(facts.study["sampler"], facts.study["trials"], LAG)
+    name = f"{Scenario.of(entry)}: {short(entry.algorithm)}"
+    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends or 'none'}{why}."
 
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:

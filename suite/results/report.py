@@ -9,9 +9,8 @@ from reports.charts.data import Curve, Failure, ReportData, SweepFacts
 from reports.charts.drawing import SIGN
 from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
-from suite.results.leaderboards import Query, read_leaderboard, searched
-from suite.results.table import TableFacts
-from suite.results.tables import FINALS, SEARCHES, Tables, each, is_lost, run_id
+from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.table import FINALS, SEARCHES, Tables, each, is_lost, run_id
 from suite.tracking.tags import run_page
 from suite.yaml_files import dump, write_files
 from trials.run.outcome import Status, reason
@@ -50,14 +49,13 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
     board = read_leaderboard(tables, query)
     keys = {(row.sweep, row.entry_id) for row in board.rows}
     searches = {key: own for key, own in tables.searches.items() if key in keys}
-    shown = {row.sweep for row in board.rows} | {row.sweep for row in board.interim}
     entries = [row for row in each(tables.entries) if row.entry.tuned]
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
         trials={key: own[own["kind"] == "search"] for key, own in searches.items()},
         failures=tuple(_failures(tables, query)),
-        sweeps=tuple(_sweep(tables, tables.facts[name]) for name in tables.facts if name in shown),
+        sweeps=tuple(_sweep(tables, name, how) for name, how in board.searched.items()),
         tuned={(row.sweep, row.entry_id): row.entry.tuned for row in entries},
         server=server,
     )
@@ -106,12 +104,12 @@ def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
             )
 
 
-def _sweep(tables: Tables, sweep: TableFacts) -> SweepFacts:
+def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
     """Return the study, versions, seeds and fingerprints behind a sweep's rows, and what all its algorithms had alike."""
-    finals = tables.finals[tables.finals["sweep"] == sweep.name]
-    names = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
-    facts = {name: sweep.versions[key] for key, name in names.items() if key in sweep.versions}
-    facts["search"] = searched(sweep)
+    sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
+    shown = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
+    facts = {word: sweep.versions[key] for key, word in shown.items() if key in sweep.versions}
+    facts["search"] = searched
     facts["search seed"] = str(sweep.study.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted(set(finals["seed"]))))
     prints = finals.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
@@ -120,11 +118,11 @@ def _sweep(tables: Tables, sweep: TableFacts) -> SweepFacts:
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     named = ("rounds", "clients", "participation")
-    setting = {name: f"{settings[name]}" for name in named if name in settings}
+    setting = {key: f"{settings[key]}" for key in named if key in settings}
     setting["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
     setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sweep.began)) + " UTC"
     if sweep.ended is not None:
         setting["duration"] = spell(sweep.ended - sweep.began)
     page = run_page(sweep.experiment, sweep.run_id) if sweep.run_id else ""
     text = dump({**study, "settings": settings})
-    return SweepFacts(sweep.name, sweep.study_name, text, facts, page, setting)
+    return SweepFacts(name, sweep.study_name, text, facts, page, setting)

@@ -11,8 +11,7 @@ from optuna import Study, distributions
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from suite.results.table import TrialTable
-from suite.results.tables import Row, history_of
+from suite.results.table import Row, TrialTable, history_of
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.algorithms import label

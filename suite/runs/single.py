@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reports.table import frame
 from suite.console import say
 from suite.execution.stop_signal import HaltedError
-from suite.results.table import CURVES, PLAIN
-from suite.results.tables import history_of, spec_of
-from suite.tracking import usual
-from suite.tracking.faults import StoreError
+from suite.results.table import CURVES, PLAIN, history_of, spec_of
+from suite.tracking import StoreError, usual
 from suite.tracking.tags import RunKind, run_tags, spec_params
 from suite.yaml_files import writing
 from trials.common import plugins
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from reports.page.notebook import Plot
-    from suite.results.tables import Tables
+    from suite.results.table import Tables
     from suite.tracking.store import Store
 
 OnEvaluation = Callable[[dict[str, float]], None]
@@ -193,8 +191,8 @@ def record(run: Finished, store: "Store", model: Path | None = None) -> str:
     try:
         run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=run.seconds)
         store.log(run_id, spec_params(run.spec), run.history)
-        if model is not None:
-            store.attach(run_id, model, "model")
+        if model is not None and store.takes_files:
+            store.client.log_artifacts(run_id, str(model), "model")
         store.set_status(run_id, "FINISHED")
     except StoreError as error:
         if error.passes:

@@ -13,13 +13,12 @@ from suite.configurations.configuration import SIGN, Tuned
 from suite.configurations.library import tuned_of
 from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
-from suite.results.leaderboards import Query, read_leaderboard
-from suite.results.table import TableFacts, TrialTable
-from suite.results.tables import Tables
+from suite.results.leaderboards import read_leaderboard
+from suite.results.table import TableFacts, Tables, TrialTable
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
 from suite.sweeps.progress import Progress
-from suite.tracking.faults import StoreError, reason
+from suite.tracking import StoreError, reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, versions
@@ -182,7 +181,7 @@ class SweepRecording:
         tables = Tables([table])
         board, entries = None, {entry.id: entry for entry in table.facts.entries}
         if (tables.finals["status"] != "failed").any():
-            board = read_leaderboard(tables, Query(target=self.study.target, interim=False))
+            board = read_leaderboard(tables)
             # MLflow shows the run that began last first: that is the first row.
             for place, row in reversed([*enumerate(board.rows)]):
                 tuned, run_id = tuned_of(tables, row), ""

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
 from reports.table import frame
-from suite.configurations.configuration import tuned_files
-from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in
-from suite.configurations.nearest import NEAREST, warm_start
+from suite.configurations.configuration import NEAREST, tuned_files
+from suite.configurations.library import (
+    TunedList,
+    list_tuned,
+    select_tuned,
+    tuned_in,
+    warm_start,
+)
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
 from suite.results.leaderboards import Query
-from suite.results.table import TrialTable, rows_table, write
-from suite.results.tables import Tables
+from suite.results.table import Tables, TrialTable, rows_table, write
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
@@ -32,7 +36,7 @@ from suite.sweeps.progress import Deadline, Progress, Running
 from suite.sweeps.recording import Records, SweepRecording
 from suite.sweeps.status import keep, standing
 from suite.sweeps.tables import earlier, open_tables, table_of
-from suite.tracking.faults import StoreError
+from suite.tracking import StoreError
 from suite.tracking.store import Store
 from suite.tracking.tags import versions
 from suite.yaml_files import writing

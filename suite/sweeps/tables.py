@@ -14,12 +14,13 @@ from suite.results.table import (
     SEARCH_CURVES,
     EntryFacts,
     TableFacts,
+    Tables,
     TrialTable,
     curve_columns,
+    nothing_in,
     read,
     rows_table,
 )
-from suite.results.tables import Tables, nothing_in
 from suite.search.trial import TARGET, TrialRequest, ValidationResult
 from suite.studies.entries import make_entries
 from suite.studies.entry import Entry
@@ -28,7 +29,7 @@ from suite.studies.study import check_study
 from suite.sweeps.journal.events import Begun, SweepState, check_first, outcomes
 from suite.sweeps.journal.paths import JOURNAL, SweepPaths
 from suite.sweeps.status import sweeps
-from suite.tracking.faults import without_user
+from suite.tracking import without_user
 from suite.tracking.tags import dumps
 from trials.common.errors import UserError, unknown
 from trials.common.lazy import Lazy
@@ -279,7 +280,7 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[Source]:
     from suite.tracking.store import Store  # MLflow takes a second to load
 
     store = Store(tracking_uri, storage)
-    for run in store.tables():
+    for run in store.sweeps():
         name = run.tags["sweep"]
         own = here.get(name, {}).get("id") == run.tags["sweep_id"]
         fetch = partial(local_table, storage, name) if own else partial(_fetch, store, run)

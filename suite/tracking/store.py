@@ -23,8 +23,7 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.environment import default, kept
 from suite.formats import FORMAT, check_format
-from suite.tracking import VARIABLE, is_server
-from suite.tracking.faults import Guarded, StoreError, without_user
+from suite.tracking import VARIABLE, Guarded, StoreError, is_server, without_user
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writing
 from trials.common.errors import UserError
@@ -48,14 +47,7 @@ TABLE, SHA256 = "trials.parquet", "table_sha256"
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
 NOTE = "mlflow.note.content"
-"""MLflow's tag of descriptions."""
-ABOUT = """Sweeps of the study **{}**, made by `suite`.
-
-- Rows of the leaderboard: `tags.suite.kind = 'leaderboard'`. The metric `mean` is the score on test data, `rank` the place.
-- Final runs, one a seed: `tags.suite.kind = 'final'`. Group them by the tag `suite.algorithm` for curves.
-- Search trials: `tags.suite.kind = 'search'`. They are chosen by `val_score`, on validation data.
-"""
-"""What an experiment says of itself, in Markdown."""
+"""MLflow's tag of what its pages show on top of a run."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
 """How long a server is waited for at first, where a person waits, unless she says otherwise."""
 NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
@@ -71,6 +63,10 @@ class Record:
     metrics: Mapping[str, float]
     status: str
     experiment: str
+
+    def check_format(self, what: str, instead: str = "") -> None:
+        """Raise `FormatError` where it is of another format."""
+        check_format(what, int(self.tags.get("format", 0)), instead)
 
 
 class Store:
@@ -105,10 +101,7 @@ class Store:
         experiment = self.client.get_experiment_by_name(study)
         if experiment is None:
             number = self.client.create_experiment(study, self.artifacts)
-            self.client.set_experiment_tag(number, NOTE, ABOUT.format(study))
             experiment = self.client.get_experiment(number)
-        elif experiment.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
-            self.client.restore_experiment(experiment.experiment_id)
         # Some servers leave files to their clients, in a folder that is on another machine.
         place = urlparse(location := str(experiment.artifact_location))
         elsewhere = place.scheme in ("", "file") and not Path(place.path).parent.is_dir()
@@ -157,16 +150,10 @@ class Store:
         own += [RunTag(NOTE, about[:LONGEST])] if about else []
         self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
 
-    def attach(self, run_id: str, path: Path, folder: str | None = None) -> None:
-        """Keep a copy of a file, or of all files of a folder, with a run, where the store takes files."""
-        if self.takes_files:
-            log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
-            log(run_id, str(path), folder)
-
     def keep_table(self, run_id: str, path: Path) -> None:
-        """Keep a table with the run of its sweep, and then say which it is."""
-        self.attach(run_id, path)
+        """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
         if self.takes_files:
+            self.client.log_artifact(run_id, str(path))
             self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path))
 
     def table(self, sweep: Record) -> Path:
@@ -198,23 +185,19 @@ class Store:
                 raise
 
     def sweeps(self, name: str | None = None) -> list[Record]:
-        """Return the runs of sweeps, of this name or of any, oldest first. One of another format is refused with a `FormatError`
-        where it has the name, and else left out, which is said.
+        """Return the runs of sweeps, of this name or else all that have a table, oldest first. One of another format is refused with a
+        `FormatError` where it has the name, and else left out, which is said.
         """
         runs = self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'")
         if name is not None:
             runs = [run for run in runs if run.tags.get("sweep") == name]
             for run in runs:
-                _check_format(f"sweep {name}", run, "choose another --name")
+                run.check_format(f"sweep {name}", "choose another --name")
+            return runs
         readable = [run for run in runs if run.tags.get("format") == str(FORMAT)]
         if len(readable) < len(runs):
             say(f"{self.uri}: sweeps that another version of suite recorded are left out")
-        return readable
-
-    def tables(self) -> list[Record]:
-        """Return the runs of sweeps that have tables, oldest first."""
-        names = {"sweep", "study", "sweep_id", SHA256}
-        return [run for run in self.sweeps() if names <= run.tags.keys()]
+        return [run for run in readable if SHA256 in run.tags]
 
     def running(self, sweep: str) -> list[str]:
         """Return the ids of the runs of a sweep that are RUNNING, its own aside."""
@@ -228,7 +211,7 @@ class Store:
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
             raise UserError(f"{what} {run_id!r} in {self.uri}")
-        _check_format(f"run {run_id}", runs[0])
+        runs[0].check_format(f"run {run_id}")
         return runs[0]
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
@@ -259,10 +242,6 @@ def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _check_format(what: str, run: Record, instead: str = "") -> None:
-    check_format(what, int(run.tags.get("format", 0)), instead)
 
 
 def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:

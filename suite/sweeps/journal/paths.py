@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from suite.configurations.configuration import tuned_files
-from suite.configurations.nearest import NEAREST
+from suite.configurations.configuration import NEAREST, tuned_files
 from suite.results.table import FILE as TABLE
 from suite.sweeps.journal.events import (
     START,

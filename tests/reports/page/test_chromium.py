@@ -41,7 +41,7 @@ def store(tmp_path_factory) -> Store:
     note = tmp_path_factory.mktemp("note") / "note.txt"
     note.write_text("a note")
     for run in runs_of(store, kind="leaderboard"):
-        store.attach(run.run_id, note, "files")
+        store.client.log_artifact(run.run_id, str(note), "files")
     return store
 
 

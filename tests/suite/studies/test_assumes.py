@@ -5,7 +5,7 @@ it changes.
 import pytest
 
 from suite.configurations.configuration import Tuned
-from suite.configurations.nearest import recommend
+from suite.configurations.library import recommend
 from tests.support.configurations import a_tuned
 from tests.support.searches import entries_of
 from trials.algorithms import ALGORITHMS

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from suite.tracking.faults import StoreError
+from suite.tracking import StoreError
 from suite.tracking.recorder import Recorder
 
 REFUSED = StoreError("sqlite:///here", ValueError("Invalid value"), False)

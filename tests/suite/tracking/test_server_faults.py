@@ -18,8 +18,8 @@ from suite.results.table import FILE, read
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import LOCAL_TRIES, Records
 from suite.sweeps.sweep import Sweep
+from suite.tracking import StoreError, without_user
 from suite.tracking import store as stores
-from suite.tracking.faults import StoreError, without_user
 from suite.tracking.store import Store
 from tests.support.commands import runs_of, suite_here
 from tests.support.faults import Server
