@@ -23,7 +23,7 @@ from suite.search.trial import InitialConfiguration
 from suite.studies.entry import Entry
 from trials import algorithms, datasets, heterogeneity
 from trials.common import plugins
-from trials.common.errors import UserError
+from trials.common.errors import UserError, unknown
 from trials.common.names import split_top
 from trials.run.spec import SPELLING, Scenario, outside, refuse
 
@@ -152,6 +152,9 @@ def select_tuned(
     matching = [t for t in configurations if wanted.items() <= t.scenario.names().items()]
     if algorithm is not None:
         asked = algorithms.canonical(algorithm)
+        there = {item.algorithm for item in configurations} | set(algorithms.known())
+        if not any(algorithms.is_named(name, asked) for name in there):
+            raise unknown("algorithm", asked, map(algorithms.label, there))
         matching = [item for item in matching if algorithms.is_named(item.algorithm, asked)]
 
     def place(item: Tuned) -> tuple[str, str, bool, float]:

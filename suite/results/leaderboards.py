@@ -233,26 +233,23 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign
-        trials = tables.searches.get((row.sweep, row.entry_id))
-        params, best, count = {}, None, 0
-        if trials is not None:
-            count = len(trials)
-            done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-            done = done.dropna(subset="val_score")
-            if len(done):  # of equal ones the first
-                first = done.iloc[int((sign * done["val_score"]).argmax())]
-                params, best = json.loads(first["params"]), float(first["val_score"])
+        trials = tables.searches.get((row.sweep, row.entry_id), tables.finals.head(0))
+        done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
+        done, params, best, score = done.dropna(subset="val_score"), {}, None, -inf
+        if len(done):  # of equal ones the first
+            first = done.iloc[int((sign * done["val_score"]).argmax())]
+            params, best = json.loads(first["params"]), float(first["val_score"])
+            score = -inf if row.reference else sign * best
         shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
         standing = Standing(
             **shared | {"metric": f"val_{row.metric}"},
             rank=None,
             best=best,
-            trials=count,
+            trials=len(trials),
             planned=study["trials"] * replicates_of(study) + confirms_of(study),
             seeds=finals_of(study),
             params=params,
         )
-        score = -inf if best is None or row.reference else sign * best
         groups[standing.group].append((score, standing))
     ranked = []
     for group in groups.values():

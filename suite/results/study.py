@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 import optuna
 import pandas as pd
-from optuna import Study, distributions
+from optuna import Study
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
@@ -23,7 +29,7 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study th
 
 ATTRIBUTES = ("trial_id", "status", "origin", "source", "seed", "seconds")
 COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "params", "metric", "val_score", "error")
-Ranges = dict[str, distributions.BaseDistribution]
+Ranges = dict[str, BaseDistribution]
 
 
 class Search(NamedTuple):
@@ -53,28 +59,20 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
-    """Return the declared range of each searched name, widened by the values that were tried: Optuna compares trials of one range. A
-    name whose values have none (words among numbers) is left out: its values are user attributes.
+    """Return the declared range of each searched name, widened by the values that were tried: Optuna compares trials of one range. Where
+    words are among numbers they are choices.
     """
-    tried, ranges = [_plains(text) for text in rows["params"]], {}
+    tried, ranges = [_plains(text) for text in rows["params"]], Ranges()
     for name, declared in space.items():
         values = [params[name] for params in tried if name in params]
-        if (distribution := _distribution(declared, values)) is not None:
-            ranges[name] = distribution
+        if declared.choices is None and all(isinstance(value, int | float) for value in values):
+            ends: list[Any] = [*declared.ends, *values]
+            kind = FloatDistribution if declared.type == "float" else IntDistribution
+            ranges[name] = kind(min(ends), max(ends), log=declared.log and min(ends) > 0)
+        else:
+            choices = dict.fromkeys([*map(_plain, declared.choices or ()), *values])
+            ranges[name] = CategoricalDistribution(list(choices))
     return ranges
-
-
-def _distribution(declared: Range, values: Sequence[Any]) -> distributions.BaseDistribution | None:
-    if declared.choices is not None:
-        choices = dict.fromkeys([*map(_plain, declared.choices), *values])
-        return distributions.CategoricalDistribution(list(choices))
-    if not all(isinstance(value, int | float) for value in values):
-        return None
-    low, high = min([*declared.ends, *values]), max([*declared.ends, *values])
-    if declared.type == "int" and all(value % 1 == 0 for value in values):
-        log = declared.log and low >= 1
-        return distributions.IntDistribution(int(low), int(high), log=log)
-    return distributions.FloatDistribution(float(low), float(high), log=declared.log and low > 0)
 
 
 def _plains(text: str) -> dict[str, Any]:
@@ -88,10 +86,10 @@ def _plain(value: Any) -> Any:
 
 def _trial(row: Row, ranges: Ranges) -> FrozenTrial:
     """Return a trial as Optuna has it."""
-    written, plain = json.loads(row["params"]), _plains(row["params"])
-    params = {name: value for name, value in plain.items() if name in ranges}
+    values = _plains(row["params"])
+    params = {name: value for name, value in values.items() if name in ranges}
     attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
-    attributes |= {k: v for k, v in written.items() if k not in params or params[k] != v}
+    attributes |= {name: value for name, value in values.items() if name not in ranges}
     if row["error"]:
         attributes["error"] = reason(row["error"])
     # What ended otherwise failed, a trial that diverged too: the worst score, which samplers are told, would hide all others in a plot.

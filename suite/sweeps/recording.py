@@ -233,13 +233,11 @@ class SweepRecording:
         if outside := entry.outside(row.params):
             tags["outside"] = outside
         run_id = self.store.create(self.experiment, title(row), tags, self.sweep_run)
-        about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
         scores = {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
         values = (asdict(row) | scores).items()
         numbers = {name: value for name, value in values if isinstance(value, int | float)}
         try:
-            about += f"\n\n```yaml\n{tuned.text()}```\n"
-            self.store.log(run_id, row.params, [numbers], about=about)
+            self.store.log(run_id, row.params, [numbers])
         except StoreError as error:
             if not error.passes:
                 self.store.delete(run_id)

@@ -46,8 +46,6 @@ TABLE, SHA256 = "trials.parquet", "table_sha256"
 """What of a sweep's run is its table, and the tag that says which it is: it is set once the table is there."""
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
-NOTE = "mlflow.note.content"
-"""MLflow's tag of what its pages show on top of a run."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
 """How long a server is waited for at first, where a person waits, unless she says otherwise."""
 NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
@@ -85,8 +83,14 @@ class Store:
         if tracking_uri is None:
             with writing(storage):
                 storage.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with kept(*PATIENCE), contextlib.nullcontext() if tracking_uri else _alone(storage):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(kept(*PATIENCE))
             default(**PATIENCE)
+            if tracking_uri is None:
+                # One process after the other: MLflow makes its tables without asking whether another one does.
+                place = os.open(storage, os.O_RDONLY)
+                stack.callback(os.close, place)
+                fcntl.flock(place, fcntl.LOCK_EX)
             try:
                 check_database(self.address)
                 client = MlflowClient(self.address)
@@ -133,11 +137,8 @@ class Store:
         params: Mapping[str, Any] | None = None,
         history: Iterable[Mapping[str, float]] = (),
         tags: Mapping[str, Any] | None = None,
-        about: str = "",
     ) -> None:
-        """Write params, tags, metrics with step = round, and what MLflow's pages show on top, `about` in Markdown, in one batch; what is
-        not finite is left out.
-        """
+        """Write params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
         now = int(time.time() * 1000)
         metrics = [
             Metric(key, float(value), now, int(entry["round"]))
@@ -147,7 +148,6 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        own += [RunTag(NOTE, about[:LONGEST])] if about else []
         self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
 
     def keep_table(self, run_id: str, path: Path) -> None:
@@ -251,18 +251,6 @@ def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[A
         page = search(*args, **options, max_results=1000, page_token=token or None)
         yield from page
         token = page.token or None
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process after the other in: MLflow makes its tables without asking whether another one does."""
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems lock no folder
-            fcntl.flock(place, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(place)
 
 
 def sqlite_uri(storage: Path) -> str:

@@ -10,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
-from suite.runs.request import Request
-from suite.yaml_files import assignments
 from tests.support.configurations import a_tuned
 from trials.common.errors import UserError
-from trials.run.spec import Scenario
 from trials.settings import Settings
 
 MINIMAL = "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: labels(2)\n"
@@ -42,9 +39,9 @@ def test_a_file_holds_all_to_the_last_bit(values, texts, settings):
         "folb",
         lr=values[0],
         score=values[1],
-        budget={"trials": 16, "sampler": "tpe"},
-        provenance={"study": "".join(texts), "runs": texts},
-    ).model_copy(update={"settings": settings})
+    ).model_copy(
+        update={"settings": settings, "provenance": {"study": "".join(texts), "runs": texts}}
+    )
     text = before.text()
     after = tuned.parse(text, "file")
     assert after == before
@@ -77,8 +74,8 @@ ODD = ["npz:/a/b", "npz:/../b", "../x", "../../etc/passwd", "/abs", "a/../../b",
 NAMES = st.sampled_from(ODD) | st.text(string.printable, min_size=1, max_size=30)
 
 
-@given(NAMES, NAMES, NAMES, NAMES)
-def test_a_path_reads_like_the_scenario_and_stays_inside_the_folder(*names):
+@given(st.tuples(NAMES, NAMES, NAMES, NAMES))
+def test_a_path_reads_like_the_scenario_and_stays_inside_the_folder(names):
     assert a_tuned("folb", level="dirichlet(0.1)").path == Path(
         "digits/dirichlet(0.1)/logreg/folb.yaml"
     )
@@ -92,20 +89,6 @@ def test_different_scenarios_have_different_paths():
     """Else one tuned file overwrites another."""
     names = ["npz:/data/a/b.npz", "npz:/data/a_b.npz", "npz:/data_a/b.npz"]
     assert len({a_tuned(dataset=name).path for name in names}) == 3
-
-
-@pytest.mark.parametrize(
-    "assignment",
-    ["mu=1e-4", "lr=.5", "local_steps=5", "batch_size=full", "participation=1.0", "init=own"],
-)
-def test_set_a_hyperparameter_or_a_setting(assignment):
-    """What docs/reference.md says of `--set`; all else has its default."""
-    values, scenario = assignments([assignment]), Scenario("digits", "logreg", "iid")
-    spec = Request("fedprox", scenario, {}, {}, seed=1, values=values).spec()
-    params = {"lr": 0.1, "mu": 0.01}
-    assert spec.params == params | {k: v for k, v in values.items() if k in params}
-    assert spec.settings == Settings(**{k: v for k, v in values.items() if k not in params})
-    assert spec.seed == 1
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

@@ -92,9 +92,9 @@ def test_declared_ranges_are_widened() -> None:
     assert ranges["steps"] == optuna.distributions.IntDistribution(1, 12)
     assert ranges["kind"].choices == ("a", '["b", 1]', "c")
     assert [trial.params["lr"] for trial in study.trials] == [0.1, 0.03, 5.0]
-    assert [trial.user_attrs["mix"] for trial in study.trials] == [0.5, "auto", 0.5]
+    assert [trial.params["mix"] for trial in study.trials] == [0.5, "auto", 0.5]
     assert {trial.user_attrs["fixed"] for trial in study.trials} == {1}
-    assert {len(trial.params) for trial in study.trials} == {3}
+    assert {len(trial.params) for trial in study.trials} == {4}
 
 
 def test_states_the_direction_and_replicates_follow_the_table() -> None:

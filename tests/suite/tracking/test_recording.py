@@ -15,10 +15,9 @@ from suite.sweeps.recording import title
 from suite.tracking import VARIABLE
 from suite.tracking import store as stores
 from suite.tracking.store import Store, open_existing
-from suite.tracking.tags import leaderboard_page, run_tags, spec_params, versions
+from suite.tracking.tags import leaderboard_page, run_tags, spec_params
 from tests.support.boards import A, B, board_of, runs
 from tests.support.commands import document, fault, runs_of, suite_here
-from tests.support.simulations import ROOT
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
@@ -42,12 +41,6 @@ def test_two_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
     assert [process.wait(120) for process in both] == [0, 0]
     assert (tmp_path / "mlflow.db").is_file()
     assert runs_of(open_existing(None, tmp_path)) == []
-
-
-def test_an_experiment_is_there_again_when_it_was_deleted(store: Store) -> None:
-    number = store.experiment("twice")
-    store.client.delete_experiment(number)
-    assert store.experiment("twice") == number != store.experiment("other")
 
 
 def test_what_is_logged_is_there(store: Store, experiment: str) -> None:
@@ -141,12 +134,6 @@ def test_a_row_s_name_says_rank_method_score_and_scenario() -> None:
     assert title(second) == "2 · fedavg 90.4 ± 2.1 · digits logreg iid"
     assert "%27night%27" in leaderboard_page("1", "night")
     assert "%22it%27s%22" in leaderboard_page("1", "it's")
-
-
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the tests lie in no repository")
-def test_a_checkout_of_the_suite_records_its_commit() -> None:
-    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
-    assert versions()["git_commit"] == subprocess.check_output(command, text=True).strip()
 
 
 def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
