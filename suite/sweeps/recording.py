@@ -18,7 +18,7 @@ from suite.results.table import TableFacts, Tables, TrialTable
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
 from suite.sweeps.progress import Progress
-from suite.tracking import StoreError, reason
+from suite.tracking import StoreError, is_local, reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, versions
@@ -63,6 +63,7 @@ class SweepRecording:
         self._names = {"study": self.study_name, "sweep": self.name}
         # The runs of trials whose writing failed, which are written anew.
         self._half: dict[str, str] = {}
+        self._anew = False
 
     def open(self) -> None:
         """Find or make the run of the sweep, which is the parent of all others. Raises `UserError` where the store has
@@ -78,7 +79,7 @@ class SweepRecording:
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": self.sweep_id, **versions()}
         if self.code:
             tags["code"] = dumps(self.code)
-        self._anew = not runs
+        self._anew |= not runs
         if runs:
             recorded = json.loads(runs[0].tags.get("code", "{}"))
             plugins.refuse_changed(recorded, f"sweep {self.name}", "choose another --name")
@@ -282,7 +283,7 @@ class Records(Recorder):
         self.progress.waiting = f"{why}: trying again"
         self._faults += 1
         uri = self.recording.store.uri
-        away = isinstance(error, StoreError) and not uri.startswith("sqlite:")
+        away = isinstance(error, StoreError) and not is_local(uri)
         if isinstance(error, HaltedError):
             self.control.halt(str(error))
         elif self._faults >= LOCAL_TRIES and not away:

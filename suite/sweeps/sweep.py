@@ -33,10 +33,10 @@ from suite.studies.study import Study
 from suite.sweeps.journal import events
 from suite.sweeps.journal.paths import STATUS, SweepPaths
 from suite.sweeps.progress import Deadline, Progress, Running
-from suite.sweeps.recording import Records, SweepRecording
+from suite.sweeps.recording import RECORD_SECONDS, Records, SweepRecording
 from suite.sweeps.status import keep, standing
 from suite.sweeps.tables import earlier, open_tables, table_of
-from suite.tracking import StoreError
+from suite.tracking import StoreError, is_local
 from suite.tracking.store import Store
 from suite.tracking.tags import versions
 from suite.yaml_files import writing
@@ -272,13 +272,8 @@ class Sweep:
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
         """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
-        try:
-            self.recording.open()
-        except StoreError as error:
-            why = error.reason
-            raise HaltedError(f"tracking store {self.store.uri} cannot be written: {why}") from None
-        records = self.records = Records(self.recording, self.control, self.progress)
         self._record_former()
+        records = self.records
         complete = False
         last: Callable[[], None] = partial(self.recording.close, "KILLED")
         try:
@@ -295,12 +290,26 @@ class Sweep:
         return complete, written
 
     def _record_former(self) -> None:
-        """Record what earlier sessions have not, and write the table, which may lack their last trials."""
+        """Record what earlier sessions have not, and write the table, which may lack their last trials. A server that does not
+        answer is waited for; raises `HaltedError` where that is no use.
+        """
+        before, until = earlier(self.paths), time.monotonic() + RECORD_SECONDS
+        former = [*filter(None, before.columns(["run_id"])["run_id"])] if before else []
+        while True:
+            try:
+                self.recording.open()
+                missing = self.recording.missing(self.state.ended, former)
+                break
+            except StoreError as error:
+                late = self.control.ending or is_local(self.store.uri) or time.monotonic() > until
+                if late or not error.passes:
+                    why = f"tracking store {self.store.uri} cannot be written: {error.reason}"
+                    raise HaltedError(why) from None
+                self.progress.waiting = f"{error.reason}: trying again"
+                time.sleep(1)
+        self.records = Records(self.recording, self.control, self.progress)
         self.records.put(self._write_table)
-        before = earlier(self.paths)
-        former = before.columns(["run_id"])["run_id"] if before else ()
-        missing = set(self.recording.missing(self.state.ended, filter(None, former)))
-        for trial_id, outcome in events.outcomes(self.paths.journal, missing):
+        for trial_id, outcome in events.outcomes(self.paths.journal, set(missing)):
             self.records.put(partial(self._record, self.search.requests[trial_id], outcome))
 
     def _drive(self, resources: "Resources") -> None:

