@@ -110,9 +110,12 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
         for line in str(run.data_note).splitlines()
         if line.startswith(UNREACHED)
     ]
+    names = entries[going]["metric"].unique()
     cut = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
     return replace(
         board,
+        metric=board.metric or ", ".join(f"test_{n}" for n in names),
+        direction=board.direction or ", ".join(map(direction, names)),
         study=board.study or ", ".join(sorted({sweep.study_name for sweep in facts})),
         interim=standing,
         notes=(*cut, *board.notes, *notes, *unreached),

@@ -27,6 +27,7 @@ from suite.tracking import VARIABLE, Guarded, StoreError, is_server, without_use
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writing
 from trials.common.errors import UserError
+from trials.common.files import plain
 
 default(
     MLFLOW_DISABLE_TELEMETRY="true",
@@ -79,6 +80,7 @@ class Store:
         self.uri = without_user(self.address)
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
+        tables_of(self.address)
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         if tracking_uri is None:
             with writing(storage):
@@ -92,7 +94,6 @@ class Store:
                 stack.callback(os.close, place)
                 fcntl.flock(place, fcntl.LOCK_EX)
             try:
-                check_database(self.address)
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
             except Exception as error:
@@ -269,17 +270,21 @@ def sqlite_uri(storage: Path) -> str:
     return f"sqlite:///{place / 'mlflow.db'}"
 
 
-def check_database(uri: str) -> None:
-    """Raise `sqlite3.Error` for a SQLite file that is damaged, which MLflow would try for minutes."""
+def tables_of(uri: str) -> list[str]:
+    """Return the tables of a SQLite file. Raises `UserError` for one that cannot be read, which MLflow would try for minutes."""
     path = Path(uri.removeprefix("sqlite:///"))
-    if uri.startswith("sqlite:///") and path.exists():
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            database.execute("select * from sqlite_master").fetchall()
+    if not uri.startswith("sqlite:///") or not os.path.lexists(path):
+        return []
+    try:
+        with contextlib.closing(sqlite3.connect(plain(path, "store"))) as database:
+            return [row[1] for row in database.execute("select * from sqlite_master")]
+    except sqlite3.Error as error:
+        raise UserError(f"cannot read store {path}: {error}") from None
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """Return the store for reading. Raises `UserError` when there is none yet: a reader makes none."""
     database = storage / "mlflow.db"
-    if tracking_uri is None and not database.exists():
+    if tracking_uri is None and not tables_of(f"sqlite:///{database}"):
         raise UserError(f"there is no store {database} yet: run `suite sweep quickstart`")
     return Store(tracking_uri, storage)
