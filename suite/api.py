@@ -8,7 +8,6 @@ that of MLFLOW_TRACKING_URI counts. `suite/__init__.py` lists what is public; do
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
     from suite.configurations.configuration import Tuned
     from suite.configurations.library import TunedList
     from suite.execution.resources import Resources
-    from suite.results.leaderboards import Query
     from suite.results.report import WrittenReport
-    from suite.results.tables import Tables
+    from suite.results.table import Tables
     from suite.runs.request import Request
     from suite.runs.single import Finished, RecordedRun, Replay
     from suite.studies.study import Study
@@ -191,7 +189,7 @@ def recorded_runs(
 
     folder = folder_of(storage)
     if source.endswith(TABLE):
-        return single.sample(open_tables(folder, None, [Path(source)]), sample)
+        return single.sample(open_tables(folder, None, [source]), sample)
     return [single.RecordedRun.run(open_existing(usual(tracking_uri), folder), source)]
 
 
@@ -236,12 +234,8 @@ def load(
     """Load the trials of sweeps, or of all, a row each, as docs/table.md says; with `curves` their curves too."""
     from suite.results.table import CURVES, PLAIN
 
-    tables, names = tables_at(sources, storage, tracking_uri)
-    chosen: dict[Any, None] = {}
-    for part in [tables.of(name) for name in names] or [tables.of(None)]:
-        chosen |= dict.fromkeys(part.sources)
     columns = [*PLAIN, *(CURVES if curves else ())]
-    return replace(tables, sources=list(chosen), named=bool(names)).frame(columns)
+    return tables_at(sources, storage, tracking_uri).frame(columns)
 
 
 def leaderboard(
@@ -259,11 +253,10 @@ def leaderboard(
     personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps, bytes or simulated seconds.
     """
     from reports.page.notebook import ShownBoard
-    from suite.results.leaderboards import read_leaderboard
+    from suite.results.leaderboards import Query, read_leaderboard
 
-    tables, query = asked(sources, where, storage, tracking_uri)
-    query = replace(query, metric=metric, target=target, at=at)
-    return ShownBoard.of(read_leaderboard(tables, query))
+    query = Query(where=where or {}, metric=metric, target=target, at=at)
+    return ShownBoard.of(read_leaderboard(tables_at(sources, storage, tracking_uri), query))
 
 
 def report(
@@ -276,6 +269,7 @@ def report(
 ) -> WrittenReport:
     """Write one self-contained HTML page of the same `sources`, and its `figures` as files ("svg", "png", "pdf")."""
     from reports.charts.drawing import FORMS
+    from suite.results.leaderboards import Query
     from suite.results.report import write
     from suite.sweeps.journal.paths import check_name
     from suite.tracking import pages_at, usual
@@ -284,47 +278,23 @@ def report(
     for form in forms:
         if form not in FORMS:
             raise unknown("form of figures", form, FORMS)
-    tables, query = asked(sources, where, storage, tracking_uri)
+    tables = tables_at(sources, storage, tracking_uri)
     if output is None:
         names, place = _places(sources, storage)
         stems = [Path(name).stem if name.endswith(TABLE) else name for name in names]
         check_name(name := "-".join(stems) or "all", "report of")
         output = place / "report" / name
-    return write(tables, query, Path(output), pages_at(None, usual(tracking_uri)), forms)
+    query, server = Query(where=where or {}), pages_at(usual(tracking_uri))
+    return write(tables, query, Path(output), server, forms)
 
 
-def asked(
-    sources: Sequence[Source],
-    where: Mapping[str, Any] | None,
-    storage: str | Path,
-    tracking_uri: str | None,
-) -> tuple[Tables, Query]:
-    """Return the tables at a place, and which of their rows `sources` and `where` name. One name is a sweep's, else a
-    study's; several are studies'.
-    """
-    from suite.results.leaderboards import Query
-
-    values = {key: str(value) for key, value in (where or {}).items()}
-    tables, names = tables_at(sources, storage, tracking_uri)
-    sweep, study = values.pop("sweep", None), values.pop("study", None)
-    if len(names) == 1 and sweep is None and study is None:
-        return tables, Query(names[0], (), values)
-    return tables, Query(sweep, (*names, *([study] if study else [])), values)
-
-
-def tables_at(
-    sources: Sequence[Source], storage: str | Path, tracking_uri: str | None
-) -> tuple[Tables, list[str]]:
-    """Return the tables that `sources` are the paths of, or else those at a place; and the names among `sources`."""
+def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
+    """Return the tables that `sources` are the paths of, or else those at a place that they name: sweeps, or studies; by default all."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
-    named, folder = _places(sources, storage)
-    files = [Path(name) for name in named if name.endswith(TABLE)]
-    names = [name for name in named if not name.endswith(TABLE)]
-    if files and names:
-        raise UserError(f"{names[0]} is the name of a sweep, beside paths of tables: give either")
-    return open_tables(folder, usual(tracking_uri), files), names
+    names, folder = _places(sources, storage)
+    return open_tables(folder, usual(tracking_uri), names)
 
 
 def _places(sources: Sequence[Any], storage: str | Path) -> tuple[list[str], Path]:
@@ -350,8 +320,7 @@ def study(
     """
     from suite.results.study import study_of
 
-    tables, names = tables_at([sweep], storage, tracking_uri)
-    return study_of(tables.of(names[0] if names else None).tables[0], entry)
+    return study_of(tables_at([sweep], storage, tracking_uri).tables[0], entry)
 
 
 def status(

@@ -41,8 +41,8 @@ from suite.results.table import TableFacts
 from suite.sweeps.status import status, sweeps
 from suite.sweeps.tables import open_tables
 from suite.tracking import is_server, pages_at
-from suite.tracking.schema import leaderboard_view as views
 from suite.tracking.store import open_existing
+from suite.tracking.tags import experiments_page, leaderboard_page
 from trials.common.errors import UserError
 
 API = r"/(ajax-)?api/[23]\.0/mlflow"
@@ -96,7 +96,7 @@ def ui(storage: Path, tracking_uri: str | None, there: socket.socket, token: str
 
     What is neither ours nor of Optuna's dashboard is MLflow's, as its clients expect, and all of it is below `/mlflow/`.
     """
-    elsewhere = pages_at(None, tracking_uri) if is_server(tracking_uri or "") else ""
+    elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)
     pages = Pages(storage, elsewhere or "/mlflow")
     routes: list[BaseRoute] = [
@@ -273,9 +273,9 @@ class Pages:
         shown = [of for of in statuses if name in (None, of["name"])]
         data, facts = self._kept(self._board, name)
         links = {of["name"]: self._links(of["name"], facts.get(of["name"])) for of in shown}
-        start = self.server + views.start_page()
-        page = home_page(name, shown, [] if name else faults, data, links, start, nonce)
-        return HTMLResponse(page, headers={POLICY: OWN_POLICY.format(nonce)})
+        start = self.server + experiments_page()
+        text = home_page(name, shown, [] if name else faults, data, links, start, nonce)
+        return HTMLResponse(text, headers={POLICY: OWN_POLICY.format(nonce)})
 
     def report(self, request: Request) -> Response:
         """Answer with the report of a sweep, which is written anew at most every few seconds."""
@@ -305,25 +305,24 @@ class Pages:
 
     def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, TableFacts]]:
         try:
-            tables = open_tables(self.storage).of(name)
-            board = read_leaderboard(tables, Query(name))
+            tables = open_tables(self.storage, names=[name] if name else [])
+            board = read_leaderboard(tables)
             return ReportData(board, server=self.server), tables.facts
         except UserError:  # nothing has ended yet
             return None, {}
 
     def _report(self, name: str, server: str) -> str:
         folder = self.storage / "report" / name
-        return write(open_tables(self.storage), Query(name), folder, server).page.read_text()
+        tables = open_tables(self.storage, names=[name])
+        return write(tables, Query(), folder, server).page.read_text()
 
     def _links(self, name: str, facts: TableFacts | None) -> dict[str, str]:
-        server = self.server
-        links = {"report": f"{address(name)}/report.html", "MLflow": server + views.start_page()}
+        there = experiments_page()
         if facts is not None and facts.experiment:
-            links["MLflow"] = server + views.runs_page(facts.experiment)
-            if any(entry.row for entry in facts.entries):  # else those views are empty
-                links["MLflow"] = server + views.leaderboard_page(facts.experiment, name)
-                links["curves"] = server + views.curves_page(facts.experiment, name)
-        return links
+            there = experiments_page(f"/{facts.experiment}/runs")
+            if any(entry.row for entry in facts.entries):  # else that view is empty
+                there = leaderboard_page(facts.experiment, name)
+        return {"report": f"{address(name)}/report.html", "MLflow": self.server + there}
 
 
 def address(name: str) -> str:

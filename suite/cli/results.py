@@ -105,8 +105,7 @@ def export_optuna(
     """Write a sweep's searches for Optuna's tools: a study for each entry."""
     from suite.results.study import export as write_studies
 
-    tables, names = api.tables_at([sweep], storage, tracking_uri)
-    studies = write_studies(tables.of(names[0] if names else None).tables[0], file)
+    studies = write_studies(api.tables_at([sweep], storage, tracking_uri).tables[0], file)
     say(f"{len(studies)} studies in {file}. From Python:")
     say(f'  optuna.load_study(study_name="{studies[0]}", storage="sqlite:///{file}")')
     out().print(f"optuna-dashboard sqlite:///{file}", **PLAIN)

@@ -45,7 +45,7 @@ def run(
     """
     from suite.execution.stop_signal import HaltedError
     from suite.runs import single
-    from suite.tracking.faults import StoreError
+    from suite.tracking import StoreError
     from trials import algorithms
     from trials.run.spec import outside
 

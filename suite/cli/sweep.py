@@ -12,7 +12,7 @@ import typer
 from suite import api
 from suite.cli.options import PLAIN, RUNS, SCENARIO, Assign, DataRoot, Json, Storage, Tracking
 from suite.console import emit, out, say
-from suite.tracking.faults import without_user
+from suite.tracking import without_user
 from suite.yaml_files import assignments
 from trials.common.errors import unknown
 from trials.run.outcome import ENDINGS
@@ -71,12 +71,15 @@ def sweep(
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
     if not as_json:
-        _conclude(result)
+        place = ["--storage", str(storage)] if storage != RUNS else []
+        if tracking_uri is not None:
+            place += ["--tracking-uri", without_user(tracking_uri)]
+        _conclude(result, place)
     raise typer.Exit(1 if result.summary.trials_failed else 0)
 
 
-def _conclude(result: "Result") -> None:
-    """Print the last screen of a sweep: the leaderboard, what happened, what to do next."""
+def _conclude(result: "Result", place: list[str]) -> None:
+    """Print the last screen of a sweep: the leaderboard, what happened, what to do next, with the options of its `place`."""
     from reports.wording.formats import table
 
     shown, summary, board = out(), result.summary, result.leaderboard
@@ -95,7 +98,7 @@ def _conclude(result: "Result") -> None:
         **PLAIN,
     )
     for command in commands:
-        shown.print(f"  {shlex.join(['suite', *command, *result.tables.options])}", **PLAIN)
+        shown.print(f"  {shlex.join(['suite', *command, *place])}", **PLAIN)
 
 
 def _plan_lines(plan: dict[str, Any]) -> list[str]:

@@ -102,9 +102,7 @@ def tuned_import(
     """
     from suite.configurations.configuration import keep, tuned_files
 
-    kept, passed_over = keep(tuned_files(source), storage / "imported")
-    for reason in passed_over:
-        say(reason)
+    kept = keep(tuned_files(source), storage / "imported")
     out().print(f"imported {len(kept)} configurations into {storage}", **PLAIN)
 
 
@@ -128,8 +126,7 @@ def tuned_recommend(
     if missing := {"dataset", "heterogeneity"} - asked.keys():
         raise UserError(f"--{missing.pop()} is missing: it names the scenario")
     say(READING)
-    from suite.configurations.library import list_tuned
-    from suite.configurations.nearest import recommend
+    from suite.configurations.library import list_tuned, recommend
 
     dataset, level = asked.pop("dataset"), asked.pop("heterogeneity")
     away, best = recommend(list_tuned(storage, tracking_uri), dataset, level, **asked)

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from suite.console import say
 from suite.formats import FORMAT, check_format
 from suite.studies.validation import Faults, Written, check_run
 from suite.yaml_files import dump, parse_mapping, read_text, writing
@@ -21,6 +22,8 @@ from trials.settings import Settings
 
 SIGN = "# suite run THIS_FILE"
 """How the suite knows a file again that it wrote."""
+NEAREST = "nearest"
+"""`warm_start: nearest`: among all that the storage holds."""
 Score = float | None
 
 
@@ -45,9 +48,17 @@ class Tuned(Written):
 
     @property
     def path(self) -> Path:
-        """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml."""
-        path = relative_path(self.algorithm, self.scenario)
-        return path.with_name(f"{path.name}.yaml")
+        """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml; a name that holds a path keeps its
+        end and a hash of the whole.
+        """
+        parts = []
+        for name in (self.dataset, self.heterogeneity, self.model, self.algorithm):
+            part = name.lstrip(".") or "_"
+            if "/" in name:
+                end = re.sub(r"[^A-Za-z0-9_-]", "_", name.rpartition("/")[2])
+                part = f"{end}-{zlib.crc32(name.encode()):08x}"
+            parts.append(part)
+        return Path(*parts[:-1], f"{parts[-1]}.yaml")
 
     @property
     def task(self) -> Task:
@@ -82,18 +93,6 @@ class Tuned(Written):
         return f"{SIGN} --seed 1\n{dump(content)}"
 
 
-def relative_path(algorithm: str, scenario: Scenario) -> Path:
-    """Return dataset/heterogeneity/model/algorithm; a name that holds a path keeps its end and a hash of the whole."""
-    parts = []
-    for name in (scenario.dataset, scenario.heterogeneity, scenario.model, algorithm):
-        part = name.lstrip(".") or "_"
-        if "/" in name:
-            end = re.sub(r"[^A-Za-z0-9_-]", "_", name.rpartition("/")[2])
-            part = f"{end}-{zlib.crc32(name.encode()):08x}"
-        parts.append(part)
-    return Path(*parts)
-
-
 def parse(text: str, source: str) -> Tuned:
     """Read a tuned file or a hand-written configuration; raises `UserError` with every fault, `FormatError`
     for what another version wrote. Code of others that it names does not run.
@@ -116,29 +115,19 @@ def read(path: Path) -> Tuned:
 
 
 def tuned_files(source: Path) -> list[Tuned]:
-    """Read a tuned file, or all `*.yaml` below a folder; raises one `UserError` that names every bad file, or says that
-    there is none.
-    """
+    """Read a tuned file, or all `*.yaml` below a folder; raises `UserError` for a bad one, or where there is none."""
     path, there = look(source, "configuration")
     paths = sorted(path.rglob("*.yaml")) if there == "folder" else [path]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
-    configurations, faults = [], Faults(str(source))
-    for file in paths:
-        try:
-            configurations.append(read(file))
-        except UserError as error:
-            faults.add(str(file), None, str(error))
-    faults.check()
-    return configurations
+    return [read(file) for file in paths]
 
 
-def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], list[str]]:
+def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:
     """Write configurations below a folder, all or none: of several for one entry the best by validation score (a later
-    one where there are none). Return the files written, and what was skipped. Raise `UserError` for one that cannot be run here.
+    one where there are none). Return the files written. Raise `UserError` for one that cannot be run here.
     """
     best: dict[Path, Tuned] = {}
-    skipped = []
     for item in configurations:
         item.refuse_changed(str(item.path))
         if not any(map(plugins.named, (item.algorithm, *item.scenario.code))):
@@ -146,8 +135,7 @@ def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], lis
         path = folder / item.path
         before = best.get(path) or (read(path) if path.exists() else None)
         if before is not None and before.loss < item.loss:
-            better = "the one that is there scores better on validation and stays"
-            skipped.append(f"{item.path}: {better}")
+            say(f"{item.path}: the one that is there scores better on validation and stays")
         else:
             best[path] = item
     with writing(folder):
@@ -159,4 +147,4 @@ def keep(configurations: Sequence[Tuned], folder: Path) -> tuple[list[Path], lis
             for number, path in enumerate(best):
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 Path(place, str(number)).replace(path)
-    return list(best), skipped
+    return list(best)

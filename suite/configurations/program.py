@@ -28,7 +28,7 @@ SIGN = "Written by `suite tuned export`"
 """How the suite knows a file again that it wrote."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
 """Whose round is written out."""
-LAYERS = (
+LAYERS = [
     "ClientLinear",
     "Conv2d",
     "Flatten",
@@ -36,7 +36,7 @@ LAYERS = (
     "AvgPool2d",
     "MaxPool2d",
     "AdaptiveAvgPool2d",
-)
+]
 
 
 def exported(
@@ -46,8 +46,8 @@ def exported(
     Raises `UserError` for a configuration that no program is written of.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
-    files = {path.with_suffix(".py"): program(tuned, run).encode()}
-    return files if seed is None else {**files, path.with_suffix(".pt"): federation(run)}
+    written = {path.with_suffix(".py"): program(tuned, run).encode()}
+    return written if seed is None else {**written, path.with_suffix(".pt"): federation(run)}
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
@@ -64,12 +64,8 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
         f"loss {s.loss}": s.loss in ("two_sided", "half_squared_error"),
         f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
     }
-    for what, is_so in unwritten.items():
-        if is_so:
-            written = (
-                f"programs are of {', '.join(ALGORITHMS)} with clients selected without replacement"
-            )
-            raise UserError(f"{tuned.path}: no program is written of {what}; {written}")
+    if reasons := [what for what, is_so in unwritten.items() if is_so]:
+        raise UserError(f"{tuned.path}: no program is written of {', '.join(reasons)}")
     return trial.simulate(spec, trial.partition_data(spec, trial.load_dataset(spec, data_root)))
 
 
@@ -88,9 +84,17 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
         sign=SIGN,
         version=metadata.version("suite-fl"),
         regression=data.task.pooled == "mse",
-        layers=_layers(spec.model, fed.model.architecture, data.shape, data.classes),
+        layers=layers_of(spec.model, fed.model.architecture, data.shape, data.classes),
     )
     return rendered
+
+
+def layers_of(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> list[str]:
+    """Return a network's layers in a row as the program builds them; raises `UserError` for any other network."""
+    network = kind.network(shape, classes)
+    if type(network) is not nn.Sequential or any(type(p).__name__ not in LAYERS for p in network):
+        raise UserError(f"no program is written of model {name}: its layers are not in a row")
+    return [f"nn.{layer!r}".replace("ClientLinear", "Linear") for layer in network]
 
 
 def federation(simulation: Simulation) -> bytes:
@@ -104,10 +108,8 @@ def federation(simulation: Simulation) -> bytes:
         ids = fed.select()
         steps = fed.steps(ids).numpy().astype(np.int64)
         plan = minibatches(data, ids.numpy(), steps, s.batch_size, (fed.seed, number))
-        orders = {}
-        for client, samples, weight in zip(ids.tolist(), plan.samples, plan.weight, strict=True):
-            orders[client] = torch.from_numpy(samples[weight > 0])
-        rounds.append(orders)
+        orders = zip(ids.tolist(), plan.samples, plan.weight, strict=True)
+        rounds.append({k: torch.from_numpy(order[weight > 0]) for k, order, weight in orders})
     content = {
         "about": SIGN,
         "x": torch.from_numpy(data.dataset.x),
@@ -120,14 +122,3 @@ def federation(simulation: Simulation) -> bytes:
     buffer = io.BytesIO()
     torch.save(content, buffer)
     return buffer.getvalue()
-
-
-def _layers(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> list[str]:
-    """Return a network's layers in a row as the program builds them; raises `UserError` for any other network."""
-    network = kind.network(shape, classes)
-    if type(network) is not nn.Sequential or any(type(p).__name__ not in LAYERS for p in network):
-        raise UserError(
-            f"no program is written of model {name}; programs are of linear models, perceptrons and "
-            "convolutional networks without normalisation"
-        )
-    return [f"nn.{layer!r}".replace("ClientLinear", "Linear") for layer in network]

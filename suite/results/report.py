@@ -9,26 +9,15 @@ from reports.charts.data import Curve, Failure, ReportData, SweepFacts
 from reports.charts.drawing import SIGN
 from reports.durations import spell
 from reports.leaderboard.board import Leaderboard
-from suite.results.leaderboards import Query, board_of, searched, without_row
-from suite.results.table import TableFacts
-from suite.results.tables import (
-    KEYS,
-    SEARCHES,
-    Tables,
-    each,
-    is_lost,
-    run_id,
-    within,
-)
-from suite.tracking.schema.leaderboard_view import run_page
+from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.table import FINALS, SEARCHES, Tables, each, is_lost, run_id
+from suite.tracking.tags import run_page
 from suite.yaml_files import dump, write_files
-from trials.run.outcome import reason
+from trials.run.outcome import Status, reason
 from trials.scoring.metrics import COSTS, cost_until
 
-FACTS = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
-SHARED = ("rounds", "clients", "participation")
-"""The settings that a report names first."""
-PAGE = "report.html"
+FAILED = ("sweep", "entry", "trial_id", "kind", "seed", "status", "metric")
+"""What is read of runs that may have failed, beside why."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +26,6 @@ class WrittenReport:
 
     page: Path
     figures: tuple[Path, ...]
-    data: ReportData
-
-    def __repr__(self) -> str:
-        return f"Report {self.page}, {len(self.figures)} figures"
-
-    def _repr_html_(self) -> str:
-        from reports.page.notebook import board_html
-
-        return board_html(self.data.board)
 
 
 def write(
@@ -58,31 +38,25 @@ def write(
     """Write `report.html` and `figures/` in these forms below a folder. Raises `UserError` where one of the files is someone else's."""
     from reports.page.page import build
 
-    data = read(tables, query, server)
-    page, drawn = build(data, forms)
+    page, drawn = build(read(tables, query, server), forms)
     figures = {folder / "figures" / name: drawn[name] for name in sorted(drawn)}
-    write_files({folder / PAGE: page.encode(), **figures}, SIGN)
-    return WrittenReport(folder / PAGE, tuple(figures), data)
+    write_files({folder / "report.html": page.encode(), **figures}, SIGN)
+    return WrittenReport(folder / "report.html", tuple(figures))
 
 
 def read(tables: Tables, query: Query, server: str) -> ReportData:
     """Return the data of a report: everything it shows."""
-    tables = tables.of(query.sweep, query.studies)
-    board = board_of(tables, query)
-    shown = {row.sweep for row in board.rows} | {row.sweep for row in board.interim}
-    sweeps = [_sweep(tables, facts) for name, facts in tables.facts.items() if name in shown]
-    tuned = [row for row in each(tables.entries) if row.entry.tuned]
+    board = read_leaderboard(tables, query)
+    keys = {(row.sweep, row.entry_id) for row in board.rows}
+    searches = {key: own for key, own in tables.searches.items() if key in keys}
+    entries = [row for row in each(tables.entries) if row.entry.tuned]
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
-        trials={
-            key: trials[trials["kind"] == "search"]
-            for key, trials in tables.searches.items()
-            if key in {(row.sweep, row.entry_id) for row in board.rows}
-        },
-        failures=tuple(_failures(tables, query, board)),
-        sweeps=tuple(sweeps),
-        tuned={(row.sweep, row.entry_id): row.entry.tuned for row in tuned},
+        trials={key: own[own["kind"] == "search"] for key, own in searches.items()},
+        failures=tuple(_failures(tables, query)),
+        sweeps=tuple(_sweep(tables, name, how) for name, how in board.searched.items()),
+        tuned={(row.sweep, row.entry_id): row.entry.tuned for row in entries},
         server=server,
     )
 
@@ -94,53 +68,48 @@ def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
     for row in board.rows:
         for final in map(finals.__getitem__, row.runs):
             name = f"test_{final['metric']}"
-            history = histories[final["sweep"], final["trial_id"]]
-            evaluations = [entry for entry in history if name in entry]
-            if not is_lost(final, name):
-                yield Curve(
-                    row.group,
-                    final["algorithm"],
-                    final["seed"],
-                    tuple(int(entry["round"]) for entry in evaluations),
-                    tuple(entry[name] for entry in evaluations),
-                    tuple(cost_until(entry, "bytes") for entry in evaluations),
-                    (final["split"], final["partition"], final["tuning"]),
-                )
+            if is_lost(final, name):
+                continue
+            history = [e for e in histories[final["sweep"], final["trial_id"]] if name in e]
+            yield Curve(
+                row.group,
+                final["algorithm"],
+                final["seed"],
+                rounds=tuple(int(entry["round"]) for entry in history),
+                scores=tuple(entry[name] for entry in history),
+                sent_bytes=tuple(cost_until(entry, "bytes") for entry in history),
+                replicate=(final["split"], final["partition"], final["tuning"]),
+            )
 
 
-FAILED = ("sweep", "entry_id", "entry", "trial_id", "kind", "seed", "status", "metric")
+def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
+    """Yield the runs that are asked for and failed or diverged, and the final ones without a score of their own."""
+    names = dict.fromkeys((*FAILED, "not_finite", "error", "run_id", *query.where))
+    runs = query.rows(tables.frame(names, (*SEARCHES, *FINALS)))
+    runs = runs.sort_values(["kind", "status"], ascending=False)
+    for run in runs[runs["status"].ne(Status.FINISHED) | runs["kind"].eq("final")].to_dict(
+        "records"
+    ):
+        final = run["kind"] == "final"
+        lost = is_lost(run, f"test_{run['metric']}") if final else run["status"] == Status.DIVERGED
+        if lost or run["status"] == Status.FAILED:
+            page = run_page(tables.facts[run["sweep"]].experiment, run["run_id"])
+            why = f"not finite: {run['not_finite']}" if run["not_finite"] else ""
+            yield Failure(
+                f"{run['entry']} · {'seed ' + str(run['seed']) if final else run['trial_id']}",
+                "final" if final else "search",
+                run["status"],
+                reason(run["error"] or "") or why,
+                page if run["run_id"] else "",
+            )
 
 
-def _failures(tables: Tables, query: Query, board: Leaderboard) -> Iterable[Failure]:
-    """Yield the trials of what is shown that failed or diverged, and its final runs without a score of their own."""
-    import pandas as pd
-
-    keys = [(row.sweep, row.entry_id) for row in (*board.rows, *board.interim)]  # type: ignore[attr-defined]
-    shown = pd.concat([pd.DataFrame(keys, columns=KEYS), without_row(tables, query)])
-    trials = tables.frame((*FAILED, "not_finite", "error", "run_id"), SEARCHES)
-    trials = trials[trials["status"].isin(["failed", "diverged"]) & within(trials, shown)]
-    trials = trials.sort_values("status", ascending=False, kind="stable")
-    finals = query.rows(tables.finals)
-    for trial in [*trials.to_dict("records"), *finals.to_dict("records")]:
-        final = trial["kind"] == "final"
-        if final and trial["status"] != "failed" and not is_lost(trial, f"test_{trial['metric']}"):
-            continue
-        lost = f"not finite: {trial['not_finite']}" if trial["not_finite"] else ""
-        page = run_page(tables.facts[trial["sweep"]].experiment, trial["run_id"])
-        yield Failure(
-            f"{trial['entry']} · {'seed ' + str(trial['seed']) if final else trial['trial_id']}",
-            "final" if final else "search",
-            trial["status"],
-            reason(trial["error"] or "") or lost,
-            page if trial["run_id"] else "",
-        )
-
-
-def _sweep(tables: Tables, sweep: TableFacts) -> SweepFacts:
+def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
     """Return the study, versions, seeds and fingerprints behind a sweep's rows, and what all its algorithms had alike."""
-    finals = tables.finals[tables.finals["sweep"] == sweep.name]
-    facts = {name: sweep.versions[key] for key, name in FACTS.items() if key in sweep.versions}
-    facts["search"] = searched(sweep)
+    sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
+    shown = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
+    facts = {word: sweep.versions[key] for key, word in shown.items() if key in sweep.versions}
+    facts["search"] = searched
     facts["search seed"] = str(sweep.study.get("seed", 0))
     facts["final seeds"] = ", ".join(map(str, sorted(set(finals["seed"]))))
     prints = finals.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
@@ -148,11 +117,12 @@ def _sweep(tables: Tables, sweep: TableFacts) -> SweepFacts:
         facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(own)))
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}
-    setting = {name: f"{settings[name]}" for name in SHARED if name in settings}
+    named = ("rounds", "clients", "participation")
+    setting = {key: f"{settings[key]}" for key in named if key in settings}
     setting["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
     setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sweep.began)) + " UTC"
     if sweep.ended is not None:
         setting["duration"] = spell(sweep.ended - sweep.began)
     page = run_page(sweep.experiment, sweep.run_id) if sweep.run_id else ""
     text = dump({**study, "settings": settings})
-    return SweepFacts(sweep.name, sweep.study_name, text, facts, page, setting)
+    return SweepFacts(name, sweep.study_name, text, facts, page, setting)

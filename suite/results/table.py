@@ -1,25 +1,33 @@
-"""The table of a sweep, `runs/NAME/trials.parquet`: a row a trial. docs/table.md says what each column means.
+"""The table of a sweep, `runs/NAME/trials.parquet`, a row a trial, and several of them as one.
 
-Any reader of Parquet opens it. What is one for the whole sweep (`TableFacts`) is in the metadata of its schema, under `suite`.
+docs/table.md says what each column means. Any reader of Parquet opens it. What is one for the whole sweep (`TableFacts`) is in the
+metadata of its schema, under `suite`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from suite.formats import FORMAT, check_format
+from suite.studies.replicates import finals_of
+from suite.tracking.tags import run_page
 from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
+from trials.run import outcome
+from trials.run.spec import Scenario, TrialSpec
+from trials.scoring.metrics import TASKS
+from trials.settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +75,20 @@ CURVES = (
 metric, null where all do. They are read only where they are asked for.
 """
 SEARCH_CURVES = ("round", "val", "test")
+SEARCHED = (
+    *("sweep", "entry_id", "trial_id", "kind", "replicate", "number", "params", "status"),
+    *("val_score", "error"),
+)
+"""What is read of search trials, which are many."""
+SEARCHES, FINALS = ("search", "confirm"), ("final",)
+KEYS = ["sweep", "entry_id"]
+"""What a row of an entry is known by."""
+Key = tuple[str, str]
+"""A sweep and one of its entries, or of its trials."""
+Row = Mapping[Any, Any]
+"""A row of a table, by column."""
+History = list[dict[str, float]]
+"""The evaluations of a trial, each with its `round` and what of the metrics asked for is finite there."""
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
@@ -123,13 +145,12 @@ class TrialTable:
 
     def columns(self, names: Sequence[str], kinds: Collection[str] = ()) -> pd.DataFrame:
         """Return these columns of the rows of these kinds (none: of all). Raises `UserError` where the file is damaged."""
-        with _reading(self.source):
-            rows = self.whole([*dict.fromkeys([*names, "kind"])])
-            if kinds:
-                import pyarrow.compute as pc
+        import pyarrow.compute as pc
 
-                rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
-            frame: pd.DataFrame = rows.select(list(names)).to_pandas()
+        rows = self.whole([*dict.fromkeys([*names, "kind"])])
+        if kinds:
+            rows = rows.filter(pc.is_in(rows["kind"], pa.array(list(kinds))))
+        frame: pd.DataFrame = rows.select(list(names)).to_pandas()
         for name in names:  # else pandas, by its version, has NaN for what is null
             if COLUMNS.get(name) not in ("int64", "float64"):
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
@@ -138,7 +159,7 @@ class TrialTable:
         return frame
 
     def whole(self, names: Sequence[str] = PLAIN + CURVES) -> Any:
-        """Return these columns of it as a `pyarrow.Table`."""
+        """Return these columns of it as a `pyarrow.Table`; raises as `columns` does."""
         if not isinstance(self.source, Path):
             return self.source.select(names)
         with _reading(self.source):
@@ -160,14 +181,14 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def write(path: Path, table: TrialTable) -> None:
     """Write a table whole: who reads meanwhile has the one before. Raises `UserError` where the folder takes no file."""
+    # Of ranges the ends or the choices are written, not when they are searched: `other` is a function.
+    ranges = {"__all__": {"when", "searched", "under", "other"}}
+    apart: Any = {"entries": {"__all__": {"space": ranges}}}
+    text = table.facts.model_dump_json(exclude=apart, exclude_none=True)
     with writing(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Of ranges the ends or the choices are written, not when they are searched.
-        ranges = {"__all__": {"when", "searched", "under", "other"}}
-        apart: Any = {"entries": {"__all__": {"space": ranges}}}
-        text = table.facts.model_dump_json(exclude=apart, exclude_none=True)
-        content = table.source.replace_schema_metadata({KEY: text})
         with replacing(path) as part:
+            content = table.source.replace_schema_metadata({KEY: text})
             parquet.write_table(content, part, compression="zstd")
 
 
@@ -175,25 +196,22 @@ def read(path: Path) -> TrialTable:
     """Open a table without reading its rows. Raises `UserError` where it is absent, damaged, larger than memory, or not this version's."""
     with _reading(path):
         file = parquet.ParquetFile(path)
-        groups, columns = range(file.metadata.num_row_groups), file.schema_arrow
-        size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
-        if max(size, file.metadata.num_rows) > os.sysconf("SC_PAGE_SIZE") * os.sysconf(
-            "SC_PHYS_PAGES"
-        ):
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        size = max(file.metadata.num_rows, sum(group.total_byte_size for group in groups))
+        if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
             raise ValueError(f"this machine's memory does not hold the {size} bytes that it names")
-        text = (columns.metadata or {}).get(KEY, b"null")
-        content = json.loads(text)
-        if not isinstance(content, dict):
+        metadata = file.schema_arrow.metadata or {}
+        if KEY not in metadata:
             raise ValueError("its schema has no metadata `suite`")
+        content = json.loads(metadata[KEY])
         check_format(f"table {path}", content.get("format"))
-        for field in schema():
-            if field.name not in columns.names or columns.field(field.name).type != field.type:
-                raise ValueError(f"it lacks the column {field.name} ({field.type})")
+        if not file.schema_arrow.equals(schema()):
+            raise ValueError("its columns are not those of docs/table.md")
         return TrialTable(TableFacts.model_validate(content), path)
 
 
 @contextmanager
-def _reading(path: object) -> Iterator[None]:
+def _reading(path: Path) -> Iterator[None]:
     """Turn what is wrong with a file into one line."""
     try:
         yield
@@ -201,6 +219,116 @@ def _reading(path: object) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise UserError(f"there is no table {path}") from None
-    except (OSError, ValueError, MemoryError, RecursionError) as error:  # Arrow's are the first two
-        lines = str(error).splitlines() or [repr(error)]
-        raise UserError(f"table {path} cannot be read: {lines[0][:100]}") from None
+    except (OSError, ValueError) as error:  # Arrow's are among these, and pydantic's
+        reason = str(error).splitlines()[0][:100]
+        raise UserError(f"table {path} cannot be read: {reason}") from None
+
+
+class Tables:
+    """The trials of some sweeps, those of the oldest first, read where they are asked for."""
+
+    def __init__(self, tables: Sequence[TrialTable]) -> None:
+        self.tables = sorted(tables, key=lambda table: table.facts.began)
+        self.facts = {table.facts.name: table.facts for table in self.tables}
+
+    @cached_property
+    def entries(self) -> pd.DataFrame:
+        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `entry` and the `page` of
+        their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that
+        has not ended.
+        """
+        import pandas as pd
+
+        counts = self.finals.groupby(KEYS).size()
+        rows = []
+        for facts in self.facts.values():
+            for entry in facts.entries:
+                finals = int(counts.get((facts.name, entry.id), 0))
+                row = {
+                    "sweep": facts.name,
+                    "study": facts.study_name,
+                    "entry_id": entry.id,
+                    **entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}),
+                    "entry": entry,
+                    "finals": finals,
+                    "going": facts.ended is None and finals < finals_of(facts.study),
+                    "page": run_page(facts.experiment, entry.row) if entry.row else "",
+                }
+                rows.append(row)
+        frame = pd.DataFrame(rows)
+        frame["going"] = frame.groupby(["sweep", *Scenario._fields])["going"].transform("any")
+        return frame
+
+    @cached_property
+    def finals(self) -> pd.DataFrame:
+        """The final runs, without their curves."""
+        return self.frame(PLAIN, FINALS)
+
+    @cached_property
+    def searches(self) -> dict[Key, pd.DataFrame]:
+        """`SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
+        rows = self.frame(SEARCHED, SEARCHES)
+        ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
+        return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
+
+    def frame(self, columns: Iterable[str], kinds: Collection[str] = ()) -> pd.DataFrame:
+        """Return these columns of the rows of these kinds (none: of all)."""
+        import pandas as pd
+
+        names = [*columns]
+        frames = [table.columns(names, kinds) for table in self.tables]
+        full = [frame for frame in frames if len(frame)]
+        return pd.concat(full, ignore_index=True) if full else pd.DataFrame(columns=names)
+
+    def histories(self, columns: Collection[str]) -> dict[Key, History]:
+        """Return these curves of each final run, by sweep and trial."""
+        names = ["sweep", "trial_id", "metric", "round", *columns]
+        rows = self.frame(names, FINALS).to_dict("records")
+        return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
+
+
+def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
+    """Return which rows of a frame are of the entries of another."""
+    return frame.set_index(KEYS).index.isin(other.set_index(KEYS).index)
+
+
+def each(frame: pd.DataFrame) -> Iterable[Any]:
+    """Return the rows of a data frame, with its columns as attributes."""
+    return frame.itertuples(index=False)
+
+
+def history_of(row: Row, columns: Iterable[str]) -> History:
+    """Return the evaluations of a row, whose metrics have their full names."""
+    named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
+    recorded = [column for column in columns if row[column] is not None]
+    history = []
+    for at, round_number in enumerate(() if row["round"] is None else row["round"]):
+        values = {named[column]: float(row[column][at]) for column in recorded}
+        finite = {name: value for name, value in values.items() if value == value}
+        history.append({"round": int(round_number), **finite})
+    return history
+
+
+def is_lost(row: Row, metric: str) -> bool:
+    """Return whether a metric has no mean over the last evaluations, or the run diverged."""
+    return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
+
+
+def run_id(row: Row) -> str:
+    """Return the run of a row in MLflow; before it has one, a name of its own."""
+    return row["run_id"] or f"{row['sweep']}/{row['trial_id']}"
+
+
+def spec_of(row: Row) -> TrialSpec:
+    """Return the trial that a row is of: all that it takes to run it again."""
+    settings = Settings.model_validate_json(row["settings"])
+    params = json.loads(row["params"])
+    own = {name: value for name, value in params.items() if name not in Settings.model_fields}
+    names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}
+    return TrialSpec(params=own, settings=settings, **names)
+
+
+def nothing_in(storage: object) -> str:
+    """Say that a storage has no sweep yet, and what to do."""
+    more = "run `suite sweep quickstart`, or name another place with --storage or --tracking-uri"
+    return f"there is no sweep in {storage} yet: {more}"

@@ -17,9 +17,9 @@ from suite.console import say
 from suite.execution.stop_signal import Control, HaltedError
 from suite.formats import FORMAT, check_format
 from suite.search.trial import TrialRequest
-from suite.tracking.faults import StoreError
-from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params
+from suite.tracking import StoreError
 from suite.tracking.store import Store
+from suite.tracking.tags import RunKind, dumps, run_tags, spec_params
 from suite.yaml_files import writing
 from trials.run.outcome import Status, TrialKind, TrialResult, reason
 from trials.run.spec import TrialSpec

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.table import frame
 from suite.console import say
-from suite.results.table import CURVES, PLAIN
-from suite.results.tables import history_of, spec_of
-from suite.tracking import usual
-from suite.tracking.faults import StoreError
-from suite.tracking.schema.tags import RunKind, run_tags, spec_params
+from suite.results.table import CURVES, PLAIN, history_of, spec_of
+from suite.tracking import StoreError, usual
+from suite.tracking.tags import RunKind, run_tags, spec_params
 from suite.yaml_files import writing
 from trials.common import plugins
 from trials.common.device import look
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from reports.page.notebook import Plot
-    from suite.results.tables import Tables
+    from suite.results.table import Tables
     from suite.tracking.store import Store
 
 OnEvaluation = Callable[[dict[str, float]], None]
@@ -180,8 +178,8 @@ def record(run: Finished, store: "Store", model: Path | None = None) -> str:
     run_id = store.create(experiment, name, tags, seconds=run.result.seconds)
     try:
         store.log(run_id, spec_params(spec), run.history)
-        if model is not None:
-            store.attach(run_id, model, "model")
+        if model is not None and store.takes_files:
+            store.client.log_artifacts(run_id, str(model), "model")
         store.set_status(run_id, "FINISHED")
     except StoreError:
         with suppress(StoreError):
@@ -191,7 +189,7 @@ def record(run: Finished, store: "Store", model: Path | None = None) -> str:
 
 
 class RecordedRun(NamedTuple):
-    """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.schema.tags.run_tags`), and
+    """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.tags.run_tags`), and
     the evaluations of what is compared.
     """
 

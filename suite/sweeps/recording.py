@@ -12,19 +12,16 @@ from suite.configurations.configuration import SIGN, Tuned
 from suite.configurations.library import tuned_of
 from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
-from suite.results.leaderboards import Query, board_of
-from suite.results.table import TableFacts, TrialTable
-from suite.results.tables import Source, Tables, each
+from suite.results.leaderboards import read_leaderboard
+from suite.results.table import TableFacts, Tables, TrialTable, each
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import Journal, Recorded
 from suite.sweeps.progress import Progress
-from suite.tracking import is_local
-from suite.tracking.faults import StoreError, reason
+from suite.tracking import StoreError, is_local, reason
 from suite.tracking.recorder import Recorder
-from suite.tracking.schema.leaderboard_view import share
-from suite.tracking.schema.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.tracking.store import Store
+from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.yaml_files import refuse_foreign, write_whole
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
@@ -91,7 +88,6 @@ class SweepRecording(Recorder):
                 "is gone: choose another --name, or its --storage"
             )
         self.experiment = self.store.experiment(begun.study_name)
-        share(self.store.client, self.experiment, self.name)
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": begun.id, **begun.versions}
         if begun.code:
             tags["code"] = dumps(begun.code)
@@ -167,7 +163,6 @@ class SweepRecording(Recorder):
         history: History,
         status: str = "FINISHED",
         seconds: float = 0.0,
-        about: str = "",
     ) -> None:
         """Write the run of a trial, or of an entry's row, in the place of the one that the journal has."""
         if former := self.recorded.get(key):
@@ -176,7 +171,7 @@ class SweepRecording(Recorder):
         run_id = self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
         self.journal.write(Recorded(trial_id=key, run_id=run_id))
         try:
-            self.store.log(run_id, params, history, about=about)
+            self.store.log(run_id, params, history)
             self.store.set_status(run_id, status)
         except StoreError as error:
             if not error.passes:  # so that no session tries it again
@@ -211,12 +206,10 @@ class SweepRecording(Recorder):
             # What comes back first: at no moment is an entry without final runs.
             for row in each(ran[ran["run_id"] != ""].sort_values("kind")):
                 self.store.log(row.run_id, tags={"kind": row.kind})
-        source = Source(self.name, self.begun.study_name, lambda: table)
-        tables = Tables([source], "", named=True)
+        tables = Tables([table])
         board, texts = None, dict[str, str]()
         if (tables.finals["status"] != "failed").any():
-            query = Query(self.name, target=self.search.study.target, interim=False)
-            board = board_of(tables, query)
+            board = read_leaderboard(tables)
             # MLflow shows the run that began last first: that is the first row.
             for place, row in reversed([*enumerate(board.rows)]):
                 tuned = tuned_of(tables, row)
@@ -257,12 +250,10 @@ class SweepRecording(Recorder):
             "outside": entry.outside(row.params),
             **versions(),
         }
-        about = f"{entry.name}: {row.metric} {mean_text(row)} over {row.seeds} seeds"
-        about += f"\n\n```yaml\n{tuned.text()}```\n"
         scores = {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
         values = (asdict(row) | scores).items()
         numbers = {name: value for name, value in values if isinstance(value, int | float)}
-        self._write_run(entry.id, title(row), tags, row.params, [numbers], about=about)
+        self._write_run(entry.id, title(row), tags, row.params, [numbers])
 
 
 def title(row: Row) -> str:

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
 from reports.table import frame
-from suite.configurations.configuration import tuned_files
-from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in
-from suite.configurations.nearest import NEAREST, warm_start
+from suite.configurations.configuration import NEAREST, tuned_files
+from suite.configurations.library import (
+    TunedList,
+    list_tuned,
+    select_tuned,
+    tuned_in,
+    warm_start,
+)
 from suite.console import say
 from suite.environment import default, kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
 from suite.results.leaderboards import Query
-from suite.results.table import TrialTable, rows_table, write
-from suite.results.tables import Tables
+from suite.results.table import Tables, TrialTable, rows_table, write
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import load_data, make_entries
@@ -31,9 +35,8 @@ from suite.sweeps.progress import Deadline, Progress
 from suite.sweeps.recording import SweepRecording
 from suite.sweeps.status import keep, standing
 from suite.sweeps.tables import earlier, open_tables, table_of
-from suite.tracking.schema.tags import versions
 from suite.tracking.store import Store
-from suite.tracking.tables import upload
+from suite.tracking.tags import versions
 from suite.yaml_files import writing
 from trials.common import plugins
 from trials.common.errors import UserError
@@ -80,7 +83,6 @@ class Result:
     summary: Summary
     leaderboard: Leaderboard | None
     ending: str
-    tables: Tables
 
     def __repr__(self) -> str:
         did = self.summary
@@ -100,12 +102,16 @@ class Result:
         from reports.page.notebook import board_plot
         from suite.results.report import read
 
-        return board_plot(read(self.tables, Query(self.summary.name), ""), kinds)
+        return board_plot(read(self._tables, Query(), ""), kinds)
 
     @property
     def tuned(self) -> TunedList:
         """Return the best configuration of each entry, ordered as `select_tuned` does."""
-        return select_tuned(tuned_in(self.tables.of(self.summary.name).tables))
+        return select_tuned(tuned_in(self._tables.tables))
+
+    @property
+    def _tables(self) -> Tables:
+        return open_tables(Path(self.summary.storage).parent, names=[self.summary.name])
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the leaderboard's rows; none where the sweep did not end."""
@@ -223,7 +229,7 @@ class Sweep:
             lacks = f"{self.store.uri} lacks {left} of the trials that have ended"
             say(f"{lacks}, or its leaderboard: the journal has all, and --resume records it")
         ending = "" if whole else self.control.ending
-        return Result(self._summary(seconds), board, ending, open_tables(self.paths.storage))
+        return Result(self._summary(seconds), board, ending)
 
     def _begin(self) -> None:
         """Replay the search, and journal that a session begins. Raises `UserError` where others' code has changed."""
@@ -401,7 +407,7 @@ class Sweep:
     def _write_table(self, table: TrialTable | None = None) -> None:
         """Write the table, as it is now where none is given, and upload it."""
         write(self.paths.table, table or self._table())
-        upload(self.store, self.recording.sweep_run, self.paths.table)
+        self.store.keep_table(self.recording.sweep_run, self.paths.table)
 
     def _finish(self) -> None:
         """Draw the leaderboard, bring in what is tuned, and close the records."""

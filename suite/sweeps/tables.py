@@ -2,24 +2,25 @@
 
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from suite.console import say
 from suite.results.table import (
     SEARCH_CURVES,
     EntryFacts,
     TableFacts,
+    Tables,
     TrialTable,
     curve_columns,
+    nothing_in,
     read,
     rows_table,
 )
-from suite.results.tables import Source, Tables, nothing_in
 from suite.search.trial import TrialRequest, ValidationResult
 from suite.studies.entries import Entry, make_entries
 from suite.studies.replicates import Replicate
@@ -27,14 +28,15 @@ from suite.studies.study import check_study
 from suite.sweeps.journal.events import Begun, SweepState, check_first, outcomes
 from suite.sweeps.journal.paths import JOURNAL, SweepPaths
 from suite.sweeps.status import sweeps
-from suite.tracking import RUNS
-from suite.tracking.faults import without_user
-from suite.tracking.schema.tags import dumps
-from suite.tracking.tables import RecordedTable, recorded_tables
-from trials.common.errors import UserError
+from suite.tracking import without_user
+from suite.tracking.tags import dumps
+from trials.common.errors import UserError, unknown
 from trials.common.lazy import Lazy
 from trials.run.outcome import TrialResult, index_of
 from trials.scoring.metrics import COUNTED, TASKS, reach, untrained
+
+if TYPE_CHECKING:
+    from suite.tracking.store import Record, Store
 
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
@@ -193,52 +195,86 @@ def _finite(value: float | None) -> float | None:
 
 
 def open_tables(
-    storage: Path, tracking_uri: str | None = None, files: Sequence[Path] = ()
+    storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
-    """Return the tables of these files; without any, those of a tracking server, or else of a storage."""
-    if files:
-        return Tables(_of_files(files), "")
-    options = [*(["--storage", str(storage)] if storage != RUNS else [])]
-    names = sweeps(storage)
+    """Return the tables of these names: paths of files, or sweeps of a tracking server or else of a storage, or their studies; without
+    names all. A sweep that was named must be sound; of others those that cannot be read are left out, which is said.
+    """
+    if files := [name for name in names if name.endswith(".parquet")]:
+        if len(files) < len(names):
+            raise UserError(f"{', '.join(names)}: give paths of tables, or names of sweeps")
+        return Tables(_of_files(map(Path, files)))
+    sources = {source.sweep: source for source in _sources(storage, tracking_uri)}
+    if not sources:
+        uri = without_user(tracking_uri or "")
+        raise UserError(f"{uri} holds no sweep" if uri else nothing_in(storage))
+    asked = set(names) - sources.keys()
+    for study in asked:
+        own = [source.sweep for source in sources.values() if source.study == study]
+        if not own:
+            raise unknown(
+                "sweep", study, {name for source in sources.values() for name in source[:2]}
+            )
+        say(f"{study} is a study; its sweeps: {', '.join(own)}")
+    opened = []
+    for sweep, source in sources.items():
+        if not names or sweep in names or source.study in asked:
+            try:
+                opened.append(source.open())
+            except UserError as error:
+                if sweep in names:
+                    raise
+                say(f"sweep {sweep} is left out: {error}")
+    if not opened:
+        raise UserError("no sweep is left that can be read")
+    return Tables(opened)
+
+
+class Source(NamedTuple):
+    """A sweep whose table can be opened, and its study."""
+
+    sweep: str
+    study: str
+    open: Callable[[], TrialTable]
+
+
+def _sources(storage: Path, tracking_uri: str | None) -> Iterator[Source]:
+    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage. Those of another version are
+    left out, which is said.
+    """
+    here = {}
+    for name in sweeps(storage):
+        try:
+            here[name] = check_first(storage / name / JOURNAL)
+        except UserError as error:
+            say(str(error))
     if tracking_uri is None:
-        own = [_source(storage, name) for name in names]
-        return Tables([source for source in own if source], nothing_in(storage), options)
-    remote = []
-    for recorded in recorded_tables(tracking_uri):
-        name = recorded.sweep
-        here = _source(storage, name, recorded.sweep_id) if name in names else None
-        remote.append(here or Source(name, recorded.study, partial(_fetch, recorded)))
-    shown = without_user(tracking_uri)
-    return Tables(remote, f"{shown} holds no sweep", [*options, "--tracking-uri", shown])
+        for name, begin in here.items():
+            yield Source(name, begin.get("study_name", ""), partial(local_table, storage, name))
+        return
+    from suite.tracking.store import Store  # MLflow takes a second to load
+
+    store = Store(tracking_uri, storage)
+    for run in store.sweeps():
+        name = run.tags["sweep"]
+        own = here.get(name, {}).get("id") == run.tags["sweep_id"]
+        fetch = partial(local_table, storage, name) if own else partial(_fetch, store, run)
+        yield Source(name, run.tags["study"], fetch)
 
 
-def _fetch(recorded: RecordedTable) -> TrialTable:
-    return read(recorded.download())
+def _fetch(store: "Store", run: "Record") -> TrialTable:
+    return read(store.table(run))
 
 
-def _of_files(files: Sequence[Path]) -> list[Source]:
+def _of_files(files: Iterable[Path]) -> list[TrialTable]:
     """Return the tables in files; another sweep of a name that there was gets its id behind it."""
-    named: dict[str, TableFacts] = {}
-    sources = dict[str, Source]()
+    named: dict[str, TrialTable] = {}
     for table in map(read, files):
         facts = table.facts
-        if named.setdefault(facts.name, facts).id != facts.id:
+        if facts.name in named and named[facts.name].facts.id != facts.id:
             facts = facts.model_copy(update={"name": f"{facts.name}-{facts.id[:6]}"})
-        whole = partial(TrialTable, facts, table.source)
-        sources[facts.name] = Source(facts.name, facts.study_name, whole)
-    return [*sources.values()]
-
-
-def _source(storage: Path, name: str, sweep_id: str | None = None) -> Source | None:
-    """Return a sweep of a storage; None for one of another id, or of another version, which is said."""
-    try:
-        begin = check_first(storage / name / JOURNAL)
-    except UserError as error:
-        say(str(error))
-        return None
-    if sweep_id not in (None, begin.get("id")):
-        return None
-    return Source(name, str(begin.get("study_name", "")), partial(local_table, storage, name))
+        named[facts.name] = TrialTable(facts, table.source)
+    return [*named.values()]
 
 
 def local_table(storage: Path, name: str) -> TrialTable:

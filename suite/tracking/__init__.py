@@ -1,17 +1,23 @@
-"""MLflow: what is recorded for people, and the little that is read back."""
+"""MLflow: what is recorded for people, and the little that is read back. Here are where it is, and its faults.
+
+Those pass, or are refusals; in words that hold no password.
+"""
 
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
-from suite.tracking.faults import without_user
+from trials.common.errors import UserError
 
 RUNS = Path("runs")
 """Where the store and all sweeps are, unless a person says otherwise."""
-PAGES = "http://127.0.0.1:5000"
-"""Where MLflow's pages are, unless a person says otherwise."""
 VARIABLE = "MLFLOW_TRACKING_URI"
 """What MLflow's users set to say where their tracking store is; empty: not set."""
+_USER = re.compile(r"(?<=://)[^/\s'\"]*@")
+_STATUS = re.compile(r"failed with error code (\d+) !=")
 
 
 def usual(tracking_uri: str | None) -> str | None:
@@ -29,8 +35,55 @@ def is_local(uri: str) -> bool:
     return uri.startswith("sqlite:")
 
 
-def pages_at(server: str | None, tracking_uri: str | None) -> str:
-    """Return where MLflow's pages are: as a person says, else at the tracking server, where there is one."""
-    if server is None and is_server(tracking_uri or ""):
-        server = without_user(tracking_uri or "")
-    return (server or PAGES).rstrip("/")
+def pages_at(tracking_uri: str | None) -> str:
+    """Return where MLflow's pages are: at the tracking server, else where `mlflow ui` serves them."""
+    if tracking_uri is not None and is_server(tracking_uri):
+        return without_user(tracking_uri).rstrip("/")
+    return "http://127.0.0.1:5000"
+
+
+def without_user(text: str) -> str:
+    """Return a text in which no address has a user or a password."""
+    return _USER.sub("", text)
+
+
+def reason(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    return without_user((str(error).strip() or repr(error)).splitlines()[0])[:300]
+
+
+class StoreError(UserError):
+    """What a tracking store says instead of an answer: its `reason`, in a line.
+
+    It `passes` where the same request may be taken later: nobody answers, a server has no time, a database is locked.
+    All else is a refusal, which waiting does not mend.
+    """
+
+    def __init__(self, uri: str, error: BaseException, passes: bool | None = None) -> None:
+        status = getattr(error, "get_http_status_code", lambda: 500)()
+        # MLflow takes those that it does not know for 500.
+        if answered := _STATUS.search(str(error)):
+            status = int(answered[1])
+        # A server that does not know what it is asked (501) will not learn it.
+        later = status in (408, 429) or (status >= 500 and status != 501)
+        self.reason, self.passes = reason(error), later if passes is None else passes
+        verb = "does not answer" if self.passes else "refuses this"
+        super().__init__(f"tracking store {without_user(uri)} {verb}: {self.reason}")
+
+
+class Guarded:
+    """A client of MLflow, each fault of which is a `StoreError`."""
+
+    def __init__(self, uri: str, client: object) -> None:
+        self._uri, self._client = uri, client
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        from mlflow.exceptions import MlflowException
+
+        def call(*args: Any, **options: Any) -> Any:
+            try:
+                return getattr(self._client, name)(*args, **options)
+            except (MlflowException, OSError) as error:  # OSErrors are of artifacts
+                raise StoreError(self._uri, error) from None
+
+        return call

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from suite.tracking.faults import StoreError
+from suite.tracking import StoreError
 
 LOOK_SECONDS = 0.1
 """How often one that waits for the last records looks whether it should go on."""
@@ -27,11 +27,9 @@ class Recorder:
     ) -> None:
         self._write, self._failed = write, failed
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.put = self._queue.put
+        self.put, self._stop = self._queue.put, threading.Event()
+        self._given_up, self._since, self._refused = False, 0.0, Counter[str]()
         self._thread = threading.Thread(target=self._work, daemon=True)
-        self._stop = threading.Event()
-        self._given_up, self._written = False, 0
-        self._refused = Counter[str]()
         self._thread.start()
 
     def refuse(self, error: StoreError) -> None:
@@ -51,10 +49,10 @@ class Recorder:
     def close(self, patience: float = math.inf, enough: Callable[[], bool] = lambda: False) -> bool:
         """Wait until all is written, nothing was for `patience` seconds, or it was `enough`; return whether all is written."""
         self._queue.put(None)
-        before, since = self._written, time.monotonic()
-        while self._thread.is_alive() and not enough() and time.monotonic() - since <= patience:
-            if before < self._written:
-                before, since = self._written, time.monotonic()
+        self._since = time.monotonic()
+        while (
+            self._thread.is_alive() and not enough() and time.monotonic() - self._since <= patience
+        ):
             self._thread.join(LOOK_SECONDS)
         self._stop.set()
         return not (self._given_up or self._thread.is_alive())
@@ -65,7 +63,7 @@ class Recorder:
             while not self._stop.is_set():
                 try:
                     self._write(item)
-                    self._written += 1
+                    self._since = time.monotonic()
                     break
                 except Exception as error:
                     if isinstance(error, StoreError) and not error.passes:

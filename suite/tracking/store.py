@@ -6,6 +6,7 @@ tables, one run that is repeated, and which runs a session that was killed left 
 
 import contextlib
 import fcntl
+import hashlib
 import logging
 import math
 import os
@@ -15,16 +16,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 from urllib.parse import urlparse
 
 from suite.console import say
 from suite.environment import default, kept
 from suite.formats import FORMAT, check_format
-from suite.tracking import VARIABLE, is_server
-from suite.tracking.faults import Guarded, StoreError, without_user
-from suite.tracking.schema.leaderboard_view import ABOUT, share
-from suite.tracking.schema.tags import PREFIX, RunKind
+from suite.tracking import VARIABLE, Guarded, StoreError, is_server, without_user
+from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.common.files import plain
@@ -43,10 +43,10 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
+TABLE, SHA256 = "trials.parquet", "table_sha256"
+"""What of a sweep's run is its table, and the tag that says which it is: it is set once the table is there."""
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
-NOTE = "mlflow.note.content"
-"""MLflow's tag of descriptions."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
 """How long a server is waited for at first, where a person waits, unless she says otherwise."""
 NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
@@ -63,11 +63,9 @@ class Record:
     status: str
     experiment: str
 
-    @property
-    def format(self) -> int | None:
-        """The format that it was recorded in."""
-        text = self.tags.get("format", "")
-        return int(text) if text.isdecimal() else None
+    def check_format(self, what: str, instead: str = "") -> None:
+        """Raise `FormatError` where it is of another format."""
+        check_format(what, int(self.tags.get("format", 0)), instead)
 
 
 class Store:
@@ -78,45 +76,45 @@ class Store:
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
-        self.storage, self.address = storage, tracking_uri or sqlite_uri(storage)
+        self.address = tracking_uri or sqlite_uri(storage)
         self.uri = without_user(self.address)
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
+        tables_of(self.address)
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        if "experiments" not in (tables_of(self.address) or ["experiments"]):
-            raise UserError(f"store {self.uri} is a database of something else than MLflow")
         if tracking_uri is None:
             with writing(storage):
                 storage.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with kept(*PATIENCE), contextlib.nullcontext() if tracking_uri else _alone(storage):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(kept(*PATIENCE))
             default(**PATIENCE)
+            if tracking_uri is None:
+                # One process after the other: MLflow makes its tables without asking whether another one does.
+                place = os.open(storage, os.O_RDONLY)
+                stack.callback(os.close, place)
+                fcntl.flock(place, fcntl.LOCK_EX)
             try:
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
             except Exception as error:
                 named = f"{VARIABLE}: " if tracking_uri == os.environ.get(VARIABLE, "") else ""
-                raise UserError(f"{named}{StoreError(self.uri, error, True)}") from None
+                raise UserError(f"{named}{StoreError(self.uri, error)}") from None
         self.client = cast(MlflowClient, Guarded(self.uri, client))
 
     def experiment(self, study: str) -> str:
         """Return the id of a study's experiment, made when there is none."""
         experiment = self.client.get_experiment_by_name(study)
         if experiment is None:
-            number = str(self.client.create_experiment(study, self.artifacts))
-            share(self.client, number)
-            self.client.set_experiment_tag(number, NOTE, ABOUT.format(study=study))
+            number = self.client.create_experiment(study, self.artifacts)
             experiment = self.client.get_experiment(number)
-        elif experiment.lifecycle_stage == "deleted":  # on MLflow's pages; its name stays taken
-            self.client.restore_experiment(experiment.experiment_id)
-        location = str(experiment.artifact_location)
-        place = urlparse(location)
-        there = place.scheme not in ("", "file") or Path(place.path).parent.is_dir()
         # Some servers leave files to their clients, in a folder that is on another machine.
-        if self.takes_files and is_server(self.uri) and not there:
+        place = urlparse(location := str(experiment.artifact_location))
+        elsewhere = place.scheme in ("", "file") and not Path(place.path).parent.is_dir()
+        if self.takes_files and is_server(self.uri) and elsewhere:
             self.takes_files = False
             say(
                 f"{self.uri} keeps no files: its runs name {location}, a folder that this machine does not have. "
-                f"The table of a sweep is in its folder below {self.storage} alone"
+                "The table of a sweep is in the sweep's folder alone"
             )
         return str(experiment.experiment_id)
 
@@ -140,11 +138,8 @@ class Store:
         params: Mapping[str, Any] | None = None,
         history: Iterable[Mapping[str, float]] = (),
         tags: Mapping[str, Any] | None = None,
-        about: str = "",
     ) -> None:
-        """Write params, tags, metrics with step = round, and what MLflow's pages show on top, `about` in Markdown, in one batch; what is
-        not finite is left out.
-        """
+        """Write params, tags, and metrics with step = round, in one batch; what is not finite is left out."""
         now = int(time.time() * 1000)
         metrics = [
             Metric(key, float(value), now, int(entry["round"]))
@@ -154,14 +149,25 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        own += [RunTag(NOTE, about[:LONGEST])] if about else []
         self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
 
-    def attach(self, run_id: str, path: Path, folder: str | None = None) -> None:
-        """Keep a copy of a file, or of all files of a folder, with a run, where the store takes files."""
+    def keep_table(self, run_id: str, path: Path) -> None:
+        """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
         if self.takes_files:
-            log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
-            log(run_id, str(path), folder)
+            self.client.log_artifact(run_id, str(path))
+            self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path))
+
+    def table(self, sweep: Record) -> Path:
+        """Return the path of a copy of a sweep's table, which is fetched unless it is in the cache. Raises `UserError` where that fails."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "suite-fl/tables"
+        place = cache / f"{sweep.tags[SHA256]}.parquet"
+        if place.exists():
+            return place
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=cache) as folder:
+            copy = Path(self.client.download_artifacts(sweep.run_id, TABLE, folder))
+            # A sweep that writes another one meanwhile has not set the tag yet: a table goes by what it is.
+            return copy.replace(cache / f"{_sha256(copy)}.parquet")
 
     def set_status(self, run_id: str, status: str) -> None:
         """Set RUNNING, or one of MLflow's terminal states, which also sets the end time."""
@@ -180,18 +186,19 @@ class Store:
                 raise
 
     def sweeps(self, name: str | None = None) -> list[Record]:
-        """Return the runs of sweeps, of this name or of any, oldest first. One of another format is refused with a `FormatError`
-        where it has the name, and else left out, which is said.
+        """Return the runs of sweeps, of this name or else all that have a table, oldest first. One of another format is refused with a
+        `FormatError` where it has the name, and else left out, which is said.
         """
         runs = self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'")
         if name is not None:
             runs = [run for run in runs if run.tags.get("sweep") == name]
             for run in runs:
-                check_format(f"sweep {name}", run.format, "choose another --name")
-        readable = [run for run in runs if run.format == FORMAT]
+                run.check_format(f"sweep {name}", "choose another --name")
+            return runs
+        readable = [run for run in runs if run.tags.get("format") == str(FORMAT)]
         if len(readable) < len(runs):
             say(f"{self.uri}: sweeps that another version of suite recorded are left out")
-        return readable
+        return [run for run in readable if SHA256 in run.tags]
 
     def running(self, sweep: str) -> list[str]:
         """Return the ids of the runs of a sweep that are RUNNING, its own aside."""
@@ -205,8 +212,16 @@ class Store:
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
             raise UserError(f"{what} {run_id!r} in {self.uri}")
-        check_format(f"run {run_id}", runs[0].format)
+        runs[0].check_format(f"run {run_id}")
         return runs[0]
+
+    def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
+        """Return these metrics of a run as its history: one entry a round at which any was recorded."""
+        rounds: dict[int, dict[str, float]] = {}
+        for metric in record.metrics.keys() & set(metrics):
+            for point in self.client.get_metric_history(record.run_id, metric):
+                rounds.setdefault(point.step, {"round": point.step})[metric] = point.value
+        return [rounds[at] for at in sorted(rounds)]
 
     def _runs(self, where: str) -> list[Record]:
         """Return the runs of all experiments that MLflow's search finds, oldest first."""
@@ -219,19 +234,15 @@ class Store:
             records.append(Record(info.run_id, *values))
         return records
 
-    def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
-        """Return these metrics of a run as its history: one entry a round at which any was recorded."""
-        rounds: dict[int, dict[str, float]] = {}
-        for metric in record.metrics.keys() & set(metrics):
-            for point in self.client.get_metric_history(record.run_id, metric):
-                rounds.setdefault(point.step, {"round": point.step})[metric] = point.value
-        return [rounds[at] for at in sorted(rounds)]
-
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
     """Return tags as MLflow holds them, but for those that are too long for it."""
     texts = {PREFIX + name: str(value) for name, value in tags.items()}
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:
@@ -243,23 +254,11 @@ def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[A
         token = page.token or None
 
 
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process after the other in: MLflow makes its tables without asking whether another one does."""
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems lock no folder
-            fcntl.flock(place, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(place)
-
-
 def sqlite_uri(storage: Path) -> str:
     """Return the default store: `mlflow.db` under the storage root. Raises `UserError` where SQLite cannot keep it."""
     place = storage.resolve()
-    if set(str(place)) & set("?#%"):
-        raise UserError(f"storage {place}: ?, # and % have a meaning in a store's address")
+    if "?" in str(place):
+        raise UserError(f"storage {place}: ? has a meaning in a store's address")
     there = next(folder for folder in (place, *place.parents) if folder.exists())
     command = ["stat", "--file-system", "--format=%T", str(there)]
     kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
@@ -278,16 +277,14 @@ def tables_of(uri: str) -> list[str]:
         return []
     try:
         with contextlib.closing(sqlite3.connect(plain(path, "store"))) as database:
-            names = database.execute("select name from sqlite_master where type = 'table'")
-            return [name for (name,) in names]
+            return [row[1] for row in database.execute("select * from sqlite_master")]
     except sqlite3.Error as error:
         raise UserError(f"cannot read store {path}: {error}") from None
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """Return the store for reading. Raises `UserError` when there is none yet: a reader makes none."""
-    if tracking_uri is None and not tables_of(f"sqlite:///{storage / 'mlflow.db'}"):
-        raise UserError(
-            f"there is no store {storage / 'mlflow.db'} yet: run `suite sweep quickstart`"
-        )
+    database = storage / "mlflow.db"
+    if tracking_uri is None and not tables_of(f"sqlite:///{database}"):
+        raise UserError(f"there is no store {database} yet: run `suite sweep quickstart`")
     return Store(tracking_uri, storage)

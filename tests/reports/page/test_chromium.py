@@ -7,8 +7,8 @@ import pytest
 
 from reports.charts.data import Curve, ReportData
 from reports.page.page import build
-from suite.tracking.schema.leaderboard_view import run_page
 from suite.tracking.store import Store
+from suite.tracking.tags import run_page
 from tests.support import browser as chromium
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, searched
 from tests.support.commands import runs_of
@@ -41,7 +41,7 @@ def store(tmp_path_factory) -> Store:
     note = tmp_path_factory.mktemp("note") / "note.txt"
     note.write_text("a note")
     for run in runs_of(store, kind="leaderboard"):
-        store.attach(run.run_id, note, "files")
+        store.client.log_artifact(run.run_id, str(note), "files")
     return store
 
 

@@ -7,7 +7,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from suite.execution import cluster
-from suite.tracking.faults import StoreError
+from suite.tracking import StoreError
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
 

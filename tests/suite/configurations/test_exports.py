@@ -102,7 +102,7 @@ def test_convolutions_have_the_weights_in_our_order():
     """The module's parameters, one after the other, are the shapes of our layout."""
     for name in ("lenet5", "mcmahan_cnn", "feddc_cnn"):
         of = model_named(name)
-        layers = plain._layers(name, of, (1, 28, 28), 10)
+        layers = plain.layers_of(name, of, (1, 28, 28), 10)
         module = nn.Sequential(*(eval(layer, {"nn": nn}) for layer in layers))
         assert [tuple(p.shape) for p in module.parameters()] == [
             slot.shape for slot in Model(of, (1, 28, 28), 10).layout
@@ -110,18 +110,20 @@ def test_convolutions_have_the_weights_in_our_order():
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    "change",
     [
-        ({"algorithm": "folb"}, "algorithm folb"),
-        ({"heterogeneity": "iid+dropout(0.1)"}, r"level iid\+dropout"),
-        ({"settings": {"selection": "independent"}}, "selection independent"),
-        ({"settings": {"init": "own"}}, "init own"),
-        ({"settings": {"loss": "two_sided"}}, "loss two_sided"),
+        {"algorithm": "folb"},
+        {"heterogeneity": "iid+dropout(0.1)"},
+        *(
+            {"settings": {key: name}}
+            for key, name in (("selection", "independent"), ("init", "own"))
+        ),
+        {"settings": {"loss": "two_sided"}},
     ],
 )
-def test_what_no_program_is_written_of(change, named):
+def test_what_no_program_is_written_of(change):
     item = configurations.a_tuned().model_dump(mode="json") | change
-    with pytest.raises(UserError, match=named):
+    with pytest.raises(UserError, match="no program"):
         plain.prepared(tuned.parse(json.dumps(item), "mine"), 0, None)
 
 

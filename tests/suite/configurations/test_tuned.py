@@ -10,31 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.configurations import configuration as tuned
-from suite.configurations.configuration import Tuned
-from suite.runs.request import Request
-from suite.yaml_files import assignments
-from tests.support import configurations
+from tests.support.configurations import a_tuned
 from trials.common.errors import UserError
-from trials.run.spec import Scenario
 from trials.settings import Settings
 
 MINIMAL = "algorithm: fedprox\ndataset: digits\nmodel: logreg\nheterogeneity: labels(2)\n"
-
-
-def a_tuned(**given) -> Tuned:
-    base = {
-        "algorithm": "folb",
-        "dataset": "digits",
-        "model": "mlp(200,100)",
-        "heterogeneity": "dirichlet(0.1)+system(steps=1..20)",
-        "params": {"lr": 0.1, "mu": 0.01, "variant": "plain"},
-        "settings": Settings(rounds=7, batch_size="full", execution="sequential"),
-    }
-    return Tuned(**{**base, **given})
-
-
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-LEAST_0 = st.floats(0, allow_nan=False, allow_infinity=False)
 RATES = st.floats(0, exclude_min=True, allow_infinity=False)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=20)
 LIKE_NUMBERS = ["1234e567", "1e5", "007", "0x1f", "1_0", "yes", "null", "1:30"]
@@ -42,51 +23,39 @@ LIKE_NUMBERS = ["1234e567", "1e5", "007", "0x1f", "1_0", "yes", "null", "1:30"]
 
 
 @given(
-    st.tuples(RATES, LEAST_0, LEAST_0),
-    NUMBERS,
+    st.tuples(RATES, NUMBERS),
     st.lists(TEXT | st.sampled_from(LIKE_NUMBERS), max_size=3),
     st.builds(
         Settings,
         rounds=st.integers(20, 500),
         clients=st.none() | st.integers(1, 99),
         batch_size=st.integers(1, 99) | st.just("full"),
-        local_steps=st.none() | st.integers(1, 9),
-        init=st.sampled_from(["common", "zeros"]),
         dtype=st.sampled_from(["float32", "float64"]),
-        eval_every=st.none() | st.integers(1, 20),
         val_fraction=st.floats(0, 0.5),
-        weight_decay=LEAST_0,
     ),
 )
-def test_a_file_holds_all_to_the_last_bit(values, score, texts, settings):
-    lr, mu, psi = values
+def test_a_file_holds_all_to_the_last_bit(values, texts, settings):
     before = a_tuned(
-        params={"lr": lr, "mu": mu, "variant": "heterogeneity", "psi": psi},
-        settings=settings,
-        scores={
-            "val_accuracy": score,
-            "test_by_seed": {1: lr, 2**63: mu},
-            "test_interval_95": [None],
-        },
-        budget={"trials": 16, "sampler": "tpe"},
-        provenance={"study": "".join(texts), "runs": texts},
+        "folb",
+        lr=values[0],
+        score=values[1],
+    ).model_copy(
+        update={"settings": settings, "provenance": {"study": "".join(texts), "runs": texts}}
     )
     text = before.text()
     after = tuned.parse(text, "file")
     assert after == before
-    assert {k: repr(v) for k, v in after.params.items()} == {
-        k: repr(v) for k, v in before.params.items()
-    }
-    assert repr((after.scores, after.settings)) == repr((before.scores, before.settings))
+    for name in ("params", "scores", "settings"):
+        assert repr(getattr(after, name)) == repr(getattr(before, name))
     assert text.startswith("# suite run THIS_FILE")
     assert yaml.safe_load(text)["params"] == before.params, "other programs read it too"
     assert "!!" not in text
 
 
 def test_a_hand_written_file_needs_four_keys():
-    found = tuned.parse(MINIMAL, "mine.yaml")
-    assert (found.params, found.settings) == ({}, Settings())
-    spec = found.spec(3)
+    item = tuned.parse(MINIMAL, "mine.yaml")
+    assert (item.params, item.settings) == ({}, Settings())
+    spec = item.spec(3)
     assert spec.params == {"lr": 0.1, "mu": 0.01}, "defaults for the rest"
     assert (spec.dataset, spec.heterogeneity, spec.seed) == ("digits", "labels(2)", 3)
     more = "params: {mu: 1}\nsettings: {rounds: 5, batch_size: full}\n"
@@ -107,10 +76,10 @@ NAMES = st.sampled_from(ODD) | st.text(string.printable, min_size=1, max_size=30
 
 @given(st.tuples(NAMES, NAMES, NAMES, NAMES))
 def test_a_path_reads_like_the_scenario_and_stays_inside_the_folder(names):
-    assert a_tuned().path == Path(
-        "digits/dirichlet(0.1)+system(steps=1..20)/mlp(200,100)/folb.yaml"
+    assert a_tuned("folb", level="dirichlet(0.1)").path == Path(
+        "digits/dirichlet(0.1)/logreg/folb.yaml"
     )
-    path = tuned.relative_path(names[0], Scenario(*names[1:]))
+    path = a_tuned(*names).path
     assert not path.is_absolute()
     assert not [part for part in path.parts if part.startswith(".")], "nor is anything hidden"
     assert len(path.parts) == 4
@@ -122,34 +91,12 @@ def test_different_scenarios_have_different_paths():
     assert len({a_tuned(dataset=name).path for name in names}) == 3
 
 
-def request(text: str) -> Request:
-    return Request({}, {"algorithm": "fedprox"}, seed=1, values=assignments([text]))
-
-
-SETTABLE = (
-    "mu=1e-4 mu=1 lr=.5 local_steps=5 batch_size=full participation=1.0 init=own val_fraction=0"
-)
-
-
-@pytest.mark.parametrize("assignment", SETTABLE.split())
-def test_set_a_hyperparameter_or_a_setting(assignment):
-    """What docs/reference.md says of `--set`; all else has its default."""
-    spec, ((key, value),) = request(assignment).spec(), assignments([assignment]).items()
-    expected = {"lr": 0.1, "mu": 0.01}
-    if key in expected:
-        assert (spec.params, spec.settings) == (expected | {key: value}, Settings())
-    else:
-        assert (spec.settings, spec.params) == (Settings(**{key: value}), expected)
-    assert spec.seed == 1
-
-
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_fault_at_any_write_leaves_all_as_it_was(tmp_path: Path, at: int):
     """One configuration takes the place of another, two are new."""
-    worse = configurations.a_tuned(score=0.1)
+    worse = a_tuned(score=0.1)
     tuned.keep([worse], tmp_path / "imported")
-    better = [configurations.a_tuned(score=0.9), configurations.a_tuned("folb")]
-    better.append(configurations.a_tuned(level="labels(2)"))
+    better = [a_tuned(score=0.9), a_tuned("folb"), a_tuned(level="labels(2)")]
     write, full = Path.write_text, [*[False] * at, True]
 
     def fails_once(path: Path, *text: str, **more: str) -> None:
@@ -162,4 +109,4 @@ def test_a_fault_at_any_write_leaves_all_as_it_was(tmp_path: Path, at: int):
     assert {path: tuned.read(path) for path in tmp_path.rglob("*.*") if path.is_file()} == {
         tmp_path / "imported" / worse.path: worse
     }
-    assert len(tuned.keep(better, tmp_path / "imported")[0]) == 3
+    assert len(tuned.keep(better, tmp_path / "imported")) == 3

@@ -127,9 +127,9 @@ def test_a_warm_start_from_a_regression_and_its_lost_tests(
     as_is, _ = both(tmp_path, monkeypatch, first, warm)
     assert as_is.rows[0].failed_seeds == 0
     assert as_is.rows[0].mean < 10
-    tables = open_tables(tmp_path / "spoiled")
+    tables = open_tables(tmp_path / "spoiled", names=["0"])
     for metric, at in [("score", "rounds"), ("best", "rounds"), ("loss", "steps")]:
-        (row,) = read_leaderboard(tables, Query("0", metric=metric, at=at)).rows
+        (row,) = read_leaderboard(tables, Query(metric=metric, at=at)).rows
         assert (row.failed_seeds, row.mean) == (2, REGRESSION.worst), metric
 
 

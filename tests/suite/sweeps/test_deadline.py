@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from suite.execution.resources import Resources
-from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.leaderboards import read_leaderboard
 from suite.sweeps import progress
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.progress import Deadline
@@ -99,11 +99,11 @@ def test_a_cut_is_said_below_the_leaderboard_until_the_sweep_is_resumed_without_
     assert [row.trials for row in first.leaderboard.rows] == [2, 2]
     (note,) = first.leaderboard.notes
     assert "--minutes 10: 2 of 6 search trials" in note
-    assert note in read_leaderboard(open_tables(paths.storage), Query("s")).notes
+    assert note in read_leaderboard(open_tables(paths.storage, names=["s"])).notes
     again = play(Sweep("s", little(**study), paths, resume=True)).leaderboard
     assert ([row.trials for row in again.rows], again.notes) == ([6, 6], ())
     swept(tmp_path, "t", **study)
-    at_once = read_leaderboard(open_tables(paths.storage), Query("t"))
+    at_once = read_leaderboard(open_tables(paths.storage, names=["t"]))
     assert [row.mean for row in again.rows] == [row.mean for row in at_once.rows]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from suite.execution import driver
 from suite.execution.cluster import Resources
-from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.leaderboards import read_leaderboard
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
@@ -45,7 +45,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_clients_own_models_are_ranked_above_the_server_s(swept: Path) -> None:
-    board = read_leaderboard(open_tables(swept / "runs"), Query("own"))
+    board = read_leaderboard(open_tables(swept / "runs", names=["own"]))
     assert board.metric == "test_accuracy_personal"
     ranks = [(row.rank, row.algorithm) for row in board.rows]
     assert ranks == [(1, "local_only"), (2, "fedavg")]

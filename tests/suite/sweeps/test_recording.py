@@ -14,7 +14,7 @@ from suite.sweeps import recording
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
 from suite.sweeps.sweep import Result, Sweep
-from suite.tracking.faults import StoreError
+from suite.tracking import StoreError
 from suite.tracking.store import Store
 from tests.support.commands import runs_of
 from tests.support.foreign import little, play, swept

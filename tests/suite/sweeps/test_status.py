@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from suite.results.leaderboards import Query, read_leaderboard
+from suite.results.leaderboards import read_leaderboard
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
@@ -227,8 +227,8 @@ TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds"
 def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_path: Path) -> None:
     place = SweepPaths(tmp_path / "runs", "s")
     play(Sweep("s", little(**TWO), place), most=7)  # all of the search, and one final run
-    tables = open_tables(place.storage).of("s")
-    board = read_leaderboard(tables, Query("s"))
+    tables = open_tables(place.storage, names=["s"])
+    board = read_leaderboard(tables)
     assert (board.rows, board.study, board.metric) == ((), "s", "test_accuracy")
     assert [one.rank for one in board.interim] in ([1, 2], [1, 1])
     assert [(one.trials, one.planned, one.seeds) for one in board.interim] == [(3, 3, 2)] * 2
@@ -238,7 +238,7 @@ def test_the_interim_ranking_is_by_validation_until_all_finals_are_there(tmp_pat
         best = mine.loc[mine["val_score"].astype(float).idxmax()]
         assert (one.best, one.params) == (best["val_score"], json.loads(best["params"]))
     play(Sweep("s", little(**TWO), place, resume=True))
-    board = read_leaderboard(open_tables(place.storage), Query("s"))
+    board = read_leaderboard(open_tables(place.storage, names=["s"]))
     assert board.interim == ()
     assert {(row.algorithm, row.seeds) for row in board.rows} == {("fedavg", 2), ("fedprox", 2)}
 
@@ -251,7 +251,7 @@ def test_final_runs_of_a_former_best_are_no_part_of_a_board_in_the_middle_of_an_
     place = swept(tmp_path, trials=1, **lr)
     for most, done, recorded in ((4, 5, 8), (99, 7, 10)):
         play(Sweep("s", little(trials=4, **lr), place, resume=True), most=most)
-        board = read_leaderboard(open_tables(place.storage), Query("s"))
+        board = read_leaderboard(open_tables(place.storage, names=["s"]))
         assert [row.seeds for row in board.rows] == ([3] if done == 7 else [])
         assert [(one.finals, one.seeds) for one in board.interim] == [(1, 3)] * (done == 5)
         line = suite_here("status", "s", "--storage", place.storage, cwd=tmp_path).stdout

@@ -11,7 +11,7 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import SweepRecording
 from suite.sweeps.request import SweepRequest, resumed_study
 from suite.sweeps.sweep import Sweep
-from suite.tracking.faults import StoreError
+from suite.tracking import StoreError
 from tests.support.commands import runs_of, suite_here
 from tests.support.foreign import contents, little, play, swept
 from trials.common.errors import UserError

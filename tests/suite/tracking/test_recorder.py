@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from suite.tracking.faults import StoreError
+from suite.tracking import StoreError
 from suite.tracking.recorder import Recorder
 
 REFUSED = StoreError("sqlite:///here", ValueError("Invalid value"), False)
@@ -14,7 +14,7 @@ REFUSED = StoreError("sqlite:///here", ValueError("Invalid value"), False)
 def recorded(
     write: Callable[[Any], object], count: int, patience: float, give_up: bool = False
 ) -> tuple[Recorder, bool, list[str]]:
-    """Put so many items; the recorder, whether all was written, and the failures."""
+    """Put so many items; return the recorder, whether all was written, and the failures."""
     errors: list[str] = []
 
     def failed(error: Exception) -> bool:
@@ -27,7 +27,7 @@ def recorded(
     return recorder, recorder.close(patience), errors
 
 
-def test_it_writes_in_order_and_again_what_failed_and_drops_what_is_refused():
+def test_it_writes_in_order_and_again_what_failed_and_drops_what_is_refused() -> None:
     failures, taken = ["0", "0", "2"], []
 
     def write(item: int) -> None:
@@ -44,7 +44,7 @@ def test_it_writes_in_order_and_again_what_failed_and_drops_what_is_refused():
     assert recorder.refusals == [f"2 times: {REFUSED}"]
 
 
-def test_one_that_cannot_write_says_so_and_ends():
+def test_one_that_cannot_write_says_so_and_ends() -> None:
     tried = []
 
     def write(item: int) -> None:
@@ -56,7 +56,7 @@ def test_one_that_cannot_write_says_so_and_ends():
     assert set(tried) == {0}
 
 
-def test_it_is_waited_for_as_long_as_it_writes_and_nothing_else_is():
+def test_it_is_waited_for_as_long_as_it_writes_and_nothing_else_is() -> None:
     """A store that was lost is written anew from the journal, which takes long."""
     assert recorded(lambda item: time.sleep(0.06), 10, 0.4)[1]
     gate = threading.Event()

@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,32 +18,31 @@ from suite.results.table import FILE, read
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import LOCAL_TRIES, SweepRecording
 from suite.sweeps.sweep import Sweep
+from suite.tracking import StoreError, without_user
 from suite.tracking import store as stores
-from suite.tracking.faults import StoreError, without_user
 from suite.tracking.store import Store
-from suite.tracking.tables import upload
 from tests.support.commands import runs_of, suite_here
 from tests.support.faults import Server
 from tests.support.foreign import little, play
 from trials.common.errors import UserError
 
-Answer = tuple[int, dict[str, Any] | str]
 BUSY = MlflowException("(psycopg2.OperationalError) no connection", TEMPORARILY_UNAVAILABLE)
 REFUSED = StoreError("sqlite:///here", ValueError("Invalid value for 'metrics[0].name'"), False)
 
 
 @contextmanager
-def server(answer: Callable[[str], Answer]) -> Iterator[str]:
-    """A stand-in of a tracking server; the address of it."""
+def server(status: int, text: str = "", empty: bool = True) -> Iterator[tuple[str, list[str]]]:
+    """A stand-in of a tracking server, which answers so; its address, and what it was asked. One that is `empty` has no experiments."""
+    asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, content = answer(self.path)
-            self.send_response(status)
+            asked.append(self.path)
+            first = empty and self.path.endswith("experiments/search")
+            self.send_response(200 if first else status)
             self.end_headers()
-            text = content if isinstance(content, str) else json.dumps(content)
-            self.wfile.write(text.encode())
+            self.wfile.write(b'{"experiments": []}' if first else text.encode())
 
         do_GET = do_POST  # noqa: N815
 
@@ -52,14 +51,8 @@ def server(answer: Callable[[str], Answer]) -> Iterator[str]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
         threading.Thread(target=listening.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.server_port}"
+        yield f"http://127.0.0.1:{listening.server_port}", asked
         listening.shutdown()
-
-
-def but_first(answer: Answer) -> Callable[[str], Answer]:
-    """A server without experiments, which answers so to whatever else it is asked."""
-    empty: Answer = 200, {"experiments": []}
-    return lambda path: empty if path.endswith("experiments/search") else answer
 
 
 @pytest.fixture(autouse=True)
@@ -67,28 +60,22 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
 
-@pytest.mark.parametrize(
-    ("status", "passes"),
-    [
-        *((status, True) for status in (408, 429, 500, 502, 503)),
-        *((status, False) for status in (400, 401, 403, 404, 405, 413, 501)),
-    ],
-)
-def test_what_a_server_answers_passes_or_is_a_refusal(
-    tmp_path: Path, status: int, passes: bool
-) -> None:
-    with server(but_first((status, "<p>no\nmore"))) as uri:
+PASS, REFUSE = (408, 429, 500, 502, 503), (400, 401, 403, 404, 405, 413, 501)
+
+
+@pytest.mark.parametrize("status", PASS + REFUSE)
+def test_what_a_server_answers_passes_or_is_a_refusal(tmp_path: Path, status: int) -> None:
+    with server(status, "<p>no\nmore") as (uri, _):
         store = Store(uri, tmp_path)
         with pytest.raises(StoreError) as refused:
             store.client.delete_run("a")
-    assert refused.value.passes == passes
+    assert refused.value.passes == (status in PASS)
+    assert str(refused.value).startswith(f"tracking store {uri} ")
     assert "\n" not in str(refused.value)
-    verb = "does not answer" if passes else "refuses this"
-    assert str(refused.value).startswith(f"tracking store {uri} {verb}: ")
 
 
 def test_a_server_that_is_gone_or_a_database_that_is_locked_passes(tmp_path: Path) -> None:
-    with server(but_first((200, {}))) as uri:
+    with server(200) as (uri, _):
         store = Store(uri, tmp_path)
     with pytest.raises(StoreError) as gone:
         store.experiment("study")
@@ -145,20 +132,19 @@ def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
 
 def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
-    before, asked = dict(os.environ), []
+    before = dict(os.environ)
     with pytest.raises(UserError, match=r"http://127\.0\.0\.1:9 does not answer"):
         Store("http://127.0.0.1:9", tmp_path / "unused")
-    busy = server(lambda path: asked.append(path) or (503, ""))  # type: ignore[func-returns-value]
-    with busy as uri, pytest.raises(UserError, match=f"{uri} does not answer"):
+    with server(503, empty=False) as (uri, asked), pytest.raises(UserError, match=uri):
         Store(uri, tmp_path / "unused")
     assert len(asked) == 2, "once, and once again"
     assert dict(os.environ) == before, "the short patience is for the first question only"
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("asked", [None, "60"])
+@pytest.mark.parametrize("asked", ["", "60"])
 def test_a_person_s_patience_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     seen = []
 
@@ -168,11 +154,11 @@ def test_a_person_s_patience_is_kept(
 
     monkeypatch.setattr(stores, "MlflowClient", client)
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
-    if asked is not None:
+    if asked:
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", asked)
     Store("http://there", tmp_path)
     assert seen == [asked or "5"]
-    assert os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT") == asked
+    assert os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT", "") == asked
 
 
 def test_a_server_that_keeps_no_files_is_warned_of_once(
@@ -181,12 +167,13 @@ def test_a_server_that_keeps_no_files_is_warned_of_once(
     """Its folder is on another machine, where a client would write to one of this."""
     place = str(tmp_path / "theirs" / "mlruns" / "7")
     theirs = {"experiment": {"experiment_id": "7", "artifact_location": place}}
-    with server(but_first((200, theirs))) as uri:
+    with server(200, json.dumps(theirs)) as (uri, _):
         store = Store(uri, tmp_path)
         assert [store.experiment("study") for _ in range(2)] == ["7", "7"]
-    upload(store, "a run", tmp_path / "trials.parquet")
+    store.keep_table("a run", tmp_path / "trials.parquet")
     (warning,) = capsys.readouterr().err.splitlines()
-    assert f"{uri} keeps no files: its runs name {place}" in warning
+    assert uri in warning
+    assert place in warning
     assert not (tmp_path / "theirs").exists()
 
 

@@ -88,7 +88,7 @@ class Owned:
         self.experiment = store.experiment("quick")
         self.run = store.create(self.experiment, "a run", {"kind": "search"})
         store.log(self.run, {"lr": 0.1}, [{"round": 0, "mean": 0.5}])
-        store.attach(self.run, note, "files")
+        store.client.log_artifact(self.run, str(note), "files")
         uri = self.client.get_run(self.run).info.artifact_uri
         self.client.create_registered_model("model")
         self.client.create_model_version("model", f"{uri}/files", self.run)

@@ -1,4 +1,4 @@
-"""The tags and params of recorded runs. A tag `x` of these is `suite.x` in the store; docs/table.md has them all."""
+"""What recorded runs are called: tags, params and pages. A tag `x` of these is `suite.x` in the store; docs/table.md has them all."""
 
 import contextlib
 import importlib.metadata
@@ -8,12 +8,15 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from trials.common import plugins
 from trials.run.outcome import TrialResult
 from trials.run.spec import TrialSpec
 
 PREFIX = "suite."
+PACKAGES = {"version": "suite-fl", "torch_version": "torch", "numba_version": "numba"}
+"""What numbers depend on besides the spec, by tag; numba need not be there."""
 
 
 class RunKind(StrEnum):
@@ -64,19 +67,35 @@ def run_tags(kind: RunKind, spec: TrialSpec, outcome: TrialResult) -> dict[str, 
 
 @cache
 def versions() -> dict[str, str]:
-    """Return what numbers depend on besides the spec: versions, and the commit of a source checkout of the suite; none where it is
-    installed, whatever repository its environment lies in.
-    """
-    packages = {"version": "suite-fl", "torch_version": "torch", "numba_version": "numba"}
+    """Return the versions of `PACKAGES`, and the commit of a source checkout of the suite: none where it is installed."""
     numbers = {}
-    for name, package in packages.items():
+    for name, package in PACKAGES.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             numbers[name] = importlib.metadata.version(package)
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[2]
+    # The repository that an environment lies in is another one.
     if (root / ".git").exists() and (root / "pyproject.toml").exists():
         command = ["git", f"--git-dir={root / '.git'}", "rev-parse", "HEAD"]
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            numbers["git_commit"] = subprocess.check_output(
-                command, text=True, stderr=subprocess.DEVNULL
-            ).strip()
+            commit = subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL)
+            numbers["git_commit"] = commit.strip()
     return numbers
+
+
+def experiments_page(path: str = "", **query: str) -> str:
+    """Return the path of the experiments in MLflow, or of what is below, at its address."""
+    # By itself MLflow opens its view of language models, where no run is to be seen.
+    return f"/#/experiments{path}?{urlencode({'workflowType': 'machine_learning', **query})}"
+
+
+def run_page(experiment: str, run_id: str) -> str:
+    """Return the path of a run in MLflow."""
+    return experiments_page(f"/{experiment}/runs/{run_id}")
+
+
+def leaderboard_page(experiment: str, sweep: str) -> str:
+    """Return the path of MLflow's table of runs that shows the leaderboard of a sweep."""
+    quote = '"' if "'" in sweep else "'"
+    wanted = f"tags.`{PREFIX}kind` = '{RunKind.LEADERBOARD}' and tags.`{PREFIX}sweep` = {quote}{sweep}{quote}"
+    order = {"orderByKey": f"tags.`{PREFIX}row`", "orderByAsc": "true"}
+    return experiments_page(f"/{experiment}/runs", searchFilter=wanted, **order)

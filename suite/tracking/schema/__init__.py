@@ -1,1 +1,0 @@
-"""What a recorded run holds: the names, forms and meaning of its tags, params and metrics."""
