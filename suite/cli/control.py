@@ -40,7 +40,7 @@ def status(
 
 def _progress(standing: dict[str, Any]) -> str:
     """Return how far a sweep is, in one line: runs are those of its search and the final ones."""
-    from reports.durations import spell
+    from reports.wording.words import spell
 
     kinds = ("finished", "pruned", "diverged", "failed", "died")
     counts = ", ".join(f"{standing[kind]} {kind}" for kind in kinds if standing[kind])

@@ -1,5 +1,6 @@
 """`suite sweep`: the main job, and its plan."""
 
+import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -12,7 +13,7 @@ from suite.cli.options import PLAIN, RUNS, Assign, DataRoot, Json, Storage, Trac
 from suite.console import emit, out, say
 from suite.tracking.faults import without_user
 from suite.yaml_files import assignments
-from trials.run.outcome import ENDINGS
+from trials.run.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
     from suite.sweeps.sweep import Result
@@ -70,31 +71,36 @@ def sweep(
 
 def _conclude(result: "Result") -> None:
     """Print the last screen of a sweep: the leaderboard, what happened, what to do next."""
-    from reports.wording.formats import table
+    from reports.wording.tables import terminal
 
     shown, summary, board = out(), result.summary, result.leaderboard
+
+    def command(*words: str) -> str:
+        return shlex.join(["suite", *words, *result.tables.options])
+
     shown.print()
-    commands = [["leaderboard", summary.name], ["report", summary.name], ["ui"]]
     if board is not None:
-        shown.print(table(board, shown.width, "suite"), crop=False)
-        for best in board.rows[:1]:
-            entry = ["--algorithm", best.algorithm, "--dataset", best.dataset]
-            entry += ["--model", best.model, "--heterogeneity", best.heterogeneity]
-            commands.insert(1, ["run", "--tuned", *entry, "--seed", "1"])
+        more = command("leaderboard", summary.name)
+        shown.print(terminal(board, shown.width, command=more), crop=False)
     counts = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
-    ended = [f"{count} {status}" for status, count in counts.items() if count]
+    others = [f"{count} {status}" for status, count in counts.items() if count]
+    others = [text for text in others if not text.endswith(Status.FINISHED)]
+    apart = f" ({', '.join(others)})" if others else ""
+    folder = os.path.relpath(summary.storage)
     shown.print(
-        f"{summary.entries} entries: {', '.join(ended) or 'no'} search trials, {summary.final_runs} final runs"
-        f" in {summary.seconds:.0f} s. All of it is in {summary.storage}\nNext:",
+        f"{sum(counts.values())} trials{apart}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
+        f"{folder if folder[:2] != '..' else summary.storage}\n"
+        f"Next: {command('report', summary.name)}, {command('ui')}",
         **PLAIN,
     )
-    for command in commands:
-        shown.print(f"  {shlex.join(['suite', *command, *result.tables.options])}", **PLAIN)
+    for best in board.rows[:1] if board else ():
+        entry = ["--algorithm", best.algorithm, "--dataset", best.dataset]
+        entry += ["--model", best.model, "--heterogeneity", best.heterogeneity]
+        shown.print(f"      {command('run', '--tuned', *entry, '--seed', '1')}", **PLAIN)
 
 
 def _plan_lines(plan: dict[str, Any]) -> list[str]:
-    from reports.durations import spell
-    from reports.wording.words import params_text
+    from reports.wording.words import params_text, spell
 
     entries, trials = plan["entries"], plan["trials_per_entry"]
     lines = []

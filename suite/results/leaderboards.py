@@ -12,8 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.audit import Audit, audit, combined, findings
-from reports.leaderboard.board import Leaderboard
-from reports.leaderboard.interim import Ongoing, Standing
+from reports.leaderboard.board import Leaderboard, Ongoing, Standing
 from reports.leaderboard.leaderboard import COMPARED, leaderboard
 from reports.wording.words import short
 from suite.results.table import CURVES, PLAIN, EntryFacts, TableFacts
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
 
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
-"""What `--metric` may ask for (docs/leaderboards.md), of which some are of the final model only."""
+"""What `--metric` may ask for (docs/leaderboards.md), of which some are of the last evaluations only."""
 IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
+ADDED = "who adds some until a difference shows sees false ones in more than 5 % of boards"
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 Curve = tuple[tuple[float, float], ...]
 
@@ -61,7 +61,7 @@ class Query:
                 raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
             raise UserError(
-                f"metric {self.metric} is recorded of the final model only, so it cannot be compared at equal {self.at}"
+                f"metric {self.metric} is recorded at the end of runs only, so it cannot be compared at equal {self.at}"
             )
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -96,6 +96,9 @@ def compared(row: Row, history: History, query: Query, own_target: float | None)
     if query.metric != "score" or query.at != "rounds":
         own_score, curve = _course(row, history, query, name, lost)
         score = score if query.metric == "score" else own_score
+    # Beside a score stands what is of the same evaluations.
+    other = query.at != "rounds" or query.metric in ("best", "fine_tuned")
+    clients = dict.fromkeys(("worst_clients", "client_spread"), nan) if other else {}
     reached = {key: row[key] for key in REACHED}
     if query.target is not None and (row["reached"] is None or own_target != query.target):
         reached = metrics.reach(history, task, query.target)
@@ -111,6 +114,7 @@ def compared(row: Row, history: History, query: Query, own_target: float | None)
         "shared": dumps({"metric": settings.get("metric"), **shared}),
         "warm": row["warm_start"] is not None,
         "run_id": run_id(row),
+        **clients,
         **dict.fromkeys(REACHED, nan),
         **reached,
     }
@@ -133,7 +137,7 @@ def _course(row: Row, history: History, query: Query, name: str, lost: bool) -> 
     costs = [metrics.cost_until(entry, query.at) for entry in evaluations]
     if lost:
         score = first
-    elif query.metric in ("best", *AT_THE_END):
+    elif query.metric == "best":
         score = values[-1]
     else:
         score = fmean(values[1:][-metrics.LAST :])
@@ -172,6 +176,10 @@ def board_of(tables: Tables, query: Query) -> Leaderboard:
     shown = {row.sweep for row in board.rows or standing}
     ways = {name: searched(facts) for name, facts in tables.facts.items() if name in shown}
     cut = [f"{name} was {facts.cut}." for name, facts in tables.facts.items() if facts.cut]
+    for name, facts in tables.facts.items():
+        if facts.looks:
+            counts = ", ".join(map(str, facts.looks))
+            cut.append(f"{name} was ranked before with {counts} final runs an entry; {ADDED}.")
     firsts = finals.drop_duplicates(["dataset", "heterogeneity"])
     unreached = [
         f"{run.dataset} · {run.heterogeneity}: {line}."
@@ -226,7 +234,8 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     more = other_target or (query.metric, query.at) != ("score", "rounds")
     histories = tables.histories(CURVES[1:]) if more else {}
     rows = []
-    for run in finals.merge(tables.entries[[*KEYS, "page"]], on=KEYS).to_dict("records"):
+    about = tables.entries[[*KEYS, "page", "own_models", "test_samples"]]
+    for run in finals.merge(about, on=KEYS).to_dict("records"):
         history = histories.get((run["sweep"], run["trial_id"]), [])
         rows.append(run | compared(run, history, query, own[run["sweep"]]))
     runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])

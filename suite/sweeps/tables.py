@@ -35,13 +35,15 @@ from suite.tracking.tables import RecordedTable, recorded_tables
 from trials.common.errors import UserError
 from trials.common.lazy import Lazy
 from trials.run.outcome import TrialId, TrialResult
-from trials.scoring.metrics import COUNTED, TASKS, reach, untrained
+from trials.scoring.metrics import COUNTED, TASKS, reach, score
 
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
 """So many rows become a part of the table together: as Python objects they take ten times the memory."""
 ABOUT = {"cut", "code", "experiment", "run_id"}
 """Facts of a sweep that its journal does not have."""
+RAN = {"own_models", "test_samples"}
+"""What its trials say of an entry."""
 ERROR = 5000
 """Characters of a traceback that are kept, its last ones."""
 
@@ -61,18 +63,20 @@ def table_of(
     """
     assert state.begun is not None
     begun, before = state.begun, earlier(paths)
-    parts, there, brought_in = [rows_table([])], set[str](), dict[str, dict[str, str]]()
+    parts, there, brought_in = [rows_table([])], set[str](), dict[str, dict[str, Any]]()
     if before is not None and before.facts.id == state.id:
         about = {**before.facts.model_dump(include=ABOUT), **about}
-        if ended is None:
-            for entry in before.facts.entries:
-                brought_in[entry.id] = entry.model_dump(include={"row", "tuned"})
+        kept = RAN | (set() if ended is not None else {"row", "tuned"})
+        brought_in = {each.id: each.model_dump(include=kept) for each in before.facts.entries}
         parts = [before.whole()]
         there = set(parts[0]["trial_id"].to_pylist())
     by_id, rows = {entry.id: entry for entry in entries}, list[dict[str, Any]]()
     for trial_id, outcome in outcomes(paths.journal, state.ended.keys() - there):
         request = state.requests[trial_id]
         rows.append(_row(paths.name, begun, by_id[request.entry_id], request, outcome))
+        if outcome.history:
+            ran = {name: getattr(outcome, name) for name in RAN}
+            brought_in.setdefault(request.entry_id, {}).update(ran)
         if len(rows) >= AT_ONCE:
             parts.append(rows_table(rows))
             rows = []
@@ -94,6 +98,7 @@ def table_of(
         ],
         began=state.began,
         ended=ended,
+        looks=state.looks,
         versions=dict(begun.versions),
         journal=os.path.getsize(paths.journal),
         **about,
@@ -190,11 +195,11 @@ def _target(
 
 
 def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
-    """Return a metric over clients as the run ended; of a run that is lost, the untrained model's."""
+    """Return a metric over clients at the evaluations that the score is of; None where it is not measured."""
     name = f"test_{TASKS[metric].pooled}_{part}"
-    last = outcome.last(name)
-    lost = last is not None and outcome.lost(f"test_{metric}")
-    return untrained(outcome.history, name) if lost else last
+    if outcome.last(name) is None:
+        return None
+    return _finite(score(outcome.history, name, outcome.lost(f"test_{metric}")))
 
 
 def _curves(

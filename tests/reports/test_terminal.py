@@ -10,7 +10,7 @@ from reports.leaderboard.audit import Audit, Finding
 from reports.leaderboard.board import Leaderboard
 from reports.table import Column, ColumnKind
 from reports.terminal import fitted, left_out
-from reports.wording.formats import audit_table
+from reports.wording.tables import audit_table
 from reports.wording.words import HEADS, behind_text, setting_notes
 from tests.support.boards import LEVEL, LEVELS, A, B, C, board_of, printed, runs, shown
 from trials.common.errors import UserError

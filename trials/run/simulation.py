@@ -23,7 +23,7 @@ from trials.common.transfer import to_device
 from trials.engine.federation import ClientRows, Federation
 from trials.federated_data import ClientTests, FederatedData
 from trials.models.base import Model
-from trials.scoring.metrics import LABELWISE, PERSONAL, Task
+from trials.scoring.metrics import LABELWISE, LAST, PERSONAL, Task
 from trials.scoring.scores import MEASURES
 
 Array = npt.NDArray[Any]
@@ -47,7 +47,7 @@ class Simulation:
             refuse_personal(fed.data, fed.model)
         self.algorithm, self.fed = algorithm, fed
         self.state: State = hook(self.algorithm, "init", dict, fed)
-        self.diverged = False
+        self.diverged = self.own_models = False
         self._clock = 0.0
         self.history: list[dict[str, float]] = []
         self.history.append(self._evaluation())
@@ -143,13 +143,16 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return how the clients are served: in the end, and all along where the run is judged by that."""
+        """Return how the clients are served: at the evaluations that a score is of, and all along where the run is judged by that."""
         fed, judged = self.fed, self.fed.settings.metric == "personal"
-        ended = fed.round == 0 or self.finished
-        if not ended and not judged:
+        ended, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
+        left = -(-fed.settings.rounds // gap) - -(-fed.round // gap)  # evaluations that follow
+        counts = ended or left < LAST
+        if not counts and not judged:
             return {}
         own = self.personal() if judged or isinstance(ranked, Devices) else None
-        scores = _over_clients(fed, ranked, own, ended)
+        self.own_models = own is not None or isinstance(ranked, Devices)
+        scores = _over_clients(fed, ranked, own, counts)
         models = _served(fed, ranked, own)
         if ended and models is not None and fed.settings.fine_tune:
             scores |= _fine_tuned(fed, models, self._rate(max(1, fed.round)))
@@ -268,10 +271,10 @@ def _served(fed: Federation, model: Tensor | Devices, own: Tensor | None) -> Ten
 
 
 def _over_clients(
-    fed: Federation, ranked: Tensor | Devices, own: Tensor | None, ended: bool
+    fed: Federation, ranked: Tensor | Devices, own: Tensor | None, counts: bool
 ) -> dict[str, float]:
     """Return how the `_served` models serve the clients, each tested on what it would meet: the plain mean over clients,
-    under `metric: personal` also on validation data. Of the untrained and the final models (`ended`) also how unevenly,
+    under `metric: personal` also on validation data. Where a score `counts` the evaluation, also how unevenly,
     and the mean over clients that took no part in training. Nothing where a sample's score depends on its batch.
     """
     data, judged, models = fed.data, fed.settings.metric == "personal", _served(fed, ranked, own)
@@ -283,12 +286,12 @@ def _over_clients(
     if models is not None and data.client_tests is not None:
         each = _each_scored(fed, models, data.client_tests)
         entry[f"{name}{PERSONAL}"] = float(each.mean())
-        if ended:
+        if counts:
             entry |= _unevenness(fed, name, each)
         if judged and data.client_vals is not None:
             validated = _each_scored(fed, models, data.client_vals)
             entry[f"val_{data.dataset.task.metric}{PERSONAL}"] = float(validated.mean())
-    if ended and data.unseen_tests is not None and isinstance(ranked, torch.Tensor):
+    if counts and data.unseen_tests is not None and isinstance(ranked, torch.Tensor):
         entry[f"{name}_unseen"] = float(_each_scored(fed, ranked, data.unseen_tests).mean())
     return entry
 

@@ -155,7 +155,7 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
     """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
-    values = settings.model_dump()
+    values = dict(settings)
     return "; ".join(
         f"{key} is {values[key]}, its paper's {value}: {reason}"
         for key, (value, reason) in cls.requires.items()

@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from suite.execution.stop_signal import HaltedError
 from suite.formats import FORMAT, check_format
 from suite.search.trial import TARGET, InitialConfiguration, TrialRequest, ValidationResult
+from suite.studies.replicates import finals_of
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
@@ -244,7 +245,8 @@ class SweepState:
     Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
     in the order in which trials were first asked for, `finals` the runs that repeat the best configuration, by search. By
     entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by kind and status, and `best` the
-    best score at full rounds. `began` is when the first session did.
+    best score at full rounds. `began` is when the first session did, `looks` has how many final runs an entry had where a later
+    session asked for more.
     """
 
     id: str | None = None
@@ -261,6 +263,7 @@ class SweepState:
         default_factory=lambda: defaultdict(Counter)
     )
     best: dict[str, float] = field(default_factory=dict)
+    looks: list[int] = field(default_factory=list)
 
     lines: int = 0
     offset: int = 0
@@ -322,6 +325,11 @@ class SweepState:
     def _begin(self, event: Begun) -> None:
         if self.id not in (None, event.id):
             raise ValueError("it is of another sweep")
+        if self.begun is not None:
+            seen = finals_of(self.begun.study)
+            drawn = len(self.current_finals & self.ended.keys()) >= seen * len(self.begun.entries)
+            if drawn and finals_of(event.study) > seen:
+                self.looks.append(seen)
         self.begun, self.planned, self.id = event, event.planned, event.id
         self.began = self.began or event.at
         self._constraints = tuple(event.study.get("constraints") or ())

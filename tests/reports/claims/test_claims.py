@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.claims.judged import JudgedRow, Number, Statement, judge_numbers, judge_statements
-from reports.claims.metrics import ClaimRun, measured, metric
 from reports.claims.page import measured as measured_text
 from reports.claims.page import row_blocks
 from reports.claims.verdicts import (
@@ -18,9 +17,12 @@ from reports.claims.verdicts import (
     NOISY,
     NOT_RUN,
     REPRODUCED,
+    ClaimRun,
     Order,
     compare,
     judge,
+    measured,
+    metric,
     order_of,
     printed,
     summary,

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 import calibration
-from reports.leaderboard.best import Behind, behind_best
-from reports.leaderboard.replication import differences
+from reports.leaderboard.replication import Behind, behind_best, differences
 from tests.support.boards import A, B, C, by_seed
 
 

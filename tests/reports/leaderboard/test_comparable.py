@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from reports.wording.formats import render
+from reports.wording.tables import render
 from tests.support.boards import A, B, C, board_of, run, runs
 from trials.scoring.metrics import REACHED
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from reports.leaderboard.board import Leaderboard
-from reports.wording.formats import render
+from reports.wording.tables import render
 from reports.wording.words import setting_notes
 from tests.support.boards import LEVEL, A, B, C, at, board_of, run, runs, shown
 from tests.support.contract import FIELDS

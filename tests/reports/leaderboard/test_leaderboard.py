@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from reports.leaderboard.best import behind_best
 from reports.leaderboard.leaderboard import leaderboard
-from reports.leaderboard.replication import differences
+from reports.leaderboard.replication import behind_best, differences
 from reports.leaderboard.statistics import interval
-from reports.wording.formats import render
-from reports.wording.tables import board_tables
+from reports.wording.tables import board_tables, render
 from reports.wording.words import answer, behind_text
 from tests.support.boards import A, B, C, board_of, by_seed, run, runs
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from reports.charts.data import Failure, ReportData, SweepFacts
+from reports.leaderboard.board import Failure, ReportData, SweepFacts
 from reports.leaderboard.names import classes_of_files, without_folders, without_paths
 from reports.page.page import build
-from reports.wording.formats import render
+from reports.wording.tables import render
 from tests.support.boards import board_of, runs
 
 ONE, OTHER, SAME = "a/mine.py:Mine", "b/other.py:Mine", "c/mine.py:Mine"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reports.charts.data import Curve, ReportData
+from reports.leaderboard.board import Curve, ReportData
 from reports.page.page import build
 from suite.tracking.schema.leaderboard_view import run_page
 from suite.tracking.store import Store

@@ -1,6 +1,6 @@
 """A headline says what the tables below it show, and names no leader of a tie."""
 
-from reports.page.headline import headline
+from reports.page.page import headline
 from tests.support.boards import A, B, C, board_of, runs
 
 OTHER = {"heterogeneity": "labels(2)"}

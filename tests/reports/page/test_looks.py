@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from reports.charts import line_charts, style
+from reports.charts import charts as line_charts, style
 from tests.support.boards import searched
 from trials.algorithms import ALGORITHMS
 

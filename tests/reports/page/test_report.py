@@ -7,11 +7,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reports.charts import drawing, line_charts, style
-from reports.charts.data import Curve, Failure, ReportData, SweepFacts
-from reports.page.board_table import leading, strip
+from reports.charts import charts as line_charts, drawing, style
+from reports.leaderboard.board import Curve, Failure, ReportData, SweepFacts
 from reports.page.notebook import html
-from reports.page.page import build, leaderboard_page
+from reports.page.page import build, leaderboard_page, leading, strip
 from reports.table import Cell, Column, ColumnKind, Line, Table
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, searched
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reports.charts.published_chart import published
+from reports.charts.charts import published
 from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, JudgedRow, Number, Reproduction
-from reports.claims.summary_page import FIGURE, drawn, summary_page
+from reports.claims.page import FIGURE, drawn, summary_page
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
 from tests.support import papers
