@@ -139,8 +139,10 @@ def test_an_empty_board_renders(form):
 
 @pytest.mark.parametrize(
     ("samples", "scale", "mean", "digits"),
-    [(0, 1, "91.0", 1), (360, 1, "91.0", 1), (360, 50, "91.0", 1), (10_000, 50, "91.00", 2)]
-    + [(10_000, 1, "91.0", 1), (100, 1, "91", 0), (20, 50, "91", 0)],
+    [
+        *((0, 1, "91.0", 1), (360, 1, "91.0", 1), (360, 50, "91.0", 1), (10_000, 50, "91.00", 2)),
+        *((10_000, 1, "91.0", 1), (100, 1, "91", 0), (20, 50, "91", 0)),
+    ],
 )
 def test_scores_have_the_digits_that_their_interval_and_the_test_set_allow(
     samples, scale, mean, digits

@@ -261,8 +261,8 @@ def test_rows_outside_their_papers_settings_and_references_have_no_rank_and_stan
     alone = board_of(runs("a", A), runs("b", B))
     assert (board.differences, board.overall) == (alone.differences, alone.overall)
     assert board.rows[1].behind_high == alone.rows[1].behind_high
-    grew = runs("gossip", A[:2]), runs("gossip", A, reference=True, outside="now")[2:]
-    assert [row.rank for row in board_of(sum(grew, []), runs("b", B)).rows] == [1, None]
+    grew = runs("gossip", A[:2]) + runs("gossip", A, reference=True, outside="now")[2:]
+    assert [row.rank for row in board_of(grew, runs("b", B)).rows] == [1, None]
 
 
 def test_all_pairs_are_in_the_json_document():
