@@ -44,6 +44,7 @@ from reports.wording.words import (
     overall,
     overall_title,
     params_text,
+    percent,
     rank_text,
     score_text,
     searches,
@@ -81,7 +82,12 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     among them where rows have unequal many. Raises `UserError` for a head that there is none of.
     """
     score, better = head_of(rows[0].metric), sign(direction(rows[0].metric))
-    target = "" if board.target is None else f"rounds to {board.target:g}"
+    target = ""
+    if board.target is not None:
+        in_percent = percent(rows[0].metric)
+        target = (
+            f"rounds to {100 * board.target:g} %" if in_percent else f"rounds to {board.target:g}"
+        )
     words, name = ColumnKind.WORDS, ColumnKind.NAME
     every = [
         Measure("rank", Column("#", better=-1, look="rank"), rank_text),
