@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.claims.judged import JudgedRow, Number, Statement, judge_numbers, judge_statements
+from reports.claims.judged import Statement, judge_numbers, judge_statements
 from reports.claims.page import measured as measured_text
-from reports.claims.page import row_blocks
 from reports.claims.verdicts import (
     DIRECTION,
     FAILED,
@@ -282,14 +281,3 @@ def test_statements_of_a_row():
     assert (first.verdict, first.metric, first.measured) == (REPRODUCED, "rounds_to(70)", -1)
     assert second.verdict == NOT_RUN
     assert [s.verdict for s in judge_statements(claims, numbers, {}, 0, "no data")] == [NOT_RUN] * 2
-
-
-def test_a_target_that_a_paper_never_reached_has_no_unit_on_a_page():
-    number = {"method": "fedprox", "metric": "rounds_to(80)", "unit": "rounds"}
-    number |= {"verdict": "not run", "reason": "no data"}
-    numbers = [Number(published=text, **number) for text in ("never", "23")]
-    place = {"source": "Table I", "table": "table1", "row": "mnist", "about": "rounds"}
-    place |= dict.fromkeys(("dataset", "model", "heterogeneity"))
-    lines = row_blocks(JudgedRow(**place, numbers=numbers, claims=[]))[-1].lines
-    assert [line.texts[2] for line in lines] == ["never", "23 rounds"]
-    assert lines[0].texts[-1] == "not run (no data)"

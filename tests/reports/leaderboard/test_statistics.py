@@ -14,7 +14,6 @@ from reports.leaderboard.statistics import (
     CANNOT,
     DIFFERS,
     LEVEL,
-    SAME,
     Across,
     across,
     friedman_test,
@@ -95,6 +94,10 @@ def test_wilcoxon_by_hand():
     assert wilcoxon(np.array([0.1, 0.1, 0.1, 0.0])) == 0.25
     assert wilcoxon(np.array([0.1, -0.1])) == 1.0
     assert wilcoxon(np.zeros(5)) == 1.0
+    found = compared(
+        {"x": {"a": 0.9, "b": 0.9, "c": 0.5}, "y": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
+    )
+    assert dict(zip(found.algorithms, found.ranks, strict=True)) == {"a": 1.75, "b": 1.75, "c": 2.5}
 
 
 @pytest.mark.parametrize(("n", "verdict"), [(2, CANNOT), (7, CANNOT), (8, DIFFERS)])
@@ -107,15 +110,6 @@ def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
     assert pair.verdict == verdict
 
 
-def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
-    """c is below a and b in all 8 scenarios (p = 2/256, times 3 and 2), a and b are alike."""
-    draw = np.random.default_rng(1).normal(size=(2, 8))
-    found = compared(table({"a": list(draw[0]), "b": list(draw[1]), "c": list(draw.min(0) - 5)}))
-    verdicts = {frozenset((p.first, p.second)): p.verdict for p in found.pairs}
-    assert verdicts == {frozenset("ab"): SAME, frozenset("ac"): DIFFERS, frozenset("bc"): DIFFERS}
-    assert [p.threshold for p in found.pairs] == pytest.approx([0.05] * 3), "one pair is left"
-
-
 def test_nothing_is_tested_over_fewer_than_eight_families():
     """Eight in perfect agreement: chi2 = n (k - 1) is all it can be, with a p of exp(-8) at 2 degrees of freedom."""
     same = {"a": [3.0] * 7, "b": [2.0] * 7, "c": [1.0] * 7}
@@ -126,13 +120,6 @@ def test_nothing_is_tested_over_fewer_than_eight_families():
     assert (enough.chi2, enough.friedman_verdict) == (16.0, DIFFERS)
     assert enough.friedman == pytest.approx(np.exp(-8))
     assert compared(table({"a": [1.0] * 9, "b": [1.0] * 9, "c": [1.0] * 9})).friedman == 1.0
-
-
-def test_ties_share_ranks():
-    found = compared(
-        {"x": {"a": 0.9, "b": 0.9, "c": 0.5}, "y": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
-    )
-    assert dict(zip(found.algorithms, found.ranks, strict=True)) == {"a": 1.75, "b": 1.75, "c": 2.5}
 
 
 def test_holes_are_left_out_and_named():
@@ -163,7 +150,7 @@ def test_friedman_by_family_errs_seldom_however_alike_a_familys_data_sets_are(co
     assert correlation == 0 or found["false by data set"] > 30
 
 
-@pytest.mark.parametrize("tunings", [(1,) * 8, (5,) * 8, (1, 1, 1, 1, 5, 5, 5, 5)])
+@pytest.mark.parametrize("tunings", [(1,) * 8, (1, 1, 1, 1, 5, 5, 5, 5)])
 def test_families_that_were_tuned_once_make_no_false_difference(tunings):
     """Five equal methods, one search in ten of which fails: Friedman's test errs in at most 5 % of 4,000 boards, and two
     Monte Carlo errors of 0.34 %. (Without ties chi2 = 12 n / (k (k + 1)) sum_j (r_j - (k + 1) / 2)^2.)
