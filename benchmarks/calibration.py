@@ -1,4 +1,4 @@
-"""How often what a leaderboard says of one scenario is false: the rule of `reports.leaderboard.best`, simulated.
+"""How often what a leaderboard says of one scenario is false: the rule of `reports.leaderboard.replication`, simulated.
 
 python benchmarks/calibration.py --output docs
 
@@ -25,8 +25,7 @@ import numpy.typing as npt
 from scipy import special, stats
 
 from measuring import parser, show
-from reports.leaderboard.best import behind_best
-from reports.leaderboard.replication import RANDOM, Draw, Scores, differences
+from reports.leaderboard.replication import RANDOM, Draw, Scores, behind_best, differences
 from reports.leaderboard.statistics import DIFFERS, DIGITS, LEVEL, friedman_test
 
 Table = npt.NDArray[np.float64]

@@ -1,7 +1,7 @@
-"""Tables as data: terminals, Markdown, CSV and pages draw the same one, each in its own way.
+"""Tables and documents as data: terminals, Markdown and pages draw the same ones, each in its own way.
 
 `reports.terminal` draws a table on a terminal, `markdown` here writes it as text, and the macro `table` of
-`reports/templates/macros.html` puts it on a page.
+`reports/templates/macros.html` puts it on a page. In texts `x` is code and **x** is bold.
 """
 
 import re
@@ -123,13 +123,6 @@ def plain(text: str) -> str:
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))
 
 
-def markdown(content: Table) -> str:
-    """Return the rows of a table in Markdown."""
-    rows = [[column.head for column in content.columns], *(line.texts for line in content.lines)]
-    lines = ["| " + " | ".join(map(plain, row)) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(content.columns), *lines[1:]])
-
-
 def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     """Return a row a record. A mapping in a record becomes columns `params.lr`, `params.mu`, ...; what not
     all records have is NaN where it is missing.
@@ -137,3 +130,60 @@ def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     import pandas as pd  # half a second, for those who ask for a table
 
     return pd.json_normalize([dict(record) for record in records], max_level=1)
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading, of Markdown alone."""
+
+    text: str
+    level: int = 3
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `look` is a class of the style sheet."""
+
+    text: str
+    look: str = ""
+    kind = "text"
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list below its title, of Markdown alone."""
+
+    texts: Sequence[str]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """Commands, or a file, of Markdown alone."""
+
+    text: str
+
+
+Block = Heading | Text | Items | CodeBlock | Table
+
+
+def markdown(blocks: Iterable[Block]) -> str:
+    """Return blocks as Markdown, a blank line between them."""
+    return "\n\n".join(filter(None, map(_markdown, blocks)))
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Heading():
+            return f"{'#' * block.level} {block.text}"
+        case Text():
+            return block.text
+        case Items():
+            title = f"{block.title}:\n\n" if block.title else ""
+            return title + "\n".join(f"- {text}" for text in block.texts)
+        case CodeBlock():
+            return f"```\n{block.text}\n```"
+        case Table():
+            rows = [[column.head for column in block.columns], *(row.texts for row in block.lines)]
+            lines = ["| " + " | ".join(map(plain, row)) + " |" for row in rows]
+            return "\n".join([lines[0], "|" + "---|" * len(block.columns), *lines[1:]])

@@ -31,7 +31,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # Before a thread needs them: libraries that two threads import at once for the first time break.
-from reports.charts.data import ReportData
+from reports.leaderboard.board import ReportData
 from reports.leaderboard.names import without_paths
 from reports.page.home import home_page
 from suite.results.leaderboards import Query, read_leaderboard

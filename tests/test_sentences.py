@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from reports.claims.metrics import metric
+from reports.claims.verdicts import metric
 from suite.reproduction.summary import summary
 from suite.search.candidates import shared_draw
 from tests.support.simulations import ROOT

@@ -10,15 +10,19 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-from reports.claims.metrics import Metric, Runs, measured, metric, metric_or_none
 from reports.claims.verdicts import (
     NOT_RUN,
     VERDICTS,
+    Metric,
+    Runs,
     Seeds,
     Verdict,
     VerdictSummary,
     compare,
     judge,
+    measured,
+    metric,
+    metric_or_none,
     order_of,
     printed,
     summary,

@@ -1,11 +1,10 @@
-"""A leaderboard: its rows and what is said of them, as a repr, as JSON and as a data frame."""
+"""A leaderboard: its rows, how it is printed, and what a report shows beside it; all plain data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reports.leaderboard.audit import Audit
-from reports.leaderboard.interim import Standing
 from reports.leaderboard.replication import Difference
 from reports.leaderboard.statistics import Across
 from reports.table import frame
@@ -13,6 +12,50 @@ from trials.run.spec import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MARK = "interim, validation only"
+"""Beside the title of every such table."""
+ABOUT = (
+    "Interim: the best validation score of the search so far, of one seed, which flatters who had more "
+    "trials. Ranks count once all final runs of a scenario are there."
+)
+
+
+class Ongoing(NamedTuple):
+    """The sweep and the address of a scenario that is not over."""
+
+    sweep: str
+    scenario: Scenario
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One algorithm in a scenario that is not over: `best` is the best validation score of its `trials` so far, of
+    `planned`, by `params`; `finals` of `seeds` final runs are there. `rank` is None for a reference and without a score.
+    """
+
+    algorithm: str
+    dataset: str
+    model: str
+    heterogeneity: str
+    metric: str
+    rank: int | None
+    best: float | None
+    trials: int
+    planned: int
+    finals: int
+    seeds: int
+    params: Mapping[str, Any]
+    reference: bool
+    sweep: str
+    study: str
+    entry_id: str
+
+    @property
+    def group(self) -> Ongoing:
+        """What standings must share to be ranked together."""
+        return Ongoing(self.sweep, Scenario.of(self))
+
 
 FIRST = (
     "dataset", "model", "heterogeneity", "rank", "algorithm", "mean", "ci_low", "ci_high", "behind", "within_noise",
@@ -35,7 +78,7 @@ class Contest(NamedTuple):
 class Method:
     """The method of a row, in its scenario. `params` are those of the tuning that validates best over its final seeds.
     `outside` says how the settings are not those that its paper assumes, for which it is not ranked, `away` what the
-    scenario lacks of its paper's experiments.
+    scenario lacks of its paper's experiments. `own_models` says whether what is scored are models that its clients keep.
     """
 
     algorithm: str
@@ -46,6 +89,7 @@ class Method:
     params: Mapping[str, Any]
     outside: str = ""
     away: str = ""
+    own_models: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +99,11 @@ class Score:
     The mean's interval is over the `units` levels of the factor `over` (`reports.leaderboard.replication`), `spread` has
     the standard deviation by each factor, and `by_replicate` are the means of the tunings on each partition and split.
     `behind` is how far the mean is behind the first row's; `behind_low` and `behind_high` are the interval of how far the
-    method is behind the best (`reports.leaderboard.best`; None where nothing can be estimated). `within_noise` says whether
+    method is behind the best (`reports.leaderboard.replication`; None where nothing can be estimated). `within_noise` says whether
     it may be the best, since none of the others is shown to be ahead; `beaten_by` has those that are. `equivalent` says
     whether it may be the best and is within the study's margin of it. `worst_clients` is the score of the worst 10 % of
-    clients and `client_spread` the standard deviation over clients, both of the final model.
+    clients and `client_spread` the standard deviation over clients, both at the evaluations of the mean; None where the
+    mean is of others. `test_samples` is the size of the test set, 0 where it is unknown.
     """
 
     metric: str
@@ -81,6 +126,7 @@ class Score:
     equivalent: bool | None
     worst_clients: float | None
     client_spread: float | None
+    test_samples: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,3 +242,58 @@ class Leaderboard:
             for pair in of_group
         ]
         return {**asdict(self), "differences": pairs}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The test scores of one final run by evaluation; `replicate` are the split, partition and tuning that it is of."""
+
+    group: Contest
+    algorithm: str
+    seed: int
+    rounds: tuple[int, ...]
+    scores: tuple[float, ...]
+    sent_bytes: tuple[float, ...]
+    replicate: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that crashed, diverged or has no finite test score, with the end of its error, or what was
+    not finite, and where MLflow shows it.
+    """
+
+    name: str
+    kind: str
+    status: str
+    error: str
+    page: str
+
+
+@dataclass(frozen=True)
+class SweepFacts:
+    """Where numbers come from: the study as it was run, versions, seeds, fingerprints; and its `setting`:
+    rounds, clients, participation, date, duration and budget.
+    """
+
+    name: str
+    study: str
+    study_yaml: str
+    facts: Mapping[str, str]
+    page: str
+    setting: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything that a report shows; `server` is where MLflow's pages are. `trials` has the search trials (replicate, number, status,
+    val_score) and `tuned` the files by sweep and entry.
+    """
+
+    board: Leaderboard
+    curves: tuple[Curve, ...] = ()
+    trials: Mapping[tuple[str, str], "pd.DataFrame"] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+    sweeps: tuple[SweepFacts, ...] = ()
+    tuned: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    server: str = "http://127.0.0.1:5000"

@@ -1,6 +1,6 @@
 """Leaderboards: final runs in, rows with means, intervals, paired differences and ranks out.
 
-Runs are compared within a group (`reports.leaderboard.comparable`), and algorithms over all groups
+Runs are compared within a group (`reports.leaderboard.leaderboard`), and algorithms over all groups
 (`reports.leaderboard.statistics`). References stand below, without a rank, and take no part in tests.
 
 At equal rounds a score is that of the whole run. At equal steps or bytes the group's budget is the
@@ -9,17 +9,16 @@ several would reach back to where a costly method had hardly begun.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isnan, nan
 from statistics import fmean, median_low
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.leaderboard.best import behind_best
 from reports.leaderboard.board import Leaderboard, Row
-from reports.leaderboard.comparable import Group, Trials, matched
 from reports.leaderboard.replication import (
     Difference,
     Draw,
+    behind_best,
     differences,
     intervals,
     mean_of,
@@ -34,11 +33,95 @@ from trials.scoring.metrics import COUNTED, TASKS, direction, sign
 if TYPE_CHECKING:
     import pandas as pd
 
-COMPARED = ("compared", "score", "lost", "curve", "shared", "warm", "page")
+Trials = Mapping[tuple[str, str], int]
+"""Search trials of each (sweep, scenario), in one of its replicates."""
+
+
+class ComparisonTerms(NamedTuple):
+    """On what terms a sweep answered a question; equal terms are comparable."""
+
+    split: str
+    settings: str
+    trials: int
+
+    def against(self, other: "ComparisonTerms") -> str:
+        """Say how other terms differ."""
+        differences = []
+        if self.split != other.split:
+            differences.append(f"another split (fingerprint {self.split} against {other.split})")
+        mine, theirs = json.loads(self.settings), json.loads(other.settings)
+        for key in sorted(mine.keys() | theirs):
+            if mine.get(key) != theirs.get(key):
+                differences.append(f"{key} {mine.get(key)} against {theirs.get(key)}")
+        if self.trials != other.trials:
+            differences.append(f"{self.trials} against {other.trials} search trials")
+        return ", ".join(differences)
+
+
+Group = dict[str, list[Any]]
+"""The final runs of comparable scenarios by algorithm, each a row with its columns as attributes."""
+
+
+def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
+    """Return comparable runs together, in order of first appearance, and what is to be said about those
+    that are not.
+
+    An algorithm that several sweeps answered for on equal terms counts once, with the last of them.
+    """
+    groups: list[Group] = []
+    notes: list[str] = []
+    # Warm-started runs are another question.
+    for question, asked in runs.groupby([*Scenario._fields, "warm"], sort=False):
+        scenario = Scenario(*map(str, question[:-1]))
+        alike: dict[ComparisonTerms, Group] = {}
+        first: dict[ComparisonTerms, str] = {}
+        for sweep in asked["sweep"].unique():
+            answers = asked[asked["sweep"] == sweep]
+            terms = _terms(answers, trials)
+            if terms not in first:
+                notes += [
+                    f"{scenario}: {sweep} is not comparable with {earlier} and stands apart: {terms.against(other)}."
+                    for other, earlier in first.items()
+                ]
+                first[terms] = sweep
+            group = alike.setdefault(terms, {})
+            for algorithm in answers["algorithm"].unique():
+                own = answers[answers["algorithm"] == algorithm]
+                if algorithm in group:
+                    before = group[algorithm][0].sweep
+                    notes.append(
+                        f"{scenario}: {algorithm} was tuned in {before} and {sweep}; {sweep} counts."
+                    )
+                group[algorithm] = [*own.itertuples(index=False)]
+        groups += alike.values()
+    return groups, notes
+
+
+def _terms(answers: "pd.DataFrame", trials: Trials) -> ComparisonTerms:
+    """Return the terms of a sweep. The split is that of the first draw: where the partition varies, it varies with the
+    seed.
+    """
+    first = answers.sort_values([*Draw._fields]).iloc[0]
+    entries = answers[["sweep", "entry_id"]].itertuples(index=False, name=None)
+    most = max(trials.get(entry, 0) for entry in entries)
+    return ComparisonTerms(first["partition_fingerprint"], first["shared"], most)
+
+
+COMPARED = (
+    "compared",
+    "score",
+    "lost",
+    "curve",
+    "shared",
+    "warm",
+    "page",
+    "own_models",
+    "test_samples",
+)
 """The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by it, or the
 untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first, where runs are
 compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started; the path of its
-leaderboard row in MLflow.
+leaderboard row in MLflow; whether clients' own models are scored; how many test samples there are.
 """
 
 
@@ -55,7 +138,7 @@ def leaderboard(
     groups, notes = matched(runs, trials)
     ranked = [_rank(group, trials, target, margin) for group in groups]
     metrics = runs["compared"].unique().tolist()
-    protocol = "tuned on validation, ranked by final runs with fresh seeds on test"
+    protocol = "tuned on validation, ranked by fresh seeds on test"
     return Leaderboard(
         study=", ".join(sorted(runs["study"].unique())),
         metric=", ".join(f"test_{name}" for name in metrics),
@@ -155,6 +238,7 @@ def _rank(
             equivalent=None if behind is None or margin is None else behind.tie,
             worst_clients=_mean(run.worst_clients for run in runs),
             client_spread=_mean(run.client_spread for run in runs),
+            test_samples=min(run.test_samples for run in runs),
         )
         rows.append(row)
     return rows, pairs
@@ -168,6 +252,7 @@ def _method(runs: Sequence[Any], ranked: bool) -> dict[str, Any]:
         "params": json.loads(_chosen(runs)[0].params),
         "outside": next((run.outside for run in runs if run.outside), ""),
         "away": next((run.away for run in runs if run.away), "") if ranked else "",
+        "own_models": any(run.own_models for run in runs),
     }
 
 

@@ -3,16 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from reports.charts.data import ReportData
-from reports.durations import spell
-from reports.leaderboard import interim
+from reports.leaderboard.board import ABOUT, ReportData
 from reports.leaderboard.names import as_shown
-from reports.page.board_table import tables
-from reports.page.gallery import look_of
-from reports.page.page import page_legend, render
+from reports.page.page import look_of, page_legend, render, tables
 from reports.table import Column, ColumnKind, Table, table
 from reports.wording.tables import interim_tables
-from reports.wording.words import HEADS, params_text, scored
+from reports.wording.words import HEADS, params_text, scored, spell
 from trials.run.spec import Scenario
 
 NOW = (
@@ -51,7 +47,7 @@ def home_page(
         legend=page_legend(data.board) if data and data.board.rows else "",
         heads=[*HEADS.items()],
         standings=interim_tables(data.board) if data else [],
-        about=interim.ABOUT,
+        about=ABOUT,
         mlflow=mlflow,
         nonce=nonce,
     )

@@ -5,16 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reports.charts import drawing
-from reports.charts.charts import unit
-from reports.charts.data import ReportData
-from reports.charts.line_charts import Trace, lines
+from reports.charts.charts import Trace, lines, unit
 from reports.charts.style import Chart, styles
-from reports.document import Block, Text
-from reports.leaderboard.board import Leaderboard
+from reports.leaderboard.board import Leaderboard, ReportData
 from reports.leaderboard.names import as_shown
-from reports.page.board_table import tables
-from reports.page.gallery import SECTIONS, gallery, look_of
-from reports.page.page import page_legend, render
+from reports.page.page import SECTIONS, gallery, look_of, page_legend, render, tables
+from reports.table import Block, Text
 from reports.wording.tables import interim_tables
 from reports.wording.words import head_of, title_of
 from trials.common.errors import unknown

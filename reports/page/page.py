@@ -4,28 +4,56 @@ What is shown comes from `ReportData` alone, and where it stands is in `reports/
 """
 
 import re
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from reports.charts import drawing
-from reports.charts.data import ReportData
+from reports.charts import charts, drawing
 from reports.charts.drawing import FORMS, SIGN
-from reports.charts.style import Look
-from reports.leaderboard import interim
-from reports.leaderboard.board import Leaderboard
+from reports.charts.style import LEADERS, Chart, Look, slug, styles
+from reports.leaderboard.board import ABOUT, MARK, Leaderboard, ReportData, Row
 from reports.leaderboard.names import as_shown, without_paths
-from reports.page.board_table import tables
-from reports.page.gallery import SECTIONS, Gallery, gallery, look_of
-from reports.page.headline import headline
-from reports.table import Cell, Cells, Table, table, visible
-from reports.wording import audits
-from reports.wording.tables import across_table, interim_tables, overview, several
-from reports.wording.words import HEADS, legend, setting_notes, short
+from reports.leaderboard.statistics import DIFFERS
+from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, visible
+from reports.wording.tables import (
+    across_table,
+    board_tables,
+    groups,
+    interim_tables,
+    leads,
+    overview,
+    scenario_text,
+    several,
+    told_apart,
+)
+from reports.wording.words import (
+    AUDIT_ABOUT,
+    AUDIT_TITLE,
+    HEADS,
+    MENDS,
+    answer,
+    audit_table,
+    findings,
+    label,
+    legend,
+    listed,
+    mean_text,
+    methods,
+    overall_title,
+    percent,
+    plural,
+    score_text,
+    setting_notes,
+    short,
+    title_of,
+)
 from trials.run.outcome import Status
+from trials.scoring.metrics import direction
 
 PICTURE = (
     "The picture of an interval spans the leaders; an arrow: the row lies outside. Shaded: what may be the best. Click a "
@@ -49,7 +77,7 @@ def leaderboard_page(board: Leaderboard) -> str:
     return _report(data, look_of(data), {})
 
 
-def _report(data: ReportData, look: Look, charts: Gallery) -> str:
+def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
     board = data.board
     drawn = {key: drawing.inlined(charts.get(key, [])) for key in SECTIONS[1:]}
     lead, more = headline(board)
@@ -64,11 +92,14 @@ def _report(data: ReportData, look: Look, charts: Gallery) -> str:
         notes=[*board.notes, *setting_notes(board.rows)],
         legend=page_legend(board),
         heads=[*HEADS.items()],
-        interim=interim,
+        mark=MARK,
+        about=ABOUT,
         standings=interim_tables(board),
-        audits=audits,
-        audit=audits.audit_table(board),
-        findings=audits.findings(board.rows),
+        audit_title=AUDIT_TITLE,
+        audit_about=AUDIT_ABOUT,
+        mends=MENDS,
+        audit=audit_table(board),
+        findings=findings(board.rows),
         across=[across_table(*pair) for pair in several(board).items()],
         overview=overview(board),
         charts=drawn,
@@ -115,6 +146,190 @@ def _failures(data: ReportData) -> Table:
         for failure in data.failures
     ]
     return table(["run", "kind", "status", "end of the error"], rows)
+
+
+# What is said first
+
+
+def headline(board: Leaderboard) -> tuple[str, str]:
+    """Return the winner in a few words, and sentences on how sure that is and what is not over."""
+    ranked = [row for row in board.rows if row.rank is not None]
+    scenarios = [*groups(replace(board, rows=tuple(ranked))).values()]
+    if not board.rows:
+        lead, more = "Nothing is ranked yet", "No scenario has all of its final runs."
+    elif not scenarios:
+        lead, more = "Nothing is ranked", "There are references only."
+    elif len(scenarios) == 1:
+        lead, more = _alone(scenarios[0])
+    else:
+        lead, more = _together(board, scenarios)
+    if ongoing := len({standing.group for standing in board.interim}):
+        unfinished = "1 scenario is" if ongoing == 1 else f"{ongoing} scenarios are"
+        more += f" {unfinished} not over: {MARK}."
+    return lead, more
+
+
+def _alone(rows: Sequence[Row]) -> tuple[str, str]:
+    """Say of one scenario who is first where no other may be the best or nothing is known of that; else how many may be."""
+    where, tie = scenario_text(rows[0].group), "tied at " * rows[0].tied
+    highest = f"{_names(rows)}: {tie}{_score(rows[0])} {title_of(rows[0].metric)}"
+    maybe = sum(row.within_noise is True for row in rows)
+    if maybe < 2:
+        return f"{highest} on {where}", answer(rows)
+    what = "methods" if methods(rows) else "configurations"
+    lead = f"{maybe} of {len(rows)} {what} may be the best on {where}"
+    return lead, f"Highest mean: {highest}. {answer(rows)}"
+
+
+def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
+    """Say who is shown to be the best in the most scenarios; nobody where no test over families tells two methods apart."""
+    wins = Counter[str]()
+    for rows in scenarios:
+        if len(rows) > 1 and all(row.within_noise is False for row in rows[1:]):
+            wins[rows[0].algorithm] += 1
+    lead = f"No method is shown to be the best in any of {len(scenarios)} scenarios"
+    if wins:
+        most = max(wins.values())
+        leaders = [short(name) for name, count in wins.items() if count == most]
+        each = " each" if len(leaders) > 1 else ""
+        shown = f"shown to be the best in {most} of {len(scenarios)} scenarios{each}"
+        lead = f"{listed(leaders)}: {shown}"
+    where = told_apart([rows[0].group for rows in scenarios])
+    firsts = [
+        f"{_names(rows)} {_score(rows[0])} on {on}"
+        for rows, on in zip(scenarios, where, strict=True)
+    ]
+    more = f"; and {len(firsts) - 3} more" if len(firsts) > 3 else ""
+    highest = f"Highest mean by scenario: {'; '.join(firsts[:3])}{more}."
+    for across in several(board).values():
+        if not any(pair.verdict == DIFFERS for pair in across.pairs):
+            n = len(across.families)
+            lead = f"No method is shown to be ahead over {n} families of data sets"
+    return lead, highest
+
+
+def _score(row: Row) -> str:
+    return mean_text(row) + " %" * percent(row.metric)
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return " and ".join(label(row) for row in rows if row.rank == 1)
+
+
+# Tables, with pictures of intervals, links, and what was tuned
+
+STRIP, EDGE = 140, 6.0
+"""Width of the picture of an interval, and of its margins."""
+FIXED = 4
+"""The rank, the name, the score and what it is behind are on every page."""
+
+
+def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
+    """Return the tables of a board, one a group of rows that are ranked together; `linked` to the rows' runs in MLflow."""
+    of_groups = zip(board_tables(data.board, ["all"]), groups(data.board).values(), strict=True)
+    return [_table(data, content, rows, look, linked) for content, rows in of_groups]
+
+
+def _table(
+    data: ReportData, content: Table, rows: Sequence[Row], look: Look, linked: bool
+) -> Table:
+    """Return the table without the columns in which all rows are alike, which are said below it."""
+    scale = leading(rows)
+    heads, last = content.columns, len(content.columns) - 1
+    texts = list(zip(*(line.texts for line in content.lines), strict=True))
+    full = [i for i in range(FIXED, last) if any(texts[i])]
+    same = [i for i in full if len(rows) > 1 and len(set(texts[i])) == 1]
+    order = [3, *(i for i in full if i not in same), last]
+    ends = " to ".join(score_text(end, rows[0]) for end in scale)
+    columns = [*heads[:3], Column(ends, ColumnKind.WORDS, look="bar"), *(heads[i] for i in order)]
+    lines = []
+    for row, line in zip(rows, content.lines, strict=True):
+        cells = line.full
+        if linked and row.page:
+            cells[1] = replace(cells[1], href=data.server + row.page)
+        file = data.tuned.get((row.sweep, row.entry_id), "")
+        cells[last] = replace(cells[last], code=file, look="cut")
+        picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
+        words = " ".join([row.algorithm, row.paper, content.title, content.small])
+        lines.append(Line([*cells[:3], picture, *(cells[i] for i in order)], line.best, words))
+    alike = ", ".join(f"{heads[i].head} {texts[i][0]}" for i in same)
+    notes = [f"All rows: {alike}."] if alike else []
+    return replace(content, columns=columns, lines=lines, notes=notes, look="board")
+
+
+def leading(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return the range of the intervals of the leaders: of the better half of the rows, at least three, and of
+    all that tie with the best.
+    """
+    lead = [*rows[: max(3, round(LEADERS * len(rows)))], *filter(leads, rows)]
+    ends = [v for row in lead for v in (row.mean, row.ci_low, row.ci_high) if v is not None]
+    return min(ends), max(ends)
+
+
+def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
+    """Return the picture of a row's interval: where its ends and its mean are, and on which side it leaves the
+    scale, -1 or 1, 0 for neither.
+    """
+    start, end = scale
+
+    def at(value: float | None) -> float:
+        score = row.mean if value is None else value
+        share = (score - start) / (end - start) if end > start else 0.5
+        return round(EDGE + (STRIP - 2 * EDGE) * min(1.0, max(0.0, share)), 1)
+
+    out = -1 if row.mean < start else 1 if row.mean > end else 0
+    return {"low": at(row.ci_low), "mean": at(row.mean), "high": at(row.ci_high), "out": out}
+
+
+# Charts, by the section they stand in
+
+Gallery = dict[str, list[Chart]]
+"""Charts by section."""
+SECTIONS = ("dots", "rounds", "bytes", "ranks", "budget")
+"""The kinds of charts that a leaderboard or a sweep has."""
+
+
+def look_of(data: ReportData) -> Look:
+    """Return colour and dash of each algorithm of a report."""
+    rows = data.board.rows
+    ranked = {row.algorithm for row in rows if row.rank is not None}
+    unranked = {row.algorithm for row in rows} - ranked
+    return styles([row.algorithm for row in rows], unranked)
+
+
+def gallery(data: ReportData, look: Look) -> Gallery:
+    """Return all charts of a report."""
+    sections: Gallery = defaultdict(list)
+    for group, rows in groups(data.board).items():
+        where, metric = scenario_text(group), rows[0].metric
+        name, title = slug(f"{where} {group.sweeps}"), title_of(metric)
+        over = " or ".join(dict.fromkeys(plural(row.over) for row in rows))
+        alt = f"{where}: {title}, mean and 95 % interval over {over}"
+        sections["dots"].append(Chart(f"leaderboard-{name}", where, alt, charts.dots(rows, look)))
+        curves = [curve for curve in data.curves if curve.group == group]
+        for against in ("rounds", "bytes") if curves else ():
+            alt = f"{where}: {title} against {against}, bands are intervals"
+            spec = charts.curves(curves, look, metric, against)
+            sections[against].append(Chart(f"{against}-{name}", where, alt, spec))
+        best = {}
+        for row in rows:
+            trials = data.trials.get((row.sweep, row.entry_id))
+            if trials is not None:
+                up = direction(metric) == "maximize"
+                best[row.algorithm] = charts.best_so_far(trials, up)
+        if best:
+            alt = f"{where}: best validation score so far against search trials"
+            spec = charts.budget(best, look, metric)
+            sections["budget"].append(Chart(f"budget-{name}", where, alt, spec))
+    for metric, across in several(data.board).items():
+        ranks = zip(across.algorithms, across.ranks, strict=True)
+        alt = "Average ranks: " + ", ".join(f"{short(a)} {rank:.2f}" for a, rank in ranks)
+        spec, title = charts.ranks(across, look), overall_title(metric, across)
+        sections["ranks"].append(Chart(f"ranks-{slug(metric)}", title, alt, spec))
+    return sections
+
+
+# Templates
 
 
 def render(template: str, **content: Any) -> str:

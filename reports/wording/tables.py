@@ -1,32 +1,61 @@
-"""A leaderboard as tables: its groups, how open scenarios stand, tests over data sets."""
+"""A leaderboard as tables, and these as text: for a terminal, as CSV, Markdown and LaTeX."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
 from itertools import compress, groupby
+from operator import attrgetter
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from reports.leaderboard import interim
-from reports.leaderboard.board import Contest, Leaderboard, Row
+from rich.console import Group
+from rich.text import Text
+
+from reports.leaderboard.board import ABOUT, MARK, Contest, Leaderboard, Row, Standing
+from reports.leaderboard.names import as_shown
 from reports.leaderboard.statistics import DIFFERS, Across
-from reports.table import Cell, Column, ColumnKind, Line, Table, table
+from reports.table import (
+    Cell,
+    Column,
+    ColumnKind,
+    Line,
+    Table,
+    markdown,
+    plain,
+    table,
+    visible,
+)
+from reports.terminal import drawn, left_out
 from reports.wording.words import (
+    AUDIT_ABOUT,
+    AUDIT_TITLE,
+    HEADS,
+    MENDS,
     answer,
+    audit_table,
     behind_text,
+    findings,
     head_of,
     label,
+    legend,
     mean_text,
+    name_text,
     number,
     overall,
     overall_title,
     params_text,
+    percent,
     rank_text,
     score_text,
+    searches,
+    setting_notes,
     short,
     spread_text,
     to_target_text,
+    unranked,
 )
 from trials.common.errors import unknown
+from trials.run.spec import Scenario
 from trials.scoring.metrics import direction, sign
 
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
@@ -53,18 +82,25 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     among them where rows have unequal many. Raises `UserError` for a head that there is none of.
     """
     score, better = head_of(rows[0].metric), sign(direction(rows[0].metric))
-    target = "" if board.target is None else f"rounds to {board.target:g}"
+    target = ""
+    if board.target is not None:
+        in_percent = percent(rows[0].metric)
+        target = (
+            f"rounds to {100 * board.target:g} %" if in_percent else f"rounds to {board.target:g}"
+        )
     words, name = ColumnKind.WORDS, ColumnKind.NAME
     every = [
         Measure("rank", Column("#", better=-1, look="rank"), rank_text),
-        Measure("algorithm", Column("algorithm", name, look="name"), label),
+        Measure("algorithm", Column("algorithm", name, look="name"), name_text),
         Measure("mean", Column(score, better=better), mean_text),
         Measure("behind", Column("behind the best", words, -1), behind_text),
         Measure("rounds_to_target", Column(target, better=-1), to_target_text),
         Measure("seeds", Column("seeds", better=1), lambda r: str(r.seeds)),
         Measure("spread", Column("spread by"), spread_text),
-        Measure("worst_clients", Column("worst 10 %", better=better), _score("worst_clients")),
-        Measure("client_spread", Column("spread", better=-1), _score("client_spread")),
+        Measure(
+            "worst_clients", Column("worst 10 %", better=better), _client_score("worst_clients")
+        ),
+        Measure("client_spread", Column("spread", better=-1), _client_score("client_spread")),
         Measure(
             "sample_gradients",
             Column("k samples", better=-1),
@@ -88,7 +124,7 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     return [measure for measure in every if measure.column.head in shown - {""}]
 
 
-def _score(field: str) -> Callable[[Row], str]:
+def _client_score(field: str) -> Callable[[Row], str]:
     return lambda row: score_text(getattr(row, field), row)
 
 
@@ -163,12 +199,12 @@ def interim_tables(board: Leaderboard) -> list[Table]:
             Column("final runs"),
             Column("best so far", ColumnKind.WORDS),
         )
-        title = f"{place} ({sweep}): {interim.MARK}"
+        title = f"{place} ({sweep}): {MARK}"
         tables.append(table(heads, map(_interim, standings), title=title, essential=3))
     return tables
 
 
-def _interim(standing: interim.Standing) -> list[str]:
+def _interim(standing: Standing) -> list[str]:
     return [
         "-" if standing.rank is None else str(standing.rank),
         short(standing.algorithm),
@@ -239,3 +275,182 @@ def across_table(metric: str, across: Across) -> Table:
         ]
         rows.append([short(name), f"{rank:.2f} [{low:.1f}, {high:.1f}]", ", ".join(others)])
     return table(columns, rows, title=overall_title(metric, across), said=[overall(across)])
+
+
+# As text
+
+
+def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
+    """Return a leaderboard as `csv`, `md` or `latex`. The former two have these `columns` beside the usual ones, all without
+    any.
+    """
+    if form == "csv":
+        return _csv(board, columns)
+    board = as_shown(board, board)
+    return latex(board) if form == "latex" else _markdown(board, columns or ["all"])
+
+
+def _parts(board: Leaderboard, columns: Collection[str]) -> list[Table | str]:
+    """Return the tables of a leaderboard, and what stands below those of scenarios that are not over."""
+    standing = interim_tables(board)
+    return [
+        *board_tables(board, columns),
+        *standing,
+        *([ABOUT] if standing else []),
+        *(across_table(*compared) for compared in several(board).items()),
+    ]
+
+
+def terminal(
+    board: Leaderboard,
+    width: int,
+    columns: Collection[str] = (),
+    explain: bool = False,
+    command: str = "suite leaderboard",
+) -> Group:
+    """Return a leaderboard for a terminal of `width` characters: a table a group with the line that answers it, bold what
+    may be the best; then how it was made, and which options of the `command` say more, or all that they say, to `explain`.
+    """
+    board = as_shown(board, board)
+    parts: list[Any] = []
+    narrow: list[str] = []
+    for part in _parts(board, columns):
+        if isinstance(part, str):
+            parts += [Text(part), Text()]
+            continue
+        shown, dropped = drawn(part, width)
+        narrow += dropped
+        parts += [Text(part.headline, style="bold"), shown, *map(Text, part.said), Text()]
+    settings, costly = setting_notes(board.rows), findings(board.rows)
+    about = left_out(narrow, "--json")
+    if not explain:
+        about += map(Text, unranked(board.rows))
+    about += [Text(f"Note: {note}") for note in board.notes]
+    if board.rows or not board.interim:
+        about.append(Text(legend(board), style="dim"))
+    if explain:
+        about += map(Text, searches(board))
+        about += [Text(f"{head}: {meaning}", style="dim") for head, meaning in HEADS.items()]
+        about += [Text(f"Note: {note}") for note in settings]
+    elif board.rows:
+        options = f"--explain{_count(settings, 'note')}, --audit{_count(costly, 'finding')}"
+        about.append(Text(f"More: {command} {options}", style="dim"))
+    return Group(*parts, *about)
+
+
+def _count(items: Sequence[str], what: str) -> str:
+    return f" ({len(items)} {what}{'s' * (len(items) > 1)})" if items else ""
+
+
+def audit_on_terminal(board: Leaderboard, width: int) -> Group:
+    """Return how fair the searches were, row by row, and what was found amiss."""
+    audited = audit_table(as_shown(board, board))
+    if audited is None:
+        return Group(Text("No search trial of these rows is recorded: nothing to audit."))
+    shown, dropped = drawn(audited, width)
+    parts: list[Any] = [Text(AUDIT_TITLE, style="bold"), shown, *left_out(dropped, "--json")]
+    if costly := findings(board.rows):
+        parts += map(Text, (*costly, f"{MENDS}."))
+    return Group(*parts, Text(AUDIT_ABOUT, style="dim"), Text())
+
+
+def _csv(board: Leaderboard, columns: Collection[str]) -> str:
+    """Return plain numbers, to the last bit: every field of the rows, or those of tables with these columns."""
+    import pandas as pd
+
+    names = [item.name for item in fields(Row)]
+    if columns and board.rows:
+        shown = measures(board, board.rows, columns)
+        names = [*Scenario._fields, *(measure.field for measure in shown)]
+    own = {"params": lambda row: params_text(row.params), "audit": _found}
+    cells: dict[str, list[Any]] = {}
+    for name in names:
+        value = own.get(name, attrgetter(name))
+        cells[name] = [_cell(value(row)) for row in board.rows]
+    content = pd.DataFrame(cells, dtype=object)
+    return str(content.to_csv(index=False, lineterminator="\n"))
+
+
+def _found(row: Row) -> str:
+    texts = row.audit.findings if row.audit else ()
+    return "; ".join(f"{finding.kind}: {finding.text}" for finding in texts)
+
+
+FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""What a spreadsheet takes for the begin of a formula, or makes one of on a keyboard of wide letters."""
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a spreadsheet takes it: of several the texts, with a space between, and no text that it computes."""
+    if isinstance(value, Mapping):
+        value = " ".join(f"{key}={inner}" for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        value = " ".join(map(str, value))
+    if isinstance(value, str):
+        value = visible(value)
+        return f"'{value}" if value.lstrip().startswith(FORMULA) else value
+    return value
+
+
+def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
+    parts = []
+    for part in _parts(board, columns):
+        if isinstance(part, str):
+            parts.append(part)
+            continue
+        parts += [f"**{plain(part.headline)}**", markdown([part])]
+        parts += [plain(" ".join(part.said))] if part.said else []
+    parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
+    if board.rows or not board.interim:
+        parts.append(plain(" ".join([legend(board), *searches(board)])))
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(board: Leaderboard) -> str:
+    """Return a paper's table, with the rules of the package booktabs: methods in rows, scenarios in columns, below comments
+    with what a caption has to say.
+
+    Of a scenario the best is bold, with all that may be the best; where it stands alone, the second is underlined. Methods
+    stand by their average rank, those later that are not ranked in all scenarios, references last.
+    """
+    import pandas as pd
+
+    signs = "Bold: the best and what may be the best; a line: under the second, where the best stands alone"
+    notes = ["needs \\usepackage{booktabs}", signs, legend(board), *searches(board), *board.notes]
+    notes += setting_notes(board.rows)
+    comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
+    columns = {_heads(board, group): rows for group, rows in groups(board).items()}
+    if not columns:
+        return comments
+    index, heads = names_of(board), pd.MultiIndex.from_tuples(columns)
+    cells = pd.DataFrame("--", index=index, columns=heads)
+    for head, rows in columns.items():
+        for row in rows:
+            cells.loc[row.algorithm, head] = _score(row, rows)
+    cells.index = cells.index.map(short)
+    style = cells.style.format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
+    form = "l" + "r" * len(columns)
+    return comments + str(style.to_latex(hrules=True, multicol_align="c", column_format=form))
+
+
+def _heads(board: Leaderboard, group: Contest) -> tuple[str, str]:
+    """Return what stands above a column: the data set, the model where several are shown and the metric, and the level, with
+    the sweeps where several answer one question.
+    """
+    contests = groups(board)
+    asked = Counter((other.scenario, other.warm) for other in contests)
+    dataset, model, level = group.scenario
+    models = len({other.scenario.model for other in contests}) > 1
+    above = [dataset, *([model] if models else []), head_of(contests[group][0].metric)]
+    sweeps = f" ({group.sweeps})" if asked[group.scenario, group.warm] > 1 else ""
+    return ", ".join(above), level + ", warm-started" * group.warm + sweeps
+
+
+def _score(row: Row, rows: list[Row]) -> str:
+    """Return a score with half its interval, marked by what is shown of it."""
+    text = mean_text(row).replace("±", "$\\pm$")
+    if leads(row):
+        return f"\\textbf{{{text}}}"
+    if row.rank == 2 and sum(map(leads, rows)) == 1:
+        return f"\\underline{{{text}}}"
+    return text

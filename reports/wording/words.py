@@ -1,10 +1,14 @@
-"""What is said of a leaderboard's rows, in words and numbers as people read them."""
+"""What is said of a leaderboard's rows and of their searches, in words and numbers as people read them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
+from math import ceil, log10
 from typing import Any
 
+from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit
 from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
+from reports.table import Column, ColumnKind, Table, table
 from trials.scoring.metrics import LABELWISE
 
 UNITS, SEARCHES = 8, 30
@@ -15,14 +19,22 @@ HEADS = {
     "±": "95 % Student-t interval",
     "=": "a rank that is shared",
     "-": "not ranked: a reference, or outside its paper's setting",
+    "own models": "what is scored are the models that its clients keep, not one of the server's",
     "behind the best": "at least and at most, whichever method that is: 95 % for all that is said of a scenario",
     "seeds": "final runs; one that diverged counts with the untrained model's score",
-    "worst 10 %": "mean score of the tenth of the clients that it serves worst, by the final model",
-    "spread": "standard deviation of the final model's score over clients",
+    "worst 10 %": "mean score of the tenth of the clients that it serves worst, at the score's evaluations",
+    "spread": "standard deviation over clients, at the same evaluations",
     "k samples": "thousands of sample gradients that clients computed",
     "MB": "sent up, down and between peers",
 }
 """What signs and columns of a leaderboard mean."""
+
+
+def spell(seconds: float) -> str:
+    """Return a time to two digits or so: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def short(algorithm: str) -> str:
@@ -33,6 +45,11 @@ def short(algorithm: str) -> str:
 def label(row: Row) -> str:
     """Return the algorithm's short name."""
     return short(row.algorithm)
+
+
+def name_text(row: Row) -> str:
+    """Return the algorithm's short name, and whether its numbers are those of its clients' own models."""
+    return label(row) + " (own models)" * row.own_models
 
 
 def title_of(metric: str) -> str:
@@ -64,9 +81,14 @@ def scored(value: float | None, metric: str) -> str:
 
 
 def score_text(value: float | None, row: Row) -> str:
-    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that."""
+    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that. One of n test
+    samples is 100 / n points, and no digit stands behind the first of these: of 360 (0.28) the tenth is the last, of 50 there is none.
+    """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
-    return number(value, row.metric, 2 if fine else 1)
+    digits = 2 if fine else 1
+    if row.test_samples:
+        digits = min(digits, max(0, ceil(log10(row.test_samples)) - 2))
+    return number(value, row.metric, digits)
 
 
 def mean_text(row: Row) -> str:
@@ -126,6 +148,9 @@ def plural(over: str) -> str:
     return " and ".join(f"{factor}s" for factor in over.split(" and "))
 
 
+# Scenarios and boards
+
+
 def methods(rows: Sequence[Row]) -> bool:
     """Return whether words are about methods, tuned anew often enough, and not about the configurations that ran."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
@@ -134,7 +159,7 @@ def methods(rows: Sequence[Row]) -> bool:
 
 def answer(rows: Sequence[Row]) -> str:
     """Say which of the ranked methods may be the best: of methods where intervals are over tunings, partitions or
-    splits, else of the configurations that ran; and which runs diverged, and what is not ranked.
+    splits, else of the configurations that ran; and which runs diverged.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]
@@ -152,10 +177,13 @@ def answer(rows: Sequence[Row]) -> str:
     else:
         text = f"{about} {len(best)} of {len(ranked)} may be the best: {listed(best, 6)}"
     lost = [f"{row.failed_seeds} of {label(row)}" for row in rows if row.failed_seeds]
+    return f"{text}." + f" Runs that diverged: {listed(lost)}." * bool(lost)
+
+
+def unranked(rows: Sequence[Row]) -> list[str]:
+    """Say in a line which methods are outside their papers' settings, and why."""
     left = [f"{label(row)} ({row.outside.split(': ')[0]})" for row in rows if row.outside]
-    diverged = f" Runs that diverged: {listed(lost)}." if lost else ""
-    unranked = f" Not ranked: {listed(left)}." if left else ""
-    return f"{text}.{diverged}{unranked}"
+    return [f"Not ranked: {listed([*dict.fromkeys(left)])}."] if left else []
 
 
 def setting_notes(rows: Sequence[Row]) -> list[str]:
@@ -168,17 +196,20 @@ def setting_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def legend(board: Leaderboard) -> str:
-    """Say in a line how the rows were made, the protocol and the search, and what the intervals are over."""
-    ways = list(dict.fromkeys(board.searched.values()))
-    if len(ways) > 1:
-        ways = [f"{way} ({sweep})" for sweep, way in board.searched.items()]
-    parts = [f"{board.protocol[0].upper()}{board.protocol[1:]}."]
-    parts += [f"Searched by {', '.join(ways)}."] if ways else []
+    """Say in a line how the rows were made, and what the intervals are over."""
     counts = [
         f"{row.units} {plural(row.over) if row.units > 1 else row.over}" for row in board.rows
     ]
-    parts += [f"±: 95 % over {' and '.join(dict.fromkeys(counts))}."] if counts else []
-    return " ".join(parts)
+    over = f" ±: 95 % over {' and '.join(dict.fromkeys(counts))}." if counts else ""
+    return f"{board.protocol[0].upper()}{board.protocol[1:]}.{over}"
+
+
+def searches(board: Leaderboard) -> list[str]:
+    """Say in a line how the configurations were found."""
+    ways = list(dict.fromkeys(board.searched.values()))
+    if len(ways) > 1:
+        ways = [f"{way} ({sweep})" for sweep, way in board.searched.items()]
+    return [f"Searched by {', '.join(ways)}."] if ways else []
 
 
 def overall_title(metric: str, across: Across) -> str:
@@ -208,3 +239,83 @@ def overall(across: Across) -> str:
     if left := [*map(short, across.left_out_algorithms), *across.left_out_families]:
         text += f" Left out, since every algorithm must have every scenario of a family of data sets: {', '.join(left)}."
     return text
+
+
+# Audits
+
+KINDS = {
+    "edge": "Winner at an edge of its range",
+    "rising": "Best still rising in the last tenth of the trials",
+    "diverged": "Many trials diverged",
+    "few": f"Fewer than {PER_HYPERPARAMETER} trials per hyperparameter",
+}
+"""The kinds of findings as the begin of a line."""
+MENDS = (
+    "suite sweep STUDY --name NAME --resume --trials N searches longer, "
+    "suite sweep STUDY --name OTHER --set search.lr=LOW..HIGH in a wider range"
+)
+AUDIT_ABOUT = (
+    "Searched 2 in 16: 2 hyperparameters, 16 trials. Lead: how far the best configuration is ahead of the second "
+    "on validation data. Noise: how much its score varies with the seed (standard deviation). As good: other "
+    "configurations that are closer to it than that. Last tenth: how much the last tenth of the trials "
+    "improved the best. All three are in the unit of the score."
+)
+"""What the columns mean."""
+AUDIT_TITLE = "Audit of the searches"
+NAMED = 3
+"""How many rows of one finding are named."""
+AUDIT_HEADS = ("searched", "diverged", "lead", "noise", "as good", "last tenth")
+
+
+def audit_table(board: Leaderboard) -> Table | None:
+    """Return how fair the searches were, a line for each audited row, without columns in which nothing stands; None where
+    no row is audited.
+    """
+    scenarios = _scenarios(board.rows)
+    columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
+    columns += [*map(Column, AUDIT_HEADS), Column("at an edge", ColumnKind.WORDS)]
+    rows = [
+        [label(row), scenarios[row.group], *_facts(row.audit, row.metric)]
+        for row in board.rows
+        if row.audit is not None
+    ]
+    if not rows:
+        return None
+    kept = [any(cells) for cells in zip(*rows, strict=True)]
+    shown = (compress(row, kept) for row in rows)
+    return table([*compress(columns, kept)], map(list, shown), essential=2)
+
+
+def _facts(audit: Audit, metric: str) -> list[str]:
+    searched = "" if audit.hyperparameters is None else f"{audit.hyperparameters} in {audit.trials}"
+    return [
+        searched,
+        f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
+        number(audit.margin, metric),
+        number(audit.noise, metric),
+        "" if audit.as_good is None else str(audit.as_good),
+        f"+{number(audit.late_gain, metric)}" if audit.late_gain else "",
+        ", ".join(f"{e.name} {e.end}{' (limit)' * (e.wider is None)}" for e in audit.edges or ()),
+    ]
+
+
+def findings(rows: Sequence[Row]) -> list[str]:
+    """Return what was found of all rows, a line a kind, in which the first `NAMED` rows are named."""
+    scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
+    for kind in KINDS:
+        for row in rows:
+            for finding in row.audit.findings if row.audit else ():
+                if finding.kind == kind:
+                    who = label(row)
+                    if kind != "few":  # which is the same in all scenarios
+                        who = f"{who} {scenarios[row.group]}".strip()
+                    who += f" ({finding.text})" if kind == "edge" else ""
+                    kinds.setdefault(kind, []).append(who)
+    return [f"{KINDS[k]}: {listed([*dict.fromkeys(names)], NAMED)}." for k, names in kinds.items()]
+
+
+def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
+    """Return the groups' names, of what is not the same in all of them."""
+    parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
+    differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
+    return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

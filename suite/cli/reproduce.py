@@ -98,14 +98,14 @@ def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
 
 
 def _summary(folder: Path, path: str | None, output: Path | None, as_json: bool) -> None:
-    from reports.claims.summary_page import FIGURE, drawn, summary_page
+    from reports.claims.page import FIGURE, drawn, summary_page
     from suite.reproduction.summary import read_documents, summary
 
     papers = summary(folder, path)
     text = summary_page(papers)
     if output is not None:
+        from reports.charts.charts import published
         from reports.charts.drawing import SIGN, svg
-        from reports.charts.published_chart import published
         from reports.claims.page import page
 
         files = {

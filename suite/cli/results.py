@@ -1,5 +1,6 @@
 """`suite leaderboard`, `report` and `export`: what came out of the recorded runs."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def leaderboard(
     """
     values = pairs(where)
     say(READING)
-    from reports.wording.formats import audit_table, render, table
+    from reports.wording.tables import audit_on_terminal, render, terminal
 
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
@@ -57,10 +58,10 @@ def leaderboard(
     if as_json:
         emit(board.as_dict())
     elif form == "table":
-        shown = out()
+        shown, again = out(), shlex.join(["suite", "leaderboard", *(sources or ())])
         if audit:
-            shown.print(audit_table(board, shown.width), crop=False)
-        shown.print(table(board, shown.width, "suite", heads, explain), crop=False)
+            shown.print(audit_on_terminal(board, shown.width), crop=False)
+        shown.print(terminal(board, shown.width, heads, explain, again), crop=False)
     elif form == "html":
         from reports.page.page import leaderboard_page
 

@@ -1,5 +1,6 @@
 """`suite sweep`: the main job, and its plan; `status`, `stop` and `ui`: sweeps that another process runs."""
 
+import os
 import secrets
 import shlex
 import sys
@@ -15,7 +16,7 @@ from suite.console import emit, out, say
 from suite.tracking import without_user
 from suite.yaml_files import assignments
 from trials.common.errors import unknown
-from trials.run.outcome import ENDINGS
+from trials.run.outcome import ENDINGS, Status
 
 if TYPE_CHECKING:
     from suite.sweeps.sweep import Result
@@ -80,30 +81,35 @@ def sweep(
 
 def _conclude(result: "Result", place: list[str]) -> None:
     """Print the last screen of a sweep: the leaderboard, what happened, what to do next, with the options of its `place`."""
-    from reports.wording.formats import table
+    from reports.wording.tables import terminal
 
     shown, summary, board = out(), result.summary, result.leaderboard
+
+    def command(*words: str) -> str:
+        return shlex.join(["suite", *words, *place])
+
     shown.print()
-    commands = [["leaderboard", summary.name], ["report", summary.name], ["ui"]]
     if board is not None:
-        shown.print(table(board, shown.width, "suite"), crop=False)
-    for best in board.rows[:1] if board else ():
-        entry = [word for key in SCENARIO for word in (f"--{key}", getattr(best, key))]
-        commands.insert(1, ["run", "--tuned", *entry, "--seed", "1"])
+        more = command("leaderboard", summary.name)
+        shown.print(terminal(board, shown.width, command=more), crop=False)
     counts = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
-    ended = [f"{count} {status}" for status, count in counts.items() if count]
+    others = [f"{count} {status}" for status, count in counts.items() if count]
+    others = [text for text in others if not text.endswith(Status.FINISHED)]
+    apart = f" ({', '.join(others)})" if others else ""
+    folder = os.path.relpath(summary.storage)
     shown.print(
-        f"{summary.entries} entries: {', '.join(ended) or 'no'} search trials, {summary.final_runs} final runs"
-        f" in {summary.seconds:.0f} s. All of it is in {summary.storage}\nNext:",
+        f"{sum(counts.values())} trials{apart}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
+        f"{folder if folder[:2] != '..' else summary.storage}\n"
+        f"Next: {command('report', summary.name)}, {command('ui')}",
         **PLAIN,
     )
-    for command in commands:
-        shown.print(f"  {shlex.join(['suite', *command, *place])}", **PLAIN)
+    for best in board.rows[:1] if board else ():
+        entry = [word for key in SCENARIO for word in (f"--{key}", getattr(best, key))]
+        shown.print(f"      {command('run', '--tuned', *entry, '--seed', '1')}", **PLAIN)
 
 
 def _plan_lines(plan: dict[str, Any]) -> list[str]:
-    from reports.durations import spell
-    from reports.wording.words import params_text
+    from reports.wording.words import params_text, spell
 
     entries, trials = plan["entries"], plan["trials_per_entry"]
     lines = []
@@ -156,7 +162,7 @@ def status(
 
 def _progress(standing: dict[str, Any]) -> str:
     """Return how far a sweep is, in one line: runs are those of its search and the final ones."""
-    from reports.durations import spell
+    from reports.wording.words import spell
 
     kinds = ("finished", "pruned", "diverged", "failed", "died")
     counts = ", ".join(f"{standing[kind]} {kind}" for kind in kinds if standing[kind])

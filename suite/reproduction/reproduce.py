@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reports.claims.judged import JudgedRow, Reproduction, judge_numbers, judge_statements
-from reports.claims.metrics import ClaimRun, Metric, measured, metric_or_none
+from reports.claims.verdicts import ClaimRun, Metric, measured, metric_or_none
 from suite.reproduction.experiments import (
     PLACE,
     Configured,

@@ -7,9 +7,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from reports.claims.judged import UNMEASURED, Claim, JudgedRow, Number, Reproduction
-from reports.claims.metrics import metric_or_none
-from reports.claims.summary_page import PaperSummary
-from reports.claims.verdicts import NOT_RUN
+from reports.claims.page import PaperSummary
+from reports.claims.verdicts import NOT_RUN, metric_or_none
 from suite.console import say
 from suite.reproduction.experiments import Paper, paper_names, read_paper
 from trials.common.errors import UserError

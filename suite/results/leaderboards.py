@@ -12,8 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.audit import Audit, audit, combined, findings
-from reports.leaderboard.board import Leaderboard
-from reports.leaderboard.interim import Ongoing, Standing
+from reports.leaderboard.board import Leaderboard, Ongoing, Standing
 from reports.leaderboard.leaderboard import COMPARED, leaderboard
 from reports.wording.words import short
 from suite.results.table import (
@@ -46,8 +45,9 @@ if TYPE_CHECKING:
 
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
-"""What `--metric` may ask for (docs/leaderboards.md), of which some are of the final model only."""
+"""What `--metric` may ask for (docs/leaderboards.md), of which some are of the last evaluations only."""
 IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
+ADDED = "who adds some until a difference shows sees false ones in more than 5 % of boards"
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 Curve = tuple[tuple[float, float], ...]
 
@@ -67,7 +67,7 @@ class Query:
                 raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
             raise UserError(
-                f"metric {self.metric} is recorded of the final model only, so it cannot be compared at equal {self.at}"
+                f"metric {self.metric} is recorded at the end of runs only, so it cannot be compared at equal {self.at}"
             )
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -112,6 +112,12 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
     ]
     names = entries[going]["metric"].unique()
     cut = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
+    for sweep in facts:
+        if sweep.looks:
+            counts = ", ".join(map(str, sweep.looks))
+            cut.append(
+                f"{sweep.name} was ranked before with {counts} final runs an entry; {ADDED}."
+            )
     return replace(
         board,
         metric=board.metric or ", ".join(f"test_{n}" for n in names),
@@ -156,7 +162,8 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     more = other_target or (query.metric, query.at) != ("score", "rounds")
     histories = tables.histories(CURVES[1:]) if more else dict[Key, History]()
     rows = []
-    for run in finals.merge(tables.entries[[*KEYS, "page"]], on=KEYS).to_dict("records"):
+    about = tables.entries[[*KEYS, "page", "own_models", "test_samples"]]
+    for run in finals.merge(about, on=KEYS).to_dict("records"):
         history = histories.get((run["sweep"], run["trial_id"]), [])
         rows.append(_compared(run, history, query, studies[run["sweep"]].get("target")))
     runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])
@@ -187,6 +194,9 @@ def _compared(run: Row, history: History, query: Query, own_target: float | None
     lost, score, curve = is_lost(run, name), run["test_score"], Curve()
     if (query.metric, query.at) != ("score", "rounds"):
         score, curve = _course(run, history, query, name, lost)
+    # Beside a score stands what is of the same evaluations.
+    other = query.at != "rounds" or query.metric in ("best", "fine_tuned")
+    clients = dict.fromkeys(("worst_clients", "client_spread"), nan) if other else {}
     reached = {key: run[key] for key in REACHED}
     if query.target is not None and own_target != query.target:
         reached = metrics.reach(history, task, query.target)
@@ -203,6 +213,7 @@ def _compared(run: Row, history: History, query: Query, own_target: float | None
         "shared": dumps({"metric": settings.get("metric"), **shared}),
         "warm": run["warm_start"] is not None,
         "run_id": run_id(run),
+        **clients,
         **dict.fromkeys(REACHED, nan),
         **reached,
     }
@@ -223,8 +234,7 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
     values = [entry.get(name, first) for entry in evaluations]
     if query.metric == "best":
         values = list(accumulate(values, metrics.best_of(direction(run["metric"]))))
-    at_the_end = query.metric in ("best", *AT_THE_END)
-    score = values[-1] if at_the_end else fmean(values[1:][-metrics.LAST :])
+    score = values[-1] if query.metric == "best" else fmean(values[1:][-metrics.LAST :])
     costs = [metrics.cost_until(entry, query.at) for entry in evaluations]
     return score, () if query.at == "rounds" else tuple(zip(costs, values, strict=True))
 

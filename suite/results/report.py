@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.charts.data import Curve, Failure, ReportData, SweepFacts
 from reports.charts.drawing import SIGN
-from reports.durations import spell
-from reports.leaderboard.board import Leaderboard
+from reports.leaderboard.board import Curve, Failure, Leaderboard, ReportData, SweepFacts
+from reports.wording.words import spell
 from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.table import FINALS, SEARCHES, Tables, each, is_lost, run_id
 from suite.tracking.tags import run_page

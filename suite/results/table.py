@@ -99,7 +99,9 @@ def curve_columns(metric: str, pooled: str) -> dict[str, str]:
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """An entry: what it asks, the ranges that it searches, and, once the sweep has ended, its `row`'s run in MLflow and `tuned` file."""
+    """An entry: what it asks, the ranges that it searches, and, once the sweep has ended, its `row`'s run in MLflow and `tuned` file.
+    Its trials say whether what is scored are clients' `own_models`, and how many `test_samples` there are.
+    """
 
     id: str
     name: str
@@ -112,12 +114,14 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
     space: dict[str, Range]
     row: str = ""
     tuned: str = ""
+    own_models: bool = False
+    test_samples: int = 0
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
     """What is one for a whole sweep. `study` is its study, `journal` is how many bytes the
     journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
-    name. `experiment` and `run_id` are where MLflow has it.
+    name, `looks` with how many final runs an entry its leaderboard was drawn before it was extended. `experiment` and `run_id` are where MLflow has it.
     """
 
     format: int = FORMAT
@@ -130,6 +134,7 @@ class TableFacts(BaseModel, extra="forbid", frozen=True):
     ended: float | None = None
     cut: str = ""
     code: dict[str, str] = {}
+    looks: list[int] = []
     versions: dict[str, str] = {}
     journal: int = 0
     experiment: str = ""

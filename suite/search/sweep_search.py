@@ -131,6 +131,11 @@ class SweepSearch:
             )
         outside = {entry.label: entry.outside() for entry in entries if entry.outside()}
         lines += [f"{name} is shown unranked: {reason}" for name, reason in outside.items()]
+        if unscored := dict.fromkeys(entry.label for entry in entries if entry.unscored):
+            lines.append(
+                f"{', '.join(unscored)}: the server's model is ranked, so a hyperparameter of the clients' own models alone "
+                "cannot change the score: metric=personal ranks these"
+            )
         return lines
 
     @property

@@ -59,6 +59,13 @@ class Entry:
         settings = self.spec(self.space.default(), 0).settings
         return away(self._cls, settings, self.scenario.heterogeneity)
 
+    @property
+    def unscored(self) -> bool:
+        """Return whether its clients keep models that no score is of: whoever wrote its `personal` left `scored` as it was."""
+        owner = next(cls for cls in self._cls.__mro__ if "personal" in vars(cls))
+        own = owner is not Algorithm and "scored" not in vars(owner)
+        return own and self.settings.metric != "personal"
+
     def reference(self, params: Mapping[str, Any] | None = None) -> bool:
         """Return whether a configuration, by default the default configuration, is shown without a rank."""
         beside = self._cls.reference and self._cls.ranked_under != self.settings.metric

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from reports.durations import spell
+from reports.wording.words import spell
 from suite.console import say
 from trials.run.outcome import ENDINGS, Status, TrialResult
 

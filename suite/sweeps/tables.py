@@ -33,7 +33,7 @@ from suite.tracking.tags import dumps
 from trials.common.errors import UserError, unknown
 from trials.common.lazy import Lazy
 from trials.run.outcome import TrialResult, index_of
-from trials.scoring.metrics import COUNTED, TASKS, reach, untrained
+from trials.scoring.metrics import COUNTED, TASKS, reach, score
 
 if TYPE_CHECKING:
     from suite.tracking.store import Record, Store
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
 """So many rows become a part of the table together: as Python objects they take ten times the memory."""
+RAN = {"own_models", "test_samples"}
+"""What its trials say of an entry."""
 
 
 def table_of(
@@ -56,16 +58,21 @@ def table_of(
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
-    parts, there, tuned = [rows_table([])], set[str](), dict[str, str]()
+    parts, there, kept = [rows_table([])], set[str](), dict[str, dict[str, Any]]()
     if before is not None and before.facts.id == begun.id:
         facts = before.facts.model_dump(include={"experiment", "run_id"}) | facts
-        tuned = {entry.id: entry.tuned for entry in before.facts.entries}
+        kept = {
+            entry.id: entry.model_dump(include=RAN | {"tuned"}) for entry in before.facts.entries
+        }
         parts = [before.whole()]
         there = set(parts[0]["trial_id"].to_pylist())
     by_id, rows = {entry.id: entry for entry in entries}, list[dict[str, Any]]()
     for trial_id, outcome in outcomes(paths.journal, state.ended.keys() - there):
         request = state.requests[trial_id]
         rows.append(_row(paths.name, begun, by_id[request.entry_id], request, outcome))
+        if outcome.history:
+            ran = {name: getattr(outcome, name) for name in RAN}
+            kept.setdefault(request.entry_id, {}).update(ran)
         if len(rows) >= AT_ONCE:
             parts.append(rows_table(rows))
             rows = []
@@ -76,8 +83,8 @@ def table_of(
             reference=entry.reference(),
             space=dict(entry.space.searched),
             row=state.recorded.get(entry.id, ""),
-            tuned=tuned.get(entry.id, ""),
             **entry.about(),
+            **kept.get(entry.id, {}),
         )
         for entry in entries
     ]
@@ -86,6 +93,7 @@ def table_of(
         entries=asked,
         began=state.began,
         cut=state.cut,
+        looks=state.looks,
         journal=os.path.getsize(paths.journal),
         **begun.model_dump(include={"id", "study_name", "study", "code", "versions"}),
         **facts,
@@ -167,11 +175,11 @@ def _target(
 
 
 def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
-    """Return a metric over clients as the run ended; of a run that is lost, the untrained model's."""
+    """Return a metric over clients at the evaluations that the score is of; None where it is not measured."""
     name = f"test_{TASKS[metric].pooled}_{part}"
-    last = outcome.last(name)
-    lost = last is not None and outcome.lost(f"test_{metric}")
-    return untrained(outcome.history, name) if lost else last
+    if outcome.last(name) is None:
+        return None
+    return _finite(score(outcome.history, name, outcome.lost(f"test_{metric}")))
 
 
 def _curves(

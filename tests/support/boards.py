@@ -12,7 +12,7 @@ from rich.console import Console
 from reports.leaderboard.board import Leaderboard
 from reports.leaderboard.leaderboard import leaderboard
 from reports.leaderboard.replication import Draw
-from reports.wording.formats import table
+from reports.wording.tables import terminal
 from suite.results.table import PLAIN
 from trials.scoring.metrics import COUNTED, REACHED
 
@@ -50,6 +50,8 @@ def run(algorithm: str, seed: int, score: float, **given: Any) -> dict[str, Any]
         "curve": (),
         "shared": "{}",
         "page": "",
+        "own_models": False,
+        "test_samples": 360,
         **given.pop("spent", {}),
         **given.pop("reached", {}),
         "params": json.dumps(given.pop("params", {"lr": 0.1})),
@@ -94,7 +96,7 @@ def searched(
 
 def shown(board: Leaderboard, width: int, **asked: Any) -> list[str]:
     """The lines that a terminal of this width shows."""
-    return printed(table(board, width, **asked), width)
+    return printed(terminal(board, width, **asked), width)
 
 
 def printed(text: Any, width: int = 400) -> list[str]:

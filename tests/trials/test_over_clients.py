@@ -100,14 +100,15 @@ def test_clients_with_their_own_test_samples_are_tested_on_those():
 
 @pytest.mark.parametrize("sizes", [[3] * 150, [3, 4, 5]])
 def test_the_final_models_on_every_client(sizes):
-    """Also of more clients than are tested at a time; without the metric of round 0 and the last round only."""
+    """Also of more clients than are tested at a time; without the metric of round 0 and the evaluations of a score only."""
     for name, lr in (("fedavg", 0.5), ("local_only", 0.5)):
-        common = settings(rounds=4, eval_every=2)
+        common = settings(rounds=8, eval_every=2)
         run = finish(simulation(ALGORITHMS[name](lr=lr), validated(sizes), common))
         n, data = len(sizes), run.fed.data
         own = own_of(run) if name == "local_only" else [run.state["w"].numpy()] * n
         agree(run.history[-1], "test_accuracy", by_hand(data, data.test, own))
-        assert [any(k.endswith(OVER) for k in entry) for entry in run.history] == [1, 0, 1]
+        assert [any(k.endswith(OVER) for k in entry) for entry in run.history] == [1, 0, 1, 1, 1]
+        assert run.own_models == (name == "local_only")
 
 
 @pytest.mark.parametrize("execution", ["sequential", "batched"])

@@ -78,7 +78,10 @@ def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
     return status == Status.DIVERGED or metric in not_finite
 
 
-FACTS = ("fingerprint", "execution", "chunk", "halved", "device", "model_note", "data_note")
+FACTS = (
+    *("fingerprint", "execution", "chunk", "halved", "device", "model_note", "data_note"),
+    *("own_models", "test_samples"),
+)
 """What a step says of a whole run."""
 
 
@@ -88,7 +91,8 @@ class TrialResult:
 
     `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it reported. `chunk`
     says how many clients were computed at once (None: all), `halved` from which `round` on another `chunk`, the notes how a
-    module of others was computed, how samples were made of a table, and what of them reaches nobody.
+    module of others was computed, how samples were made of a table, and what of them reaches nobody. `own_models`: what is
+    scored are models that clients keep.
     """
 
     status: Status = Status.FAILED
@@ -103,6 +107,8 @@ class TrialResult:
     device: str = ""
     model_note: str = ""
     data_note: str = ""
+    own_models: bool = False
+    test_samples: int = 0
 
     @property
     def value(self) -> float | None:

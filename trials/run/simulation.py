@@ -23,7 +23,7 @@ from trials.common.transfer import to_device
 from trials.engine.federation import ClientRows, Federation
 from trials.federated_data import ClientTests, FederatedData
 from trials.models.base import Model
-from trials.scoring.metrics import LABELWISE, PERSONAL, Task
+from trials.scoring.metrics import LABELWISE, LAST, PERSONAL, Task
 from trials.scoring.scores import MEASURES
 
 Array = npt.NDArray[Any]
@@ -45,7 +45,7 @@ class Simulation:
             refuse_personal(fed.data, fed.model)
         self.algorithm, self.fed = algorithm, fed
         self.state: State = hook(self.algorithm, "init", dict, fed)
-        self.diverged = False
+        self.diverged = self.own_models = False
         self._clock = 0.0
         self.history: list[dict[str, float]] = []
         self.history.append(self._evaluation())
@@ -133,16 +133,19 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return the mean over clients with the ranked model, or with their own where those are ranked or judged; of the
-        untrained and final models also its spread, that over clients without a part in training, and after fine-tuning.
+        """Return the mean over clients with the ranked model, or with their own where those are ranked or judged; where a score
+        counts the evaluation also its spread, and that over clients without a part in training; in the end after fine-tuning.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
-        ended = fed.round == 0 or self.finished
-        if not (ended or judged):
+        ended, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
+        left = -(-fed.settings.rounds // gap) - -(-fed.round // gap)  # evaluations that follow
+        counts = ended or left < LAST
+        if not (counts or judged):
             return {}
         models = ranked if isinstance(ranked, torch.Tensor) else None
         if (judged or models is None) and (own := self.personal()) is not None:
             models = own
+        self.own_models = not isinstance(ranked, torch.Tensor) or models is not ranked
         if judged and models is None:
             raise UserError("metric personal needs a model of every client: scored() or personal()")
         if not fed.model.one_by_one:  # a sample's score depends on its batch
@@ -151,12 +154,12 @@ class Simulation:
         if models is not None and tests is not None:
             each = _each_scored(fed, models, tests)
             entry[f"test_{metric}{PERSONAL}"] = float(each.mean())
-            if ended:
+            if counts:
                 entry |= _unevenness(fed, f"test_{metric}", each)
             if judged and data.client_vals is not None:
                 validated = _each_scored(fed, models, data.client_vals)
                 entry[f"val_{metric}{PERSONAL}"] = float(validated.mean())
-        if ended and data.unseen_tests is not None and isinstance(ranked, torch.Tensor):
+        if counts and data.unseen_tests is not None and isinstance(ranked, torch.Tensor):
             unseen = _each_scored(fed, ranked, data.unseen_tests)
             entry[f"test_{metric}_unseen"] = float(unseen.mean())
         epochs = fed.settings.fine_tune

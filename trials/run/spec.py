@@ -142,7 +142,7 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
     """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
-    values, beside = settings.model_dump(), []
+    values, beside = dict(settings), []
     for key, (value, reason) in cls.requires.items():
         if values[key] != value:
             beside.append(f"{key} is {values[key]}, its paper's {value}: {reason}")

@@ -134,6 +134,8 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
         device=name_of(fed.device),
         model_note=fed.model.network.note,
         data_note=fed.data.note,
+        own_models=simulation.own_models,
+        test_samples=len(fed.data.test),
     )
 
 

@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from suite.execution.stop_signal import HaltedError
 from suite.formats import FORMAT, check_format
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
+from suite.studies.replicates import finals_of
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
@@ -148,6 +149,7 @@ class SweepState:
         default_factory=lambda: defaultdict(Counter)
     )
     best: dict[str, float] = field(default_factory=dict)
+    looks: list[int] = field(default_factory=list)
 
     running: dict[str, tuple[int, float | None]] = field(default_factory=dict)
     since: float = math.inf
@@ -185,6 +187,11 @@ class SweepState:
             raise ValueError(f"trial {event.trial_id} does not run here")
         match event:
             case Begun():
+                if self.begun is not None:
+                    seen = finals_of(self.begun.study)
+                    drawn = len(self.current_finals & self.ended.keys())
+                    if drawn >= seen * len(self.begun.entries) and finals_of(event.study) > seen:
+                        self.looks.append(seen)
                 self.begun, self.planned, self.cut = event, event.planned, ""
                 self.began, self.ended_before = self.began or event.at, len(self.ended)
             case Requested():

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -14,7 +14,6 @@ from reports.leaderboard.statistics import (
     CANNOT,
     DIFFERS,
     LEVEL,
-    SAME,
     Across,
     across,
     friedman_test,
@@ -65,7 +64,7 @@ def test_demsars_table():
     assert (n - 1) * chi2 / (n * (k - 1) - chi2) == pytest.approx(F, abs=0.005)
 
 
-@pytest.mark.parametrize(("k", "n", "decimals"), [(3, 8, 6), (5, 16, 6), (4, 12, 0), (7, 9, 1)])
+@pytest.mark.parametrize(("k", "n", "decimals"), [(3, 8, 6), (4, 12, 0), (7, 9, 1)])
 def test_against_scipy_and_statsmodels(k, n, decimals):
     columns = random_columns(k, n, 10 * k + n, decimals)
     found = compared(table(columns))
@@ -89,26 +88,19 @@ def test_wilcoxon_is_scipys_exact_test(gaps):
     assert wilcoxon(gaps) == pytest.approx(stats.wilcoxon(gaps, method="exact").pvalue)
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.sampled_from([-2, -1, 0, 1, 2, 3]), min_size=2, max_size=8))
-def test_wilcoxon_with_ties_is_the_exact_permutation_test(gaps):
-    gaps = np.array(gaps, float)
-    unequal = gaps[gaps != 0]
-    if len(unequal) < 2:
-        return
-    method = stats.PermutationMethod(n_resamples=np.inf)
-    assert wilcoxon(gaps) == pytest.approx(stats.wilcoxon(unequal, method=method).pvalue)
-
-
 def test_wilcoxon_by_hand():
     """Of three unequal scenarios all one way: 2 of 8 sign patterns are as extreme."""
     assert wilcoxon(np.array([0.1, 0.2, 0.3])) == 0.25
     assert wilcoxon(np.array([0.1, 0.1, 0.1, 0.0])) == 0.25
     assert wilcoxon(np.array([0.1, -0.1])) == 1.0
     assert wilcoxon(np.zeros(5)) == 1.0
+    found = compared(
+        {"x": {"a": 0.9, "b": 0.9, "c": 0.5}, "y": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
+    )
+    assert dict(zip(found.algorithms, found.ranks, strict=True)) == {"a": 1.75, "b": 1.75, "c": 2.5}
 
 
-@pytest.mark.parametrize(("n", "verdict"), [(2, CANNOT), (7, CANNOT), (8, DIFFERS), (12, DIFFERS)])
+@pytest.mark.parametrize(("n", "verdict"), [(2, CANNOT), (7, CANNOT), (8, DIFFERS)])
 def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
     """Two algorithms that always differ: the least p-value of n scenarios is 2^(1-n), at 0.05."""
     found = compared(table({"a": [i + 1.0 for i in range(n)], "b": [0.0] * n}))
@@ -116,15 +108,6 @@ def test_what_no_data_of_this_size_could_show_is_said(n, verdict):
     assert pair.smallest == pair.wilcoxon == 2.0 ** (1 - n)
     assert pair.threshold == pytest.approx(0.05)
     assert pair.verdict == verdict
-
-
-def test_the_threshold_is_that_of_the_step_at_which_holm_stops():
-    """c is below a and b in all 8 scenarios (p = 2/256, times 3 and 2), a and b are alike."""
-    draw = np.random.default_rng(1).normal(size=(2, 8))
-    found = compared(table({"a": list(draw[0]), "b": list(draw[1]), "c": list(draw.min(0) - 5)}))
-    verdicts = {frozenset((p.first, p.second)): p.verdict for p in found.pairs}
-    assert verdicts == {frozenset("ab"): SAME, frozenset("ac"): DIFFERS, frozenset("bc"): DIFFERS}
-    assert [p.threshold for p in found.pairs] == pytest.approx([0.05] * 3), "one pair is left"
 
 
 def test_nothing_is_tested_over_fewer_than_eight_families():
@@ -139,13 +122,6 @@ def test_nothing_is_tested_over_fewer_than_eight_families():
     assert compared(table({"a": [1.0] * 9, "b": [1.0] * 9, "c": [1.0] * 9})).friedman == 1.0
 
 
-def test_ties_share_ranks():
-    found = compared(
-        {"x": {"a": 0.9, "b": 0.9, "c": 0.5}, "y": {"a": 0.1 + 0.2, "b": 0.3, "c": 0.3}}
-    )
-    assert dict(zip(found.algorithms, found.ranks, strict=True)) == {"a": 1.75, "b": 1.75, "c": 2.5}
-
-
 def test_holes_are_left_out_and_named():
     whole = table(random_columns(3, 6, 2))
     part = {**whole, "scenario 3": {"a": 0.5}, "new": {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}}
@@ -158,32 +134,7 @@ def test_holes_are_left_out_and_named():
     assert compared({}) is None
 
 
-COLUMNS = st.integers(2, 5).flatmap(
-    lambda k: st.lists(
-        st.lists(st.sampled_from([0.1, 0.2, 0.25, 0.9]), min_size=k, max_size=k),
-        min_size=1,
-        max_size=8,
-    )
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(COLUMNS, st.randoms(use_true_random=False))
-def test_the_order_of_algorithms_and_cells_changes_nothing(rows, draw):
-    cells = {f"c{i}": dict(zip("abcde", row, strict=False)) for i, row in enumerate(rows)}
-    mixed = {
-        name: dict(draw.sample(list(cells[name].items()), len(cells[name])))
-        for name in draw.sample(list(cells), len(cells))
-    }
-    one, other = compared(cells), compared(mixed)
-    assert (one.algorithms, one.chi2) == (other.algorithms, other.chi2)
-    assert one.ranks == pytest.approx(other.ranks)
-    for p, q in zip(one.pairs, other.pairs, strict=True):
-        assert (p.first, p.second, p.verdict) == (q.first, q.second, q.verdict)
-        assert (p.wilcoxon, p.holm) == pytest.approx((q.wilcoxon, q.holm))
-
-
-@pytest.mark.parametrize("n", [2, 3, 5, 8])
+@pytest.mark.parametrize("n", [2, 8])
 def test_intervals_cover_at_their_rate_at_the_seeds_used(n):
     """4000 samples of n normal numbers; the standard error of the coverage is 0.0034."""
     draws = np.random.default_rng(n).normal(0.8, 0.05, (4000, n)).tolist()
@@ -199,7 +150,7 @@ def test_friedman_by_family_errs_seldom_however_alike_a_familys_data_sets_are(co
     assert correlation == 0 or found["false by data set"] > 30
 
 
-@pytest.mark.parametrize("tunings", [(1,) * 8, (5,) * 8, (1, 1, 1, 1, 5, 5, 5, 5)])
+@pytest.mark.parametrize("tunings", [(1,) * 8, (1, 1, 1, 1, 5, 5, 5, 5)])
 def test_families_that_were_tuned_once_make_no_false_difference(tunings):
     """Five equal methods, one search in ten of which fails: Friedman's test errs in at most 5 % of 4,000 boards, and two
     Monte Carlo errors of 0.34 %. (Without ties chi2 = 12 n / (k (k + 1)) sum_j (r_j - (k + 1) / 2)^2.)

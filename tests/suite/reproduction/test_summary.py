@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports.claims.judged import UNMEASURED, WORDS_ONLY, Claim, JudgedRow, Number, Reproduction
-from reports.claims.summary_page import FIGURE
+from reports.claims.page import FIGURE
 from suite.reproduction import experiments
 from suite.reproduction.summary import read_documents, summary
 from tests.support import papers

@@ -56,7 +56,13 @@ def test_clients_own_models_are_ranked_above_the_server_s(swept: Path) -> None:
         assert row.mean == pytest.approx(statistics.fmean(means))
         firsts = [next(at for at, v in points if at and v >= 0.3) for points in curves]
         assert row.rounds_to_target == statistics.fmean(firsts)
-        assert row.worst_clients is not None
+        worst = [curve(swept, run, "test_accuracy_worst10") for run in finals]
+        means = [statistics.fmean(value for at, value in points if at > 1) for points in worst]
+        assert row.worst_clients == pytest.approx(statistics.fmean(means)), (
+            "of the same evaluations"
+        )
+        assert row.own_models == (row.algorithm == "local_only")
+        assert row.test_samples == 360
 
 
 def test_the_search_sees_the_mean_over_clients_on_validation_data(swept: Path) -> None:
