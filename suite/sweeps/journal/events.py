@@ -241,9 +241,11 @@ class SweepState:
         if outcome.history and self._curve is None:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
         whole = replace(outcome, history=self._curve or outcome.history)
-        end = ValidationResult.of(whole)
-        if self.begun.study.get("scheduler") == "none":
-            end = replace(end, intermediates={})  # only what stops trials looks at them
+        end, study = ValidationResult.of(whole), self.begun.study
+        if study.get("scheduler") == "none":  # only what stops trials looks at them
+            end = replace(end, intermediates={})
+        if not study.get("constraints"):
+            end = replace(end, spent={})
         self.ended[trial_id] = end
         request = self.requests[trial_id]
         if not request.counted:
