@@ -50,6 +50,14 @@ COMMANDS: list[tuple[str, str, Any, str]] = [
 class Command(TyperCommand):
     """A command each of whose keys of --set or --where is an option, too: `--rounds 5` is `--set rounds=5`."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters. Flags show no type, as if they took a value."""
+        params = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the words that are left; raise `UserError` for an option that there is not, or that lacks its value."""
         try:
