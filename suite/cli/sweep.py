@@ -32,15 +32,11 @@ def sweep(
     name: str | None = typer.Option(None, help="The sweep's name. Default: its study's."),
     assign: Assign = None,
     minutes: float | None = typer.Option(None, help="End within so many: the search is cut short."),
-    resume: bool = typer.Option(
-        False, "--resume", help="Continue, or extend, the sweep of this name."
-    ),
+    resume: bool = typer.Option(False, "--resume", help="Continue, or extend, this sweep."),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check all, show the plan, start nothing."
     ),
-    calibrate: bool = typer.Option(
-        False, "--calibrate", help="As --dry-run, and measure the time."
-    ),
+    calibrate: bool = typer.Option(False, "--calibrate", help="As --dry-run, but timed."),
     smoke: bool = typer.Option(False, "--smoke", help="Run a tiny version in seconds, NAME-smoke."),
     address: str | None = typer.Option(None, envvar="RAY_ADDRESS", help=ADDRESS),
     storage: Storage = RUNS,

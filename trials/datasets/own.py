@@ -95,18 +95,15 @@ class Csv(Own):
         path, options = plain(Path(self.path), "file"), self.options
         sep = {"tab": "\t", None: ","}.get(options.sep, options.sep)
         form: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
-        point, thousands = options.decimal or ".", options.thousands
-        signs = [sep, point, *([] if thousands is None else [thousands])]
-        if len(set(signs)) < len(signs) or any(len(sign) != 1 for sign in signs):
-            raise UserError(
-                "&sep=, &decimal= and &thousands= must be one character each, and differ"
-            )
+        signs = sep + (point := options.decimal or ".") + (options.thousands or "\0")
+        if len(signs) != 3 or len(set(signs)) != 3:
+            raise UserError("&sep=, &decimal= and &thousands= are one character each, and differ")
         head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0]
         if len(head) == 1 and options.sep is None:
             raise UserError(f"its one column is {head[0]!r}: what separates columns is &sep=")
         if (twice := head[head.duplicated() & head.notna()]).size:
             raise UserError(f"two columns have the name {twice.iloc[0]!r}")
-        form |= {"decimal": point, "thousands": thousands}
+        form |= {"decimal": point, "thousands": options.thousands}
         form |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
         with warnings.catch_warnings():
             # Of rows that are longer than the line of names pandas would only warn.

@@ -102,9 +102,7 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
-        raise UserError(
-            "training and test table must have the same columns, and no test= beside them"
-        )
+        raise UserError("two tables must have the same columns, and no test=")
     both = pd.concat(parts, ignore_index=True)
     both[PART] = np.repeat(["train", "test"], [len(part) for part in parts])
     return both, options.model_copy(update={"test": PART})
@@ -168,21 +166,19 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     """Return labels and how many there are, or numbers and 1."""
-    numbers, where = _numbers(column), f"target: column {str(column.name)!r}"
+    exact, where = options.task != "regression", f"target: column {str(column.name)!r}"
+    numbers = _numbers(column, exact)
     if options.task == "regression":
         if numbers is None or not (np.abs(numbers) < LARGEST).all() or not np.ptp(numbers):
             raise UserError(f"{where} must hold finite numbers, not all alike, for task=regression")
         return numbers, 1
     if numbers is not None and (np.isinf(numbers) | (numbers != np.trunc(numbers))).any():
         raise UserError(f"{where} holds numbers that are no labels: add &task=regression")
-    _refuse_inexact(str(column.name), numbers)
     values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
     like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
     if any(like) and not all(like) and column.name not in options.keep:
-        raise ask(
-            str(column.name), "holds numbers and words, as a total or a mark of what is absent"
-        )
+        raise ask(str(column.name), "holds both numbers and words, as a total's row")
     # Ten digits are labels; seventy ages, or a name in nearly each row, may be something else.
     if options.task is None and len(labels) > (FEW if any(like) else max(2, len(y) // 2)):
         problem = f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}"
@@ -265,17 +261,17 @@ def _word_problem(text: Array, categorical: bool) -> str:
     return ""
 
 
-def _numbers(column: pd.Series[Any]) -> Array | None:
-    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else."""
+def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
+    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else. Raises
+    `UserError` for names or labels, which are to be `exact`, where float64 may make one of two.
+    """
     kinds = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
     if pd.api.types.infer_dtype(column, skipna=True) not in kinds:
         return None
-    return column.to_numpy(np.float64, na_value=np.nan)
-
-
-def _refuse_inexact(title: str, numbers: Array | None) -> None:
-    if numbers is not None and (np.abs(numbers) >= EXACT).any():
-        raise UserError(f"column {title!r} holds numbers above 2^53, two of which may become one")
+    numbers = column.to_numpy(np.float64, na_value=np.nan)
+    if exact and (np.isfinite(numbers) & (np.abs(numbers) >= EXACT)).any():
+        raise UserError(f"column {str(column.name)!r} holds whole numbers above 2^53")
+    return numbers
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
@@ -283,9 +279,7 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
     those that differ by how they are written alone, unless the column is to be kept as it is.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
-    clients = _numbers(column)
-    _refuse_inexact(title, clients)
-    if clients is not None:  # by their numbers
+    if (clients := _numbers(column, exact=True)) is not None:  # by their numbers
         return clients.astype(str)
     if kind not in ("string", "categorical"):
         raise UserError(f"column {title!r} holds neither numbers nor words: &drop={quote(title)}")
