@@ -177,7 +177,7 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
     like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
-    if any(like) and not all(like) and column.name not in options.keep:
+    if 1 < sum(like) < len(like) and column.name not in options.keep:
         raise ask(str(column.name), "holds both numbers and words, as a total's row")
     # Ten digits are labels; seventy ages, or a name in nearly each row, may be something else.
     if options.task is None and len(labels) > (FEW if any(like) else max(2, len(y) // 2)):
@@ -236,7 +236,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
     the number of a row tells it.
     """
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
-        return f"holds a number above {LARGEST:g}, or none in the training rows"
+        return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]
     levels, whole = len(np.unique(x)), bool((x % 1 == 0).all())
     # Row numbers of several tables, one below the other, go up in most rows.
