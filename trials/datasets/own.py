@@ -93,7 +93,7 @@ class Csv(Own):
 
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
         path, options = plain(Path(self.path), "file"), self.options
-        sep = {"tab": "\t", None: ","}.get(options.sep, options.sep)
+        sep = "\t" if options.sep == "tab" else options.sep or ","
         form: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
         signs = sep + (point := options.decimal or ".") + (options.thousands or "\0")
         if len(signs) != 3 or len(set(signs)) != 3:
