@@ -93,10 +93,9 @@ def _conclude(result: "Result", place: list[str]) -> None:
         more = command("leaderboard", summary.name)
         shown.print(terminal(board, shown.width, command=more), crop=False)
     counts = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
-    apart = ", ".join(
-        f"{n} {status}" for status, n in counts.items() if n and status != Status.FINISHED
-    )
-    apart = f" ({apart})" if apart else ""
+    others = [f"{count} {status}" for status, count in counts.items() if count]
+    others = [text for text in others if not text.endswith(Status.FINISHED)]
+    apart = f" ({', '.join(others)})" if others else ""
     folder = os.path.relpath(summary.storage)
     shown.print(
         f"{sum(counts.values())} trials{apart}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
