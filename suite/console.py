@@ -1,8 +1,10 @@
 """One JSON document on standard output, everything for a person on standard error."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +24,25 @@ of the file.
 """
 ESCAPED = {code: f"\\u{code:04x}" for code in HARMLESS}
 """The same as JSON spells it, whose strings keep them."""
+
+
+class Lasting(io.FileIO):
+    """A terminal that may be closed while `nohup` keeps the command: from then on nobody reads."""
+
+    def write(self, content: Any) -> int:
+        """Write what there is a terminal for."""
+        with suppress(OSError):
+            return super().write(content)
+        return memoryview(content).nbytes
+
+
+def outlive_terminal() -> None:
+    """Let no print fail for want of a terminal."""
+    for name in ("stdout", "stderr"):
+        if (at := getattr(sys, name)) is not None and at.isatty():
+            lasting = io.BufferedWriter(Lasting(at.fileno(), "w", closefd=False))
+            text = io.TextIOWrapper(lasting, at.encoding, at.errors, line_buffering=True)
+            setattr(sys, name, text)
 
 
 def write(text: str) -> None:

@@ -105,6 +105,12 @@ class FederatedData:
             unheld = f"{left.sum():,} of {total} are unused"
             lines.append(f"no client holds the labels {labels}: {unheld}")
             unused &= ~left
+        for names, what in ((y.astype(int), "have a label"), (dataset.client, "are of a client")):
+            if names is not None and y.dtype.kind in "iu":
+                strange = np.setdiff1d(names[self.test], [-1, *names[~dataset.test]])
+                if number := np.isin(names[self.test], strange).sum():
+                    tests = f"{number:,} of {len(self.test):,} test samples"
+                    lines.append(f"{tests} {what} that no training sample has")
         if 50 * unused.sum() > free.sum():  # less is what rounding leaves
             lines.append(f"{unused.sum():,} of {total} are left over")
         if dataset.client is not None and len(self.val):

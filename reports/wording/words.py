@@ -20,6 +20,7 @@ HEADS = {
     "=": "a rank that is shared",
     "-": "not ranked: a reference, or outside its paper's setting",
     "own models": "what is scored are the models that its clients keep, not one of the server's",
+    "rounds to": "mean of the final runs that came there; (75%): so many did",
     "behind the best": "at least and at most, whichever method that is: 95 % for all that is said of a scenario",
     "seeds": "final runs; one that diverged counts with the untrained model's score",
     "worst 10 %": "mean score of the tenth of the clients that it serves worst, at the score's evaluations",

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 from reports.rich_internals import spell_out
 from suite.cli import listing, reproduce, results, run, sweep, tuned
 from suite.cli.options import keys_of
-from suite.console import HARMLESS, say
+from suite.console import HARMLESS, outlive_terminal, say
 from suite.execution.stop_signal import HaltedError
 from trials.common.errors import UserError
 from trials.common.plugins import failure, one_command
@@ -49,6 +49,12 @@ COMMANDS: list[tuple[str, str, Any, str]] = [
 
 class Command(TyperCommand):
     """A command each of whose keys of --set or --where is an option, too: `--rounds 5` is `--set rounds=5`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters. Flags show no type, as if they took a value."""
+        for param in (params := super().get_params(ctx)):
+            param.metavar = "" if getattr(param, "is_flag", False) else param.metavar
+        return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Return the words that are left; raise `UserError` for an option that there is not, or that lacks its value."""
@@ -117,6 +123,7 @@ def main() -> None:
     """Run the `suite` command, and exit as it ended."""
     gc.set_threshold(GARBAGE)
     spell_out(HARMLESS)
+    outlive_terminal()
     try:
         with one_command():
             app()

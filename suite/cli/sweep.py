@@ -31,13 +31,13 @@ def sweep(
     study: str = typer.Argument("quickstart", help="A shipped study's name, or a YAML file."),
     name: str | None = typer.Option(None, help="The sweep's name. Default: its study's."),
     assign: Assign = None,
-    minutes: float | None = typer.Option(None, help="Be over in so many: the search is cut short."),
+    minutes: float | None = typer.Option(None, help="End within so many: the search is cut short."),
     resume: bool = typer.Option(False, "--resume", help="Continue, or extend, this sweep."),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check all, show the plan, start nothing."
     ),
-    calibrate: bool = typer.Option(False, "--calibrate", help="The same, and measure the time."),
-    smoke: bool = typer.Option(False, "--smoke", help="A tiny version in seconds, NAME-smoke."),
+    calibrate: bool = typer.Option(False, "--calibrate", help="As --dry-run, but timed."),
+    smoke: bool = typer.Option(False, "--smoke", help="Run a tiny version in seconds, NAME-smoke."),
     address: str | None = typer.Option(None, envvar="RAY_ADDRESS", help=ADDRESS),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
@@ -49,7 +49,7 @@ def sweep(
     A study lists algorithms, data sets, models and heterogeneity levels. --set takes any key of it: a list (--set
     algorithms=fedavg,folb), trials (how many configurations each algorithm tries in each scenario), seeds (how often
     the best one runs again), a shared setting (--set rounds=100), a range to search (--set search.lr=0.01..10), and
-    what a trial gets (--set max_concurrent=4).
+    how many trials run at once (--set max_concurrent=4).
 
     Each key is an option, too: --algorithms fedavg,folb --trials 40 --rounds 100. `suite list studies` shows the
     studies, docs/reference.md all keys.
@@ -121,8 +121,8 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
     lines += [
         f"{len(entries)} entries (an algorithm in a scenario), each {trials} search trials and {finals} final runs: "
         f"{plan['trials']} runs of {plan['rounds_per_run']} rounds in all, at most {plan['client_steps']:,} local steps of clients.",
-        f"Search: {plan['searched_by']}. Up to {lag} trials of an entry are under way at once, so at most {modelled} of its "
-        f"{trials} trials are suggested by what earlier ones showed.",
+        f"Search: {plan['searched_by']}. On any machine up to {lag} trials of an entry are under way at once, so at most {modelled} "
+        f"of its {trials} trials are suggested by what earlier ones showed.",
         *(f"Warning: {warning}." for warning in plan["warnings"]),
     ]
     hours = "How long it takes: add --calibrate, which runs a few rounds of each entry"
@@ -135,7 +135,7 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
         memory += f" and {on_gpu / 1e6:,.0f} MB of a GPU at least"
     return [
         *lines,
-        f"{hours}. Memory of a run: {memory}; {plan['trials_at_once']} run at a time; checkpoints: "
+        f"{hours}. Memory of a run: {memory}; {plan['trials_at_once']} run at a time here; checkpoints: "
         f"{plan['checkpoint_bytes'] / 1e6:,.1f} MB at most. Nothing was started.",
     ]
 

@@ -12,10 +12,11 @@ from suite.studies.samplers import find_sampler, first_modelled, searched_by
 from suite.studies.study import Study
 from trials.common.errors import UserError
 from trials.common.machine import machine_memory
+from trials.common.plugins import named
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
 from trials.run.spec import TrialSpec
-from trials.run.trial import fit_model, partition_data
+from trials.run.trial import fit_model, partition_data, simulate
 from trials.sizing import Footprint, footprint, own_bytes, pace, pack_size
 
 
@@ -48,6 +49,8 @@ class Estimates:
                     f"and there are {there / 1e9:,.1f} GB. Memory is an estimate, unless --set memory_per_trial=GB "
                     "says it"
                 )
+            if named(spec.algorithm):  # what it measures may have names that no store takes
+                simulate(spec, data)
             self._sizes[entry.id] = takes, pack
         return self._sizes[entry.id]
 

@@ -81,6 +81,10 @@ class Store:
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
         tables_of(self.address)
+        reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+        host = urlparse(self.address).hostname
+        if host in ("127.0.0.1", "localhost") and host not in reached:
+            os.environ["no_proxy"] = f"{reached},{host}"  # no proxy reaches this machine itself
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         if tracking_uri is None:
             with writing(storage):

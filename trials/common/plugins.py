@@ -14,6 +14,7 @@ from functools import partial
 from importlib.machinery import PathFinder
 from itertools import accumulate
 from pathlib import Path
+from textwrap import shorten
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -175,7 +176,8 @@ def tried(what: str, function: Callable[[], T]) -> T:
         raise
     except Exception as error:
         line = "".join(f", line {frame.lineno}" for frame in _own_frames(error)[-1:])
-        raise UserError(f"{what} raised {type(error).__name__}: {_text(error)}{line}") from error
+        text = shorten(_text(error), 400)
+        raise UserError(f"{what} raised {type(error).__name__}: {text}{line}") from error
 
 
 def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:

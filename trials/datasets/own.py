@@ -93,14 +93,17 @@ class Csv(Own):
 
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
         path, options = plain(Path(self.path), "file"), self.options
-        sep = {"tab": "\t", None: ","}.get(options.sep, options.sep)
+        sep = "\t" if options.sep == "tab" else options.sep or ","
         form: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "encoding": "utf-8-sig"}
+        signs = sep + (point := options.decimal or ".") + (options.thousands or "\0")
+        if len(signs) != 3 or len(set(signs)) != 3:
+            raise UserError("&sep=, &decimal= and &thousands= are one character each, and differ")
         head = pd.read_csv(path, header=None, nrows=1, dtype=str, **form).iloc[0]
         if len(head) == 1 and options.sep is None:
             raise UserError(f"its one column is {head[0]!r}: what separates columns is &sep=")
         if (twice := head[head.duplicated() & head.notna()]).size:
             raise UserError(f"two columns have the name {twice.iloc[0]!r}")
-        form |= {"decimal": options.decimal or ".", "thousands": options.thousands}
+        form |= {"decimal": point, "thousands": options.thousands}
         form |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
         with warnings.catch_warnings():
             # Of rows that are longer than the line of names pandas would only warn.

@@ -27,12 +27,15 @@ else:
 MOST = 1000  # different values of a column of words, each of which is a feature
 # A target of more different whole numbers may be meant as a number, and a feature of more as the number of its row.
 FEW = 10
+EXACT, LARGEST = 2.0**53, 1e150  # from here on whole numbers lose digits, and squares are infinite
 PART = "(part)"  # the column that says which of two tables a row is of
 TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")  # what such a column may hold
 SEVERAL = ("drop", "keep", "absent")
 # Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of.
 NUMBER_LIKE = re.compile(r"\W*\d[\d\W_T]*\w{0,3}\W*")
-NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|\s*")
+NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|None|nan|\s*")
+INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]"
+BETWEEN = "(?<=[^\\W_])[\\s_\u2010-\u2015\u2212-]+(?=[^\\W_])"  # blanks and dashes inside of words
 ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
 
@@ -98,8 +101,8 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
     """Return one table, or two (train, test) below each other, and its options, which then say what is test."""
     if len(parts) == 1:
         return parts[0], options
-    if set(parts[0]) != set(parts[1]):
-        raise UserError("training and test table must have the same columns")
+    if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
+        raise UserError("two tables must have the same columns, and no test=")
     both = pd.concat(parts, ignore_index=True)
     both[PART] = np.repeat(["train", "test"], [len(part) for part in parts])
     return both, options.model_copy(update={"test": PART})
@@ -147,6 +150,8 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
         raise UserError("a table needs the column to predict: target=COLUMN")
     named = {"target": options.target, "client": options.client, "test": options.test}
     special = {key: column for key, column in named.items() if isinstance(column, str)}
+    if len(set(special.values())) < len(special):
+        raise UserError(f"{', '.join(special)}: a column is for one of these alone")
     listed = [(key, column) for key in ("drop", "keep") for column in getattr(options, key)]
     for key, column in [*special.items(), *listed]:
         if column not in table:
@@ -161,18 +166,21 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     """Return labels and how many there are, or numbers and 1."""
-    numbers, where = _numbers(column), f"target: column {str(column.name)!r}"
+    exact, where = options.task != "regression", f"target: column {str(column.name)!r}"
+    numbers = _numbers(column, exact)
     if options.task == "regression":
-        if numbers is None or not np.isfinite(numbers).all():
-            raise UserError(f"{where} must hold finite numbers for task=regression")
+        if numbers is None or not (np.abs(numbers) < LARGEST).all() or not np.ptp(numbers):
+            raise UserError(f"{where} must hold finite numbers, not all alike, for task=regression")
         return numbers, 1
     if numbers is not None and (np.isinf(numbers) | (numbers != np.trunc(numbers))).any():
         raise UserError(f"{where} holds numbers that are no labels: add &task=regression")
     values = _words(column, options) if numbers is None else numbers.astype(np.int64)
     labels, y = np.unique(values, return_inverse=True)
+    like = [numbers is not None or bool(NUMBER_LIKE.fullmatch(label)) for label in labels]
+    if 1 < sum(like) < len(like) and column.name not in options.keep:
+        raise ask(str(column.name), "holds both numbers and words, as a total's row")
     # Ten digits are labels; seventy ages, or a name in nearly each row, may be something else.
-    counted = numbers is not None or any(map(NUMBER_LIKE.fullmatch, labels))
-    if options.task is None and len(labels) > (FEW if counted else max(2, len(y) // 2)):
+    if options.task is None and len(labels) > (FEW if any(like) else max(2, len(y) // 2)):
         problem = f"{where} holds {len(labels)} different values, as {labels[0]} and {labels[1]}"
         raise UserError(f"{problem}: say &task=regression, or &task=classification")
     if len(labels) < 2:
@@ -227,7 +235,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
     """Return why numbers may be no feature, "" where they are one. Where rows are sorted by label, as files often are,
     the number of a row tells it.
     """
-    if np.isinf(x).any() or np.isnan(x[~test]).all():
+    if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
     x = x[~np.isnan(x)]
     levels, whole = len(np.unique(x)), bool((x % 1 == 0).all())
@@ -253,12 +261,17 @@ def _word_problem(text: Array, categorical: bool) -> str:
     return ""
 
 
-def _numbers(column: pd.Series[Any]) -> Array | None:
-    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else."""
+def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
+    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else. Raises
+    `UserError` for names or labels, which are to be `exact`, where float64 may make one of two.
+    """
     kinds = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
     if pd.api.types.infer_dtype(column, skipna=True) not in kinds:
         return None
-    return column.to_numpy(np.float64, na_value=np.nan)
+    numbers = column.to_numpy(np.float64, na_value=np.nan)
+    if exact and (np.isfinite(numbers) & (np.abs(numbers) >= EXACT)).any():
+        raise UserError(f"column {str(column.name)!r} holds whole numbers above 2^53")
+    return numbers
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
@@ -266,7 +279,7 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
     those that differ by how they are written alone, unless the column is to be kept as it is.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
-    if (clients := _numbers(column)) is not None:  # by their numbers
+    if (clients := _numbers(column, exact=True)) is not None:  # by their numbers
         return clients.astype(str)
     if kind not in ("string", "categorical"):
         raise UserError(f"column {title!r} holds neither numbers nor words: &drop={quote(title)}")
@@ -275,10 +288,8 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
         return words
     # Exports pad words, and people write them in two ways: each would be a value of its own.
     levels = pd.Series(np.unique(words))
-    plain = (
-        levels.str.normalize("NFKC").str.casefold().str.replace("[\u200b\ufeff]", "", regex=True)
-    )
-    plain = plain.str.replace(r"(?<=[^\W_])[\s_-]+(?=[^\W_])", " ", regex=True).str.strip(" .\"'\t")
+    plain = levels.str.normalize("NFKC").str.casefold().str.replace(INVISIBLE, "", regex=True)
+    plain = plain.str.replace(BETWEEN, " ", regex=True).str.strip(" .,;:!\"'\t")
     plain = plain.str.replace("\u2019", "'")
     numbers = pd.to_numeric(plain, errors="coerce")
     plain = numbers.astype(str).where(numbers.notna(), plain)

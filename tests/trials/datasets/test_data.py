@@ -102,7 +102,8 @@ def test_labels_and_samples_that_reach_nobody_are_counted(digits, level, clients
 def of_owners(sizes: list[int]) -> Dataset:
     owner = np.repeat(np.arange(len(sizes) + 1), [*sizes, 4])
     y = np.arange(len(owner)) % 2
-    return Dataset(np.zeros((len(y), 1), np.float32), y, owner == len(sizes), 2, owner)
+    test = owner == len(sizes)
+    return Dataset(np.zeros((len(y), 1), np.float32), y, test, 2, np.where(test, -1, owner))
 
 
 @pytest.mark.parametrize(
@@ -128,3 +129,12 @@ def test_owners_too_small_for_validation_are_counted_and_refused_where_none_is_l
         return
     note = partition_data(spec, of_owners(sizes)).note
     assert note == (small and f"reaches nobody: {small} are too small to give a validation sample")
+
+
+def test_what_is_tested_and_never_trained_is_counted() -> None:
+    y, owner, test = np.array([0, 1, 0, 1, 2, 1]), np.array([0, 1, 0, 1, 1, 5]), np.arange(6) > 3
+    spec = canonical(
+        "fedavg", {}, Scenario("digits", "logreg", "natural"), Settings(val_fraction=0), 0
+    )
+    data = partition_data(spec, Dataset(np.zeros((6, 1), np.float32), y, test, 3, owner))
+    assert data.note.count("reaches nobody: 1 of 2 test samples") == 2

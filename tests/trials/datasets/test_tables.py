@@ -218,6 +218,8 @@ TARGETS = {
     "amounts": ([f"{n % 20},000" for n in numbers], "different values.*task=regression"),
     "absent": ([None, 1, 0] * (N // 3), "no value in 20 of 60 rows"),
     "one": (np.ones(N), "holds one value only"),
+    "a total": (["0", "1", "Total"] * (N // 3), "both numbers and words"),
+    "lost digits": ([2**53, 2**53 + 1] * (N // 2), "above 2"),
 }  # fmt: skip
 
 
