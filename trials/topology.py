@@ -2,14 +2,13 @@
 
 Edges weigh 1 / (1 + max(degree_i, degree_j)) and a node keeps the rest (Metropolis and Hastings), so
 that a mixing matrix is symmetric and doubly stochastic; in a regular graph of degree l all weights
-are 1 / (l + 1). A new topology is one class and one entry of `TOPOLOGIES`.
+are 1 / (l + 1). A new topology is one class and one entry of `NAMED`.
 """
 
 import random
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +21,6 @@ csgraph: Any = Lazy("scipy.sparse.csgraph")
 Array = npt.NDArray[Any]
 DRAWS = 100
 """How often a random graph is drawn until it is connected."""
-
-
-class Topology(Protocol):
-    """What an entry of `TOPOLOGIES` is."""
-
-    def matrix(self, n: int, seed: int) -> Array:
-        """Return the mixing matrix (n, n) of n clients."""
 
 
 @dataclass(frozen=True)
@@ -95,21 +87,15 @@ class FromFile:
         """Return the file's matrix; raises `UserError` when it does not mix n clients."""
         where, path = f"topology file:{self.path}", Path(self.path).expanduser()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # an empty file; its shape tells
-                mixing = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
+            mixing = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
             mixing = mixing.astype(np.float64, casting="same_kind")
         except (OSError, ValueError, EOFError, TypeError) as error:
             raise UserError(f"{where} cannot be read as a matrix of numbers: {error}") from None
         return checked(mixing, n, where)
 
 
-TOPOLOGIES: dict[str, type[Topology]] = {
-    "ring": Ring,
-    "complete": Complete,
-    "star": Star,
-    "erdos_renyi": ErdosRenyi,
-}
+Topology = Ring | Complete | Star | ErdosRenyi | FromFile
+NAMED = {"ring": Ring, "complete": Complete, "star": Star, "erdos_renyi": ErdosRenyi}
 
 
 def parse(text: str) -> Topology:
@@ -117,9 +103,7 @@ def parse(text: str) -> Topology:
     if not isinstance(text, str):
         raise UserError(f"topology {text!r} must be a name, such as ring(2)")
     kind, _, path = text.partition(":")
-    topology: Topology = (
-        FromFile(path) if kind == "file" else names.parse("topology", text, TOPOLOGIES)
-    )
+    topology: Topology = FromFile(path) if kind == "file" else names.parse("topology", text, NAMED)
     return topology
 
 

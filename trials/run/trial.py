@@ -39,11 +39,7 @@ Partitioned = Callable[[TrialSpec], FederatedData]
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
     """Return the data set of a spec, from files under `root` where it has files."""
     family, clients = datasets.parse(spec.dataset), spec.settings.clients
-    try:
-        dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
-    except MemoryError:
-        size = f" of {clients} clients" if clients else ""
-        raise UserError(f"data set {spec.dataset}{size} is more than memory holds") from None
+    dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
     return dataset
 
 
@@ -103,10 +99,10 @@ def run(
 ) -> tuple[Simulation, FederatedData]:
     """Run to the end, without Ray; `halved` is as recorded, `tell` takes the data's notes. `UserError` of the device."""
     usable(device)
-    data = partition_data(spec, load_dataset(spec, root))
-    if data.note:
-        tell(data.note)
     try:
+        data = partition_data(spec, load_dataset(spec, root))
+        if data.note:
+            tell(data.note)
         simulation = simulate(spec, data, device, memory=memory)
         simulation.fed.halved = halved
         on_evaluation(simulation.history[0])

@@ -100,7 +100,7 @@ from trials.algorithms.fedavg import FedAvg
 """
 ALGORITHMS = {
     "its field mu has no range": FINE + "class A(FedAvg):\n    mu: float = 0.1\n",
-    "a.py raised ExitedError: it raised SystemExit(0), line 2": "\nimport sys; sys.exit(0)\n",
+    "a.py raised RuntimeError: it raised SystemExit(0), line 2": "\nimport sys; sys.exit(0)\n",
     "has no class 'A'": "A = 5",
     'ZeroDivisionError: division by zero File "a.py", line 9, in round 1 / 0': (
         FINE + "class A(FedAvg):\n    def round(self, *args, **more):\n        1 / 0\n"
