@@ -29,10 +29,8 @@ from trials.run.spec import TrialConfig, TrialSpec
 from trials.scoring import losses
 from trials.scoring.metrics import score
 
-BYTES_A_WEIGHT = 16
-"""What a trial takes of memory at least: the model, its start, a gradient and a direction."""
-REPORT_SECONDS = 1.0
-"""A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
+BYTES_A_WEIGHT = 16  # at least: the model, its start, a gradient and a direction
+REPORT_SECONDS = 1.0  # after which a step ends: a Tune report costs more than many rounds
 Partitioned = Callable[[TrialSpec], FederatedData]
 
 

@@ -156,7 +156,7 @@ def imported(**scores: Any) -> Files:
 def places() -> list[Row]:
     rows: list[Row] = []
     for command in ("status s", "stop s", "ui s"):
-        says = "unknown sweep in runs 's'. There is none yet."
+        says = "unknown sweep in runs 's'. Known: none yet."
         rows.append((f"{command}: a folder", command, says, {"runs/s/journal.jsonl": None}))
     store = {"runs": lambda path: Store(None, path)}
     link = {"mine.py": lambda path: path.symlink_to("elsewhere.py")}

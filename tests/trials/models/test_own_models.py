@@ -281,7 +281,6 @@ def test_a_minibatch_of_one_value_is_normalised_by_running_statistics():
 
 def test_files_and_networks_that_there_are_not():
     for name, message in {
-        "net.py": "name its class or function too",
         "nowhere.py:make": "nowhere",
         "torchvision:resnet81": "Did you mean 'resnet18'",
         "torchvision:resnet18": "is for images",
