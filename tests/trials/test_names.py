@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials import algorithms, datasets, heterogeneity, models
+from trials import datasets, heterogeneity, models
 from trials.common.errors import UserError
 from trials.common.names import check_recorded
-from trials.run.spec import Scenario
 
 LEVELS = st.one_of(
     st.sampled_from(["iid", "natural"]),
@@ -52,29 +51,6 @@ def test_levels_are_spelled_one_way(level, system):
 def test_canonical_names(parse, written, canonical):
     assert parse(written) == canonical
     assert parse(canonical) == canonical
-
-
-@pytest.mark.parametrize(
-    "text", ["lenet5_fedagg(0)", "sent_lstm(0)", "char_lstm(8)", "mlp(3,4,5)", "mlp(3,width1=4)"]
-)
-def test_wrong_arguments_are_refused(text):
-    with pytest.raises(UserError, match=text.partition("(")[0]):
-        models.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("names", "hint"),
-    [
-        (("digit", "logrg", "idd"), "'digits'"),
-        (("digits", "logrg", "idd"), "'logreg'"),
-        (("digits", "logreg", "idd"), "'iid'"),
-    ],
-)
-def test_the_first_part_of_a_scenario_that_is_none_is_named(names, hint):
-    with pytest.raises(UserError, match=f"Did you mean {hint}"):
-        Scenario.canonical(*names)
-    with pytest.raises(UserError, match=r"Known: .*fedavg, fedavgm, .*safl"):
-        algorithms.resolve("zzz")
 
 
 @pytest.mark.parametrize(

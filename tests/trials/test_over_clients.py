@@ -2,7 +2,7 @@
 and after fine-tuning.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from tests.support.simulations import (
     timeless,
 )
 from trials import models
-from trials.algorithm import Devices
 from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.local_only import LocalOnly
@@ -178,26 +177,6 @@ def test_every_algorithm_has_it_and_nothing_else_changes(name):
         assert np.isfinite([entry["test_accuracy_personal"], entry["val_accuracy_personal"]]).all()
     tuned = [e["round"] for e in run.history if "test_accuracy_fine_tuned" in e]
     assert tuned == [0, run.fed.settings.rounds]
-
-
-@dataclass(frozen=True)
-class Two(FedAvg):
-    def scored(self, state, fed):
-        return {"two": Devices(state["w"].expand(2, -1), torch.tensor([0.5, 0.5]))}
-
-
-@dataclass(frozen=True)
-class Three(FedAvg):
-    def personal(self, state, fed):
-        return state["w"].expand(3, -1)
-
-
-def test_models_that_are_not_one_a_client_are_nobody_s():
-    entry = simulation(Two(), partitioned(SIZES), settings(fine_tune=1)).history[0]
-    assert not [k for k in entry if k.endswith(OVER) or "fine_tuned" in k]
-    for algorithm in (Two(), Three()):
-        with pytest.raises(UserError, match="personal"):
-            simulation(algorithm, partitioned(SIZES), settings(metric="personal"))
 
 
 # Models that see their batch

@@ -36,16 +36,6 @@ def test_it_names_the_exception(error: str, shown: str) -> None:
     assert shortened(error) == error
 
 
-@pytest.mark.parametrize("frames", [FRAMES, FRAMES * 1000])
-@pytest.mark.parametrize("message", ["", "x" * 10**6, "line\n" * 10**5])
-def test_a_long_text_keeps_its_ends_and_its_reason(frames: str, message: str) -> None:
-    kept = shortened(f"{frames}{SAYS}{message}")
-    assert len(kept) < CHARACTERS + 100
-    assert kept.startswith(FRAMES)
-    if len(frames) < CHARACTERS or not message:
-        assert reason(kept).startswith(SAYS)
-
-
 def test_a_trial_reports_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     class UnspeakableError(Exception):
         def __str__(self) -> str:

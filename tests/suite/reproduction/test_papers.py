@@ -5,7 +5,7 @@ import pytest
 from reports.claims.verdicts import metric, printed
 from suite.reproduction import experiments
 from suite.reproduction.experiments import parse_paper, read_paper, selected
-from tests.support.papers import SMALL, toy
+from tests.support.papers import SMALL
 from trials import algorithms
 from trials.common.errors import UserError
 from trials.settings import Settings
@@ -83,22 +83,6 @@ def test_paths(tmp_path):
     ):
         with pytest.raises(UserError, match=hint):
             selected(path)
-
-
-def test_the_innermost_word_counts():
-    text = SMALL.replace(
-        "        numbers:",
-        "        params: {lr: 0.5}\n        methods: {fedprox: {chosen: {mu: [0.7, why]}}}\n        numbers:",
-    )
-    made = toy(text.replace("cites: nobody", "cites: nobody\ndrawn: [digits]"))
-    decided = made.methods["fedprox"].decisions
-    assert (decided["lr"].why, decided["mu"].why, decided["momentum"].why) == (
-        None,
-        "why",
-        "not stated",
-    )
-    spec = made.methods["fedprox"].spec({}, 2, 5, 5)
-    assert (spec.params, spec.settings.data_seed) == ({"lr": 0.5, "mu": 0.7}, 2)
 
 
 @pytest.mark.parametrize(

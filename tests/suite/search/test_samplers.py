@@ -19,7 +19,6 @@ from tests.support.searches import (
     told,
 )
 from tests.support.simulations import ROOT
-from trials.common.errors import UserError
 from trials.run.outcome import Status
 
 OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
@@ -86,15 +85,6 @@ def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_
     assert points["momentum"] == pytest.approx([0.0, 0.3, 0.6, 0.9])
     assert points["lr"] == pytest.approx([0.001, 0.01, 0.1, 1.0])
     assert len(entry.space.grid(3)) == 27
-
-
-def test_a_grid_that_is_too_large_is_refused_before_it_is_made():
-    with pytest.raises(UserError, match="grid_points = 317: may make more than 100,000"):
-        entries_of(algorithms=["fedavg", "fedprox", "folb"], sampler="grid", grid_points=317)
-    (entry,) = entries_of(algorithms=["fedprox"], sampler="grid", grid_points=316)
-    assert len(entry.space.grid(316)) == 316**2
-    with pytest.raises(UserError, match="1 fault"):
-        entries_of(sampler="grid", grid_points=10**12)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])

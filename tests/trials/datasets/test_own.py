@@ -9,7 +9,6 @@ import pandas as pd
 import pyarrow
 import pytest
 import torch
-from PIL import Image
 from torch.utils.data import TensorDataset
 
 import suite
@@ -193,28 +192,6 @@ def test_samples_and_arrays_may_be_tensors_of_any_kind(x: torch.Tensor) -> None:
         np.testing.assert_array_equal(made.x, x.detach().float().numpy())
 
 
-ZEROS = torch.zeros(2)
-PICTURE = Image.new("L", (8, 8))
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "says"),
-    [
-        ([1.0, 2.0], [3.0], "train part must be pairs"),
-        ([(ZEROS, 0), (torch.zeros(3), 1)], [(ZEROS, 0)], "train part .* one shape"),
-        ([(PICTURE, 0)], [(PICTURE, 0)], "train part .* no pictures"),
-        ([([0.0, 1.0], 0), ([1.0, 2.0], 1)], [([0.0, 1.0], 0)], "train part .* x is a list"),
-        ([{"x": ZEROS, "y": 0}] * 2, [{"x": ZEROS, "y": 0}], "train part"),
-        ([(ZEROS, torch.eye(2)[0])] * 2, [(ZEROS, torch.eye(2)[1])], "y must be int64 of shape"),
-        ([(ZEROS, 0)], [], "test part .* one at least"),
-        ([(ZEROS, 0)], [(ZEROS, "dog")], "y_test must be numbers"),
-    ],
-)
-def test_pairs_that_do_not_fit(train: list, test: list, says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        dataset_of((train, test), Options(), 0)
-
-
 # What a program gives
 
 
@@ -237,23 +214,6 @@ def test_a_program_gives_its_tables(table) -> None:
     assert two.spec.dataset != done.spec.dataset
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"data": 3}, "not int"),
-        ({"data": frame()}, "a table needs the column to predict"),
-        ({"data": frame(), "target": "y", "task": "ranking"}, "task"),
-        ({"data": (frame(), frame()[["a", "y"]]), "target": "y"}, "the same columns"),
-        ({"data": ([(ZEROS, 0)], [(ZEROS, 1)]), "target": "y"}, "only a table has columns"),
-        ({"data": frame(), "dataset": "digits", "target": "y"}, "give one of them"),
-        ({"target": "y"}, "of a table that is given as data="),
-    ],
-)
-def test_what_a_program_gives_wrong(given: dict[str, object], says: str) -> None:
-    with pytest.raises(UserError, match=says):
-        suite.run(rounds=1, **given)
-
-
 # Names
 
 
@@ -267,12 +227,3 @@ def test_names_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         assert datasets.canonical(text) == name
         assert datasets.canonical(name) == name
-
-
-NONE = ["npz", "zip:pets/data.zip", "pets:", ":pets", "a b:c", "sets.py:", "npz(3):a.npz", "my.tsv"]
-
-
-@pytest.mark.parametrize("text", NONE)
-def test_names_that_are_none(text: str) -> None:
-    with pytest.raises(UserError, match="unknown dataset"):
-        datasets.parse(text)

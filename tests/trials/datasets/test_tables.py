@@ -1,6 +1,5 @@
 """A person's tables: what their columns become, by hand, what is told, and what is asked rather than guessed."""
 
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -250,28 +249,3 @@ def test_columns_of_other_types_are_the_same_columns(tmp_path: Path, backend: st
     made = dataset_of(other, Options(target="y"), 0)
     for name in ("x", "y", "test"):
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name))
-
-
-TYPES = {
-    "Int64": (pd.array([1, None, 3] * 20, dtype="Int64"), 3),
-    "float16": (np.linspace(0, 1, N)[::-1].astype(np.float16)[np.arange(N) * 7 % N], 3),
-    "decimals": (pd.Series([Decimal("1.5"), None] * 30, dtype=object), 3),
-    "categories": (pd.Categorical(["u", None] * 30), 4),
-    "numbers as categories": (pd.Categorical([10, 20, 30] * 20), 5),
-    "dates": (pd.date_range("2020", periods=N), None),
-    "complex": (np.ones(N) * 1j, None),
-    "numbers and words": ([1, "a"] * 30, None),
-}
-
-
-@pytest.mark.parametrize("name", TYPES)
-def test_a_type_decides(name: str) -> None:
-    values, width = TYPES[name]
-    frame = written(z=values)
-    if width is None:
-        with pytest.raises(UserError, match=r"column 'z' holds neither .*&drop=z"):
-            dataset_of(frame, Options(target="y"), 0)
-        return
-    made = dataset_of(frame, Options(target="y"), 0)
-    assert made.x.shape == (N, width)
-    assert np.isfinite(made.x).all()

@@ -104,15 +104,3 @@ def test_no_id_is_in_two_splits_even_where_clients_share_samples(level, val_frac
     assert not test[data.val].any()
     np.testing.assert_array_equal(data.test, np.flatnonzero(test))
     assert len(train) < len(data.train)
-
-
-DEALT = """iid+sizes(lognormal(0.3)) dirichlet(0.3) dirichlet(0.3)+sizes(lognormal(0.3))
-dirichlet_by_class(0.3) labels(3) labels(2)+sizes(powerlaw) shards(2) shards(2,strict)
-gaussian(labels=3,mean=100,std=10) gaussian(labels=1..3,mean=100,std=10) groups(mean=100,std=10)
-labels(2)+sizes(lognormal_absolute)"""
-
-
-def test_fingerprints_differ_between_levels(digits):
-    levels, common = DEALT.split(), Settings(clients=6)
-    prints = {partition(digits, heterogeneity.parse(level), common).fingerprint for level in levels}
-    assert len(prints) == len(levels)
