@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trials import datasets, heterogeneity, models
-from trials.common.errors import UserError
-from trials.common.names import check_recorded
 
 LEVELS = st.one_of(
     st.sampled_from(["iid", "natural"]),
@@ -51,29 +49,3 @@ def test_levels_are_spelled_one_way(level, system):
 def test_canonical_names(parse, written, canonical):
     assert parse(written) == canonical
     assert parse(canonical) == canonical
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("acc@5 (%)", 1.0),
-        ("../up", 1.0),
-        ("/root", 1.0),
-        ("a//b", 1.0),
-        ("", 1.0),
-        ("x" * 251, 1.0),
-        ("pair", (1, 2)),
-        ("deep", [(1, 2)]),
-        ("set", {1}),
-    ],
-)
-def test_what_cannot_be_recorded_is_refused(name, value):
-    with pytest.raises(UserError, match="here"):
-        check_recorded("here", name, value)
-
-
-def test_what_can_be_recorded_is_taken():
-    for value in (1, 1.5, float("nan"), float("inf"), "word", True, None, [1, "a"]):
-        check_recorded("here", "top 5/accuracy-mean_a.b:c", value)
-    with pytest.raises(UserError):
-        check_recorded("here", "accuracy", "high", int | float)

@@ -69,15 +69,3 @@ def test_a_step_is_cut_with_its_weight_decay_and_before_momentum(momentum, decay
     assert np.abs(next(fedavg(data, **local)) - next(fedavg(data))).max() > 1e-3
     common = {"momentum": momentum, "weight_decay": decay, "clip_norm": clip}
     agrees(run_of(FedAvg(lr=LR), execution=execution, **common), fedavg(data, **local))
-
-
-@every
-def test_a_huge_clip_changes_only_rounding(name):
-    """Unclipped steps of a known form are computed in another order."""
-    data = partitioned([9, 4, 7, 12])
-    common = {"momentum": 0.5, "rounds": 2}
-    plain, clipped = (
-        finish(simulation(ALGORITHMS[name](lr=0.2), data, common_to(name, **common, **given)))
-        for given in ({}, {"clip_norm": 1e12})
-    )
-    same(plain, clipped, 1e-12)

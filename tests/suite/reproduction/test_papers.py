@@ -76,9 +76,6 @@ def test_paths(tmp_path):
     assert made.path == "mine/one/iid"
     for path, hint in (
         ("fold", "'folb'"),
-        ("folb/tabel1", "'table1'"),
-        ("folb/table1/mnst", "'mnist'"),
-        (f"{mine}/two", "'one'|one"),
         ("none.yaml", "none.yaml"),
     ):
         with pytest.raises(UserError, match=hint):
@@ -90,13 +87,9 @@ def test_paths(tmp_path):
     [
         ("  momentum: [0.0, not stated]\n", "", "momentum"),
         (", local_epochs: 1", "", "local_epochs or local_steps"),
-        ("params: {lr: 0.1}\n", "", "lr"),
         ("{params: {mu: 0.1}}", "{params: {muu: 0.1}}", "Did you mean 'mu'"),
-        ("model: logreg", "model: logrg", "Did you mean 'logreg'"),
         ("momentum: [0.0, not stated]", 'momentum: [0.0, ""]', "momentum"),
         ("fedavg: 90,", "fedavgg: 90,", "Did you mean 'fedavg'"),
-        ("batch_size: 10", "batch_size: 0", "batch_size"),
-        ("rounds: 5", "rounds: 12.7", "rounds"),
         ("tables:", "tabels:", "Did you mean 'tables'"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from suite.studies.entries import load_data, make_entries
 from suite.studies.space import space_file
-from suite.studies.study import override, read_study, small, study_names
+from suite.studies.study import read_study, small, study_names
 from tests.support.searches import BASE, a_study
 from trials import algorithms
 from trials.common.errors import UserError
@@ -72,18 +72,3 @@ def test_overrides_replace_keys_and_keys_inside(study_file):
     assert (study.trials, study.algorithms, study.sampler) == (3, ["folb"], "random")
     assert study.settings == before.settings.model_copy(update={"rounds": 7})
     assert study.seeds == before.seeds
-
-
-@pytest.mark.parametrize(
-    ("known", "given", "found"),
-    [
-        ({"choices": [0.1, 1]}, {"low": 0.1, "high": 3}, {"low": 0.1, "high": 3}),
-        ({"low": 0.1, "log": True, "default": 1}, {"choices": [1]}, {"default": 1, "choices": [1]}),
-        ({"low": 0.1, "high": 1}, {"high": 3}, {"low": 0.1, "high": 3}),
-        ({"max": 1}, 3, 3),
-    ],
-)
-def test_an_interval_takes_the_place_of_choices_and_choices_that_of_an_interval(
-    known, given, found
-):
-    assert override({"search": {"lr": known}}, {"search.lr": given}) == {"search": {"lr": found}}

@@ -104,20 +104,14 @@ def test_a_matrix_of_ones_own(suffix, tmp_path):
 
 
 WRONG = {
-    "not square": (np.full((3, 4), 0.25), "3 x 3"),
-    "a vector": (np.full(3, 1 / 3), "3 x 3"),
-    "empty": (np.zeros((0, 0)), "3 x 3"),
     "too small": (np.full((2, 2), 0.5), "3 x 3"),
     "not symmetric": (np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]]), "symmetric"),
     "sums below 1": (0.9 * LAZY, "sums"),
-    "sums above 1": (LAZY + 0.01 * np.eye(3), "sums"),
     "negative": (np.array([[1.5, -0.5, 0], [-0.5, 1.5, 0], [0, 0, 1]]), "below 0"),
-    "nobody talks": (np.eye(3), "lambda < 1"),
     "disconnected": (np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]]), "lambda < 1"),
-    "only swaps": (np.array([[0.0, 1.0, 0], [1.0, 0.0, 0], [0, 0, 1]]), "lambda < 1"),
+    "only swaps": (np.eye(3)[[1, 0, 2]], "lambda < 1"),
     "nan": (np.where(np.eye(3) > 0, np.nan, LAZY), "finite"),
     "words": (np.array([["a", "b"], ["b", "a"]]), "number"),
-    "complex": (LAZY + 1j, "numbers"),
 }
 
 
