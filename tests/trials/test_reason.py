@@ -14,10 +14,6 @@ FRAMES = """Traceback (most recent call last):
            ^^^^^^^^
 """
 SAYS = "ValueError: not so"
-NUMBA = (
-    "numba.core.errors.TypingError: \x1b[1mFailed in nopython mode pipeline\x1b[0m\n"
-    '\x1b[1mFile "mine.py", line 3:\x1b[0m\n  - Resolution failure\n'
-)
 TWO = f"{FRAMES}KeyError: 1\n\nDuring handling of the above exception, another one occurred:\n\n"
 
 
@@ -25,9 +21,7 @@ TWO = f"{FRAMES}KeyError: 1\n\nDuring handling of the above exception, another o
     ("error", "shown"),
     [
         (f"{FRAMES}{SAYS}\n", SAYS),
-        (FRAMES + NUMBA, "numba.core.errors.TypingError: Failed in nopython mode pipeline"),
         (f"{TWO}{FRAMES}{SAYS}\n", SAYS),
-        ("the worker was killed\nOut of memory", "Out of memory"),
         ("", ""),
     ],
 )

@@ -40,7 +40,7 @@ SHARED = {
     "clip_norm": 5.0,
     "local_epochs": 2,
 }
-LEVEL = "dirichlet(0.3)+system(steps=1..6)"
+LEVEL = "dirichlet(0.3)+system(steps=1..6)+dropout(0.2)"
 
 
 def spec(name: str, seed: int = 5, **params: float) -> TrialSpec:

@@ -10,9 +10,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from tests.support.simulations import (
-    finish,
     partitioned,
-    same,
     settings,
     simulation,
 )
@@ -181,18 +179,3 @@ def test_an_absent_device_sends_nothing_and_keeps_its_state():
         assert run.fed.counters["clients_uploaded"] - counters["clients_uploaded"] == there.sum()
         assert run.fed.counters["client_steps"] - counters["client_steps"] == 4 * there.sum()
         assert 0 < there.sum() < 8
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_algorithm_runs_where_devices_differ_and_drop_out(name):
-    data = partitioned(SIZES)
-    given = {"participation": 0.75, "batch_size": 2, "local_steps": None, "rounds": 3}
-    level = "iid+system(epochs=1..3)+dropout(0.4)+delay(mean=2,deadline=6)"
-    if "system" in ALGORITHMS[name].unsupported:
-        level = "iid+dropout(0.4)"
-    first, second = (
-        finish(simulation(ALGORITHMS[name](), data, settings(**given), level=level))
-        for _ in range(2)
-    )
-    same(first, second, 0)
-    assert np.isfinite(first.history[-1]["test_loss"])
