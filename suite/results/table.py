@@ -195,6 +195,7 @@ def write(path: Path, table: TrialTable) -> None:
         with replacing(path) as part:
             content = table.source.replace_schema_metadata({KEY: text})
             parquet.write_table(content, part, compression="zstd")
+    pa.default_memory_pool().release_unused()
 
 
 def read(path: Path) -> TrialTable:

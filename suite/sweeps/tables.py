@@ -103,10 +103,14 @@ def table_of(
 
 def _joined(parts: Sequence[Any], state: SweepState, finals: Collection[str]) -> Any:
     """Return the rows of trials that have ended, in order, with their runs in MLflow; only `finals` are not superseded."""
-    rows = pa.concat_tables(parts).combine_chunks().sort_by("trial_id")
-    ended = [trial_id in state.ended for trial_id in rows["trial_id"].to_pylist()]
-    rows = rows.filter(pa.array(ended, pa.bool_()))
-    trial_ids, kinds = rows["trial_id"].to_pylist(), rows["kind"].to_pylist()
+    rows = pa.concat_tables(parts)
+    trial_ids = rows["trial_id"].to_pylist()
+    ended = (place for place, trial_id in enumerate(trial_ids) if trial_id in state.ended)
+    order = sorted(ended, key=trial_ids.__getitem__)
+    if order != [*range(len(trial_ids))]:  # else a large table would be copied
+        rows = rows.take(order)
+        trial_ids = [trial_ids[place] for place in order]
+    kinds = rows["kind"].to_pylist()
     for number, kind in enumerate(kinds):
         if kind in ("final", "superseded"):
             kinds[number] = "final" if trial_ids[number] in finals else "superseded"

@@ -47,7 +47,7 @@ class DeFed(Algorithm):
         ("ring(2)", "ring(4)", "ring(6)", "ring(8)", "complete", "star"),
         other=topology.canonical,
     )
-    grad_scale: str = choice("samples", ("samples", "one", "printed"))
+    grad_scale: str = choice("samples", ("samples", "one", "printed"), searched=False)
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
         """The mixing matrix must fit."""

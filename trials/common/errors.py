@@ -8,8 +8,9 @@ class UserError(ValueError):
     """Bad input. Its text is shown as it is, without a traceback, and the command exits with 2."""
 
 
-# What others call things that are known here by a name that is not alike.
 USUAL = {"learning_rate": "lr", "eta": "lr", "fraction": "participation", "noniid": "dirichlet"}
+"""What others call things that are known here by a name that is not alike."""
+LONGEST = 200  # characters of a value that a message shows
 CUTOFF = 0.6  # how alike names must be for one to be meant: `nope` is not `pers`
 
 
@@ -18,5 +19,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     names, usual = sorted(known), USUAL.get(name.lower())
     near = get_close_matches(name.split("(")[0].split(":")[0], names, n=1, cutoff=CUTOFF)
     near = [usual] if usual in names else near
-    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names) or 'none yet'}."
-    return UserError(f"unknown {kind} {name!r}. {hint}")
+    listed = f"Known: {', '.join(names)}." if names else "There is none yet."
+    hint = f"Did you mean {near[0]!r}?" if near else listed
+    return UserError(f"unknown {kind} {name!r:.{LONGEST}}. {hint}")

@@ -241,9 +241,12 @@ class SweepState:
         if outcome.history and self._curve is None:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
         whole = replace(outcome, history=self._curve or outcome.history)
-        if self.begun.study.get("scheduler") == "none":
-            whole = replace(whole, intermediates={})  # only what stops trials looks at them
-        end = self.ended[trial_id] = ValidationResult.of(whole)
+        end, study = ValidationResult.of(whole), self.begun.study
+        if study.get("scheduler") == "none":  # only what stops trials looks at them
+            end = replace(end, intermediates={})
+        if not study.get("constraints"):
+            end = replace(end, spent={})
+        self.ended[trial_id] = end
         request = self.requests[trial_id]
         if not request.counted:
             return

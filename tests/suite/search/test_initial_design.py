@@ -14,7 +14,7 @@ from trials.common import randomness
 LEVELS = ["iid", "labels(2)"]
 RATE = {"lr": {"default": 0.1, "low": 0.001, "high": 10.0, "log": True}}
 TWO = {"algorithms": ["fedavg", "fedprox"], "trials": 12, "search": RATE}
-IDS = {"safl": "0c490e96", "folb": "74550bbf", "defed": "4613636f"}
+IDS = {"safl": "0c490e96", "folb": "74550bbf", "defed": "e339b8da"}
 
 
 def by_label(**given) -> dict[str, list[float]]:
