@@ -114,8 +114,7 @@ NAMED = {"ring": Ring, "complete": Complete, "star": Star, "erdos_renyi": ErdosR
 
 def parse(text: str) -> Topology:
     """Return the topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
-    text = str(text)
-    kind, _, path = text.partition(":")
+    kind, _, path = (text := str(text)).partition(":")
     topology: Topology = FromFile(path) if kind == "file" else names.parse("topology", text, NAMED)
     return topology
 
