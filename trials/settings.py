@@ -1,28 +1,13 @@
 """The settings every algorithm of a study shares."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
-
-def _no_flag(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a number, not true or false")
-    return value
-
-
-def _of_64_bits(value: Any) -> Any:
-    value = _no_flag(value)
-    if isinstance(value, int | float) and not -(2**63) <= value < 2**63:
-        raise ValueError("must be a whole number below 2^63")
-    return value
-
-
-Number = BeforeValidator(_no_flag)  # what else would take true for 1
-_Whole = BeforeValidator(_of_64_bits)
-Whole = Annotated[int, _Whole, Field(ge=0)]
-Positive = Annotated[int, _Whole, Field(ge=1)]
-Work = Annotated[int, _Whole, Field(ge=1, lt=2**31)]
+Number = Strict()  # what else would take true for 1
+Whole = Annotated[int, Number, Field(ge=0, lt=2**63)]
+Positive = Annotated[int, Number, Field(ge=1, lt=2**63)]
+Work = Annotated[int, Number, Field(ge=1, lt=2**31)]
 """Steps or passes of a client in a round, whose product with the steps of a pass has 64 bits."""
 Share = Annotated[float, Number, Field(gt=0, le=1)]
 Seed = Annotated[int, Number, Field(ge=0, lt=2**32)]

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from trials import heterogeneity
 from trials.common.device import CONTEXT, budgets
@@ -24,16 +23,10 @@ CALLS = {"cpu": 16e6, "cuda": 2e9}  # operations of a step up to which its calls
 BYTES = 4e9  # what the trials of a pack may take together
 
 
-class Pace(NamedTuple):
-    """Client steps of a round, seconds of a round, seconds of an evaluation."""
-
-    steps: float
-    round: float
-    evaluation: float
-
-
-def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1) -> Pace:
-    """Run a few rounds of a trial here; return its pace in those that were not disturbed."""
+def pace(
+    spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1
+) -> tuple[float, float, float]:
+    """Run a few rounds of a trial here; return the client steps of a round, its seconds and those of an evaluation."""
     few = {"rounds": WARM_UP + MEASURED, "eval_every": 1}
     short = spec.model_copy(update={"settings": spec.settings.model_copy(update=few)})
     simulation = simulate(short, data, device, threads)
@@ -42,7 +35,7 @@ def pace(spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int
     timed = simulation.history[1 + WARM_UP :] or [last]
     seconds = min(entry["round_seconds"] for entry in timed)
     evaluation = min(entry["evaluation_seconds"] for entry in timed)
-    return Pace(last["client_steps"] / last["round"], seconds, evaluation)
+    return last["client_steps"] / last["round"], seconds, evaluation
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 Edges weigh 1 / (1 + max(degree_i, degree_j)) and a node keeps the rest (Metropolis and Hastings), so
 that a mixing matrix is symmetric and doubly stochastic; in a regular graph of degree l all weights
-are 1 / (l + 1). A new topology is one class and one entry of `TOPOLOGIES`.
+are 1 / (l + 1). A new topology is one class and one entry of `NAMED`.
 """
 
 import random
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +19,7 @@ from trials.common.lazy import Lazy
 
 csgraph: Any = Lazy("scipy.sparse.csgraph")
 Array = npt.NDArray[Any]
-DRAWS = 100
-"""How often a random graph is drawn until it is connected."""
-
-
-class Topology(Protocol):
-    """What an entry of `TOPOLOGIES` is."""
-
-    def matrix(self, n: int, seed: int) -> Array:
-        """Return the mixing matrix (n, n) of n clients."""
+DRAWS = 100  # how often a random graph is drawn until it is connected
 
 
 @dataclass(frozen=True)
@@ -92,34 +83,39 @@ class FromFile:
     path: str
 
     def matrix(self, n: int, seed: int) -> Array:
-        """Return the file's matrix; raises `UserError` when it does not mix n clients."""
-        where, path = f"topology file:{self.path}", Path(self.path).expanduser()
+        """Return the file's matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic and mixes: DeFed
+        needs lambda < 1, the largest absolute eigenvalue but for the first. Raises `UserError` saying what it is not.
+        """
+        where, path, fault = f"topology file:{self.path}", Path(self.path).expanduser(), ""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # an empty file; its shape tells
-                mixing = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
+            mixing = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
             mixing = mixing.astype(np.float64, casting="same_kind")
         except (OSError, ValueError, EOFError, TypeError) as error:
             raise UserError(f"{where} cannot be read as a matrix of numbers: {error}") from None
-        return checked(mixing, n, where)
+        if mixing.shape != (n, n):
+            fault = f"be {n} x {n} for {n} clients, not {mixing.shape}"
+        elif not np.isfinite(mixing).all() or (mixing < 0).any():
+            fault = "hold finite numbers, none of them below 0"
+        elif not np.allclose(mixing, mixing.T, rtol=0, atol=1e-8):
+            fault = "be symmetric"
+        elif not np.allclose(mixing.sum(1), 1, rtol=0, atol=1e-6):
+            fault = "be doubly stochastic: each row sums to 1"
+        # A connected graph may still only pass models to and fro: the swap of two clients has the eigenvalue -1.
+        elif np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
+            fault = "mix, with lambda < 1: all clients are connected, and some keep a part of their own model"
+        if fault:
+            raise UserError(f"{where} must {fault}")
+        return mixing
 
 
-TOPOLOGIES: dict[str, type[Topology]] = {
-    "ring": Ring,
-    "complete": Complete,
-    "star": Star,
-    "erdos_renyi": ErdosRenyi,
-}
+Topology = Ring | Complete | Star | ErdosRenyi | FromFile
+NAMED = {"ring": Ring, "complete": Complete, "star": Star, "erdos_renyi": ErdosRenyi}
 
 
 def parse(text: str) -> Topology:
     """Return the topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
-    if not isinstance(text, str):
-        raise UserError(f"topology {text!r} must be a name, such as ring(2)")
-    kind, _, path = text.partition(":")
-    topology: Topology = (
-        FromFile(path) if kind == "file" else names.parse("topology", text, TOPOLOGIES)
-    )
+    kind, _, path = (text := str(text)).partition(":")
+    topology: Topology = FromFile(path) if kind == "file" else names.parse("topology", text, NAMED)
     return topology
 
 
@@ -136,25 +132,4 @@ def metropolis(adjacent: Array) -> Array:
     degree = adjacent.sum(0)
     mixing: Array = adjacent / (1 + np.maximum.outer(degree, degree))
     np.fill_diagonal(mixing, 1 - mixing.sum(1))
-    return mixing
-
-
-def checked(mixing: Array, n: int, where: str) -> Array:
-    """Return the matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic and mixes: DeFed needs
-    lambda < 1, lambda the largest absolute eigenvalue but for the first. Raises `UserError` saying what it is not.
-    """
-    fault = ""
-    if mixing.shape != (n, n):
-        fault = f"be {n} x {n} for {n} clients, not {mixing.shape}"
-    elif not np.isfinite(mixing).all() or (mixing < 0).any():
-        fault = "hold finite numbers, none of them below 0"
-    elif not np.allclose(mixing, mixing.T, rtol=0, atol=1e-8):
-        fault = "be symmetric"
-    elif not np.allclose(mixing.sum(1), 1, rtol=0, atol=1e-6):
-        fault = "be doubly stochastic: each row sums to 1"
-    # A connected graph may still only pass models to and fro: the swap of two clients has the eigenvalue -1.
-    elif np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
-        fault = "mix, with lambda < 1: all clients are connected, and some keep a part of their own model"
-    if fault:
-        raise UserError(f"{where} must {fault}")
     return mixing

@@ -233,7 +233,8 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
         return first, ()
     values = [entry.get(name, first) for entry in evaluations]
     if query.metric == "best":
-        values = list(accumulate(values, metrics.best_of(direction(run["metric"]))))
+        better = max if direction(run["metric"]) == "maximize" else min
+        values = list(accumulate(values, better))
     score = values[-1] if query.metric == "best" else fmean(values[1:][-metrics.LAST :])
     costs = [metrics.cost_until(entry, query.at) for entry in evaluations]
     return score, () if query.at == "rounds" else tuple(zip(costs, values, strict=True))

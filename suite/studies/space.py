@@ -244,6 +244,8 @@ def _setting(
     standing = settings.model_dump()
     default = standing[field] if written.default is None else written.default
     for value in (default, *(written.choices or (written.low, written.high))):
+        if isinstance(value, float) and value.is_integer():  # ends of a range are floats
+            value = int(value)
         try:
             changed = Settings(**{**standing, field: value})
         except ValidationError as error:

@@ -138,27 +138,9 @@ def raises(shape, classes):
     raise ValueError("no such shape")
 
 
-def lazy(shape, classes):
-    return nn.Sequential(nn.Flatten(), nn.LazyLinear(classes))
-
-
-def exits(shape, classes):
-    raise SystemExit(3)
-
-
 class InPlace(Dropping):
     def forward(self, x):
         return self.net(x.add_(1.0))
-
-
-class Counting(Dropping):
-    def __init__(self, shape, classes):
-        super().__init__(shape, classes)
-        self.calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        return self.net(x) * self.calls
 
 
 class Buffered(Dropping):
@@ -171,24 +153,6 @@ class Buffered(Dropping):
         return self.net(x)
 
 
-class Hidden(Dropping):
-    """Layers in a plain list, whose parameters nobody finds."""
-
-    def __init__(self, shape, classes):
-        super().__init__(shape, classes)
-        self.layers = [nn.Linear(classes, classes)]
-
-    def forward(self, x):
-        return self.layers[0](self.net(x))
-
-
-class Eager(Dropping):
-    """Tells its own weights from those that it is called with."""
-
-    def forward(self, x):
-        return self.net(x) * (2.0 if isinstance(self.net[1].weight, nn.Parameter) else 1.0)
-
-
 class Unseeded(Dropping):
     def __init__(self, shape, classes):
         super().__init__(shape, classes)
@@ -196,10 +160,3 @@ class Unseeded(Dropping):
 
         with torch.no_grad():
             self.net[1].bias.fill_(int.from_bytes(os.urandom(2)))
-
-
-class SmallNet(nn.Linear):
-    """A class as a person has it, whose sizes are its own."""
-
-    def __init__(self) -> None:
-        super().__init__(2, 4)

@@ -115,11 +115,9 @@ def test_what_is_fastest_is_taken_and_what_is_not_there_is_refused(monkeypatch):
         assert execution(model, settings(execution="sequential"), cpu) == "sequential"
     linear, compiled = Model(models.parse("logreg"), (4,), 3), settings(execution="compiled")
     two_sided = Model(models.parse("logreg"), (4,), 3, LOSSES["two_sided"])
-    mixed = Model(models.parse("logreg"), (4,), 3, mixed=True)
-    for other in (model, two_sided, mixed):
+    for other in (model, two_sided):
         with pytest.raises(UserError, match="execution is compiled"):
             execution(other, compiled, cpu)
-    assert execution(mixed, settings(), cpu) == "batched"
     assert execution(linear, settings(), torch.device("cuda")) == "batched"
     monkeypatch.setattr("trials.engine.training.find_spec", lambda name: None)
     assert execution(linear, settings(), cpu) == "batched"

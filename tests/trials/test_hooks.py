@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from trials import algorithms
 from trials.common.errors import UserError
 from trials.common.plugins import failure
 from trials.run.spec import Scenario, canonical
@@ -58,13 +57,6 @@ def test_what_a_hook_raises_is_an_error_of_its_file(tmp_path: Path, fault: str) 
     with pytest.raises(Exception) as raised:  # noqa: PT011
         begun(name)
     assert str(failure(raised.value)).startswith(f"{tmp_path}/mine.py failed: ")
-
-
-@pytest.mark.parametrize("fault", [*RAISED, "KeyError('x')"])
-def test_a_file_that_raises_when_it_is_imported_is_refused(tmp_path: Path, fault: str) -> None:
-    (tmp_path / "mine.py").write_text(FILE.partition("@")[0] + f"raise {fault}\n")
-    with pytest.raises(UserError, match=r"mine\.py raised .*, line 10"):
-        algorithms.resolve(f"{tmp_path}/mine.py:Mine")
 
 
 @pytest.mark.parametrize(

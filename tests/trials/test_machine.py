@@ -1,8 +1,6 @@
 """What a process may use: affinity, nested control groups, a SLURM job."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -65,13 +63,3 @@ def test_a_slurm_job_s_processors(
 ) -> None:
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", given)
     assert usable_cpus() == counted
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux places processes")
-def test_a_process_that_is_bound_to_one_processor_counts_one() -> None:
-    script = (
-        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
-        "from trials.common.machine import usable_cpus; print(usable_cpus())"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "1\n", done.stderr

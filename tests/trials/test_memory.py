@@ -8,43 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.actors import actor, config, finish, spec
+from tests.support.actors import actor, finish, spec
 from tests.support.simulations import timeless
-from trials.common.device import CONTEXT, budgets
 from trials.engine.training import Solver
 from trials.run import trial
 from trials.run.outcome import TrialResult
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset, partition_data, simulate
-
-CARD = 40 * CONTEXT
-
-
-@pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A GPU of 40 GB, and the fractions of it that a process allowed itself."""
-    fractions = [1.0]
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=CARD)
-    )
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
-    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: fractions[-1])
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    return fractions
-
-
-@pytest.mark.usefixtures("no_cluster")
-def test_a_part_of_a_gpu_less_its_context_is_all_that_a_trial_may_take(card: list[float]) -> None:
-    """Three quarters of what is left besides what is held are for clients at once, a quarter is for tables."""
-    made, gpu = actor(spec()), torch.device("cuda")
-    for need in ({"GPU": 2.0}, {"GPU": 0.01}, {"GPU": 0.25}):
-        made.reset_config(config(spec(), device="cuda", need=need))
-    assert card[1:] == [39 / 40, 0.0, 9 / 40], "a quarter is 10 GB, of which the context is 1"
-    assert budgets(gpu, CONTEXT) == pytest.approx((0.75 * 8 * CONTEXT, 0.25 * 8 * CONTEXT))
-    assert budgets(gpu, 99 * CONTEXT) == (0, 0)
-    assert budgets(torch.device("cpu"), CONTEXT)[0] == 2.0**31
-
 
 # Clients at once that memory does not hold
 
@@ -101,14 +72,6 @@ def test_half_too_many_fail_and_so_do_those_that_cannot_be_halved(
     assert finish(actor(batched(chunk=2)))[0]["status"] == "finished"
     holds(monkeypatch, 0)
     assert finish(actor(batched(chunk=1)))[0]["status"] == "failed"
-
-
-def test_a_run_that_memory_does_not_hold_says_what_to_change(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    holds(monkeypatch, 0)
-    with pytest.raises(trial.UserError, match="a smaller memory_budget or chunk"):
-        trial.run(batched())
 
 
 # Tables, samples, checkpoints

@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trials import algorithms, datasets, heterogeneity, models
-from trials.common.errors import UserError
-from trials.common.names import check_recorded
-from trials.run.spec import Scenario
+from trials import datasets, heterogeneity, models
 
 LEVELS = st.one_of(
     st.sampled_from(["iid", "natural"]),
@@ -52,52 +49,3 @@ def test_levels_are_spelled_one_way(level, system):
 def test_canonical_names(parse, written, canonical):
     assert parse(written) == canonical
     assert parse(canonical) == canonical
-
-
-@pytest.mark.parametrize(
-    "text", ["lenet5_fedagg(0)", "sent_lstm(0)", "char_lstm(8)", "mlp(3,4,5)", "mlp(3,width1=4)"]
-)
-def test_wrong_arguments_are_refused(text):
-    with pytest.raises(UserError, match=text.partition("(")[0]):
-        models.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("names", "hint"),
-    [
-        (("digit", "logrg", "idd"), "'digits'"),
-        (("digits", "logrg", "idd"), "'logreg'"),
-        (("digits", "logreg", "idd"), "'iid'"),
-    ],
-)
-def test_the_first_part_of_a_scenario_that_is_none_is_named(names, hint):
-    with pytest.raises(UserError, match=f"Did you mean {hint}"):
-        Scenario.canonical(*names)
-    with pytest.raises(UserError, match=r"Known: .*fedavg, fedavgm, .*safl"):
-        algorithms.resolve("zzz")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("acc@5 (%)", 1.0),
-        ("../up", 1.0),
-        ("/root", 1.0),
-        ("a//b", 1.0),
-        ("", 1.0),
-        ("x" * 251, 1.0),
-        ("pair", (1, 2)),
-        ("deep", [(1, 2)]),
-        ("set", {1}),
-    ],
-)
-def test_what_cannot_be_recorded_is_refused(name, value):
-    with pytest.raises(UserError, match="here"):
-        check_recorded("here", name, value)
-
-
-def test_what_can_be_recorded_is_taken():
-    for value in (1, 1.5, float("nan"), float("inf"), "word", True, None, [1, "a"]):
-        check_recorded("here", "top 5/accuracy-mean_a.b:c", value)
-    with pytest.raises(UserError):
-        check_recorded("here", "accuracy", "high", int | float)

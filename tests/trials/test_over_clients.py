@@ -2,14 +2,13 @@
 and after fine-tuning.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from tests.support.simulations import (
-    ROOT,
     finish,
     honoured,
     local_work,
@@ -18,20 +17,14 @@ from tests.support.simulations import (
     simulation,
     timeless,
 )
-from trials import models
-from trials.algorithm import Devices
 from trials.algorithms import ALGORITHMS
-from trials.algorithms.fedavg import FedAvg
 from trials.algorithms.local_only import LocalOnly
-from trials.common.errors import UserError
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
-from trials.models.base import Model
 from trials.scoring.metrics import REGRESSION
 
 SIZES = [5, 9, 7, 8]
 OVER = ("_personal", "_worst10", "_spread")
-OWN = ROOT / "tests" / "support" / "own_models.py"
 
 
 def validated(sizes, tests=40, count=30):
@@ -180,39 +173,7 @@ def test_every_algorithm_has_it_and_nothing_else_changes(name):
     assert tuned == [0, run.fed.settings.rounds]
 
 
-@dataclass(frozen=True)
-class Two(FedAvg):
-    def scored(self, state, fed):
-        return {"two": Devices(state["w"].expand(2, -1), torch.tensor([0.5, 0.5]))}
-
-
-@dataclass(frozen=True)
-class Three(FedAvg):
-    def personal(self, state, fed):
-        return state["w"].expand(3, -1)
-
-
-def test_models_that_are_not_one_a_client_are_nobody_s():
-    entry = simulation(Two(), partitioned(SIZES), settings(fine_tune=1)).history[0]
-    assert not [k for k in entry if k.endswith(OVER) or "fine_tuned" in k]
-    for algorithm in (Two(), Three()):
-        with pytest.raises(UserError, match="personal"):
-            simulation(algorithm, partitioned(SIZES), settings(metric="personal"))
-
-
 # Models that see their batch
-
-
-def test_a_model_that_looks_at_the_whole_batch_has_none():
-    """Scored label by label it would meet batches that it never meets."""
-    for tracked in (True, False):
-        name = f"{OWN}:by_batch(tracked={tracked})"
-        assert Model(models.parse(name), (2,), 3).one_by_one is tracked
-    data, name = partitioned(SIZES), f"{OWN}:by_batch"
-    run = simulation(FedAvg(), data, settings(rounds=1, fine_tune=1, dtype="float32"), name)
-    assert not [k for k in run.history[0] if k.endswith(OVER) or "fine_tuned" in k]
-    with pytest.raises(UserError, match="metric personal needs"):
-        simulation(FedAvg(), data, settings(metric="personal", dtype="float32"), name)
 
 
 # Fine-tuning

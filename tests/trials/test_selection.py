@@ -13,11 +13,8 @@ from tests.support.oracle import (
     SIZES,
     STEPS,
     D,
-    agrees,
     clients,
-    fedavg,
     gradient,
-    run_of,
     service,
 )
 from tests.support.simulations import partitioned, settings, simulation
@@ -34,27 +31,6 @@ def independent(t, n, participation):
     u = uniform("select", SEED, t, np.arange(n))
     chosen = np.flatnonzero(u < participation)
     return chosen if len(chosen) else np.array([u.argmin()])
-
-
-WAYS = {
-    "with_replacement": lambda t: repeated(t, 5, 3),
-    "independent": lambda t: independent(t, 5, 0.6),
-}
-
-
-@pytest.mark.parametrize("execution", EXECUTIONS)
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-@pytest.mark.parametrize("selection", WAYS)
-def test_fedavg_of_who_is_selected(selection, aggregation, execution):
-    """A client drawn twice weighs twice."""
-    oracle = fedavg(partitioned(SIZES), WAYS[selection], aggregation=aggregation)
-    given = {"participation": 0.6, "aggregation": aggregation, "execution": execution}
-    run = agrees(run_of(FedAvg(lr=LR), selection=selection, **given), oracle)
-    sent = np.cumsum([0] + [len(set(WAYS[selection](t).tolist())) for t in range(1, 6)])
-    for devices, entry in zip(sent, run.history, strict=True):
-        assert entry["uploaded_bytes"] == entry["downloaded_bytes"] == 8 * D * devices
-        assert entry["client_steps"] == STEPS * devices
-        assert entry["clients_uploaded"] == devices
 
 
 @given(

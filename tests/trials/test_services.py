@@ -6,25 +6,9 @@ import torch
 
 from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, local_sgd, service
 from tests.support.simulations import partitioned
-from trials.common.randomness import uniform
 from trials.engine.training import minibatches
 
 SYSTEM = "iid+system(steps=1..7)"
-
-
-@pytest.mark.parametrize("at", [1, 3])
-def test_steps(at):
-    ids = torch.tensor([4, 0, 2, 2])
-    for how, level, expected in [
-        ({"local_steps": 6}, "iid", [6, 6, 6, 6]),
-        ({"local_steps": None, "local_epochs": 3}, "iid", [3, 3, 3, 3]),
-        ({"local_steps": None, "batch_size": 4, "local_epochs": 2}, "iid", [2, 4, 2, 2]),
-        ({"local_steps": None, "batch_size": 2}, "iid", [2, 3, 2, 2]),
-        ({}, SYSTEM, 1 + np.floor(uniform("steps", SEED, at, ids.numpy()) * 7)),
-    ]:
-        found = service(at=at, level=level, **how).steps(ids)
-        assert found.dtype == torch.float64
-        np.testing.assert_array_equal(found, expected)
 
 
 def work(fed, ids):

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-GROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-"""Where Linux shows control groups, and which this process is in."""
+GROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")  # Linux's, and this process's
 
 
 def usable_cpus() -> int:

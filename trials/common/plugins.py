@@ -151,10 +151,6 @@ def module_name(path: str) -> str:
     return f"{_PREFIX}{zlib.crc32(path.encode()):08x}"
 
 
-class ExitedError(RuntimeError):
-    """Code of others tried to end the process, or the loop that calls it."""
-
-
 @contextmanager
 def contained() -> Iterator[None]:
     """Make an error of what would end the process, or what runs it, and is no error. Ctrl-C stays."""
@@ -163,7 +159,7 @@ def contained() -> Iterator[None]:
     except BaseException as end:
         if isinstance(end, Exception | KeyboardInterrupt) and not isinstance(end, StopIteration):
             raise
-        exited = ExitedError(f"it raised {type(end).__name__}({_text(end)})")
+        exited = RuntimeError(f"it raised {type(end).__name__}({_text(end)})")
         raise exited.with_traceback(end.__traceback__) from None
 
 

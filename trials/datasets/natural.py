@@ -462,15 +462,20 @@ def mfcc(clips: Tensor) -> Tensor:
     return (energy @ dct.T).transpose(-1, -2)
 
 
-def mfccs(sounds: Iterable[Array]) -> Array:
-    """Return (n, 13, 59) float32 of sounds at 16 kHz, each cut, or padded with silence, to one second."""
+def coefficients(sounds: Iterable[Array], test: Array) -> Array:
+    """Return (n, 1, 13, 59) float32 of sounds at 16 kHz, each cut, or padded with silence, to one second; each coefficient
+    is standardised over the training clips.
+    """
     batches, sounds = [], iter(sounds)
     while batch := list(islice(sounds, 256)):
         clips = np.zeros((len(batch), RATE), np.float32)
         for clip, sound in zip(clips, batch, strict=True):
             clip[: len(sound)] = sound[:RATE]
         batches.append(mfcc(torch.from_numpy(clips)).numpy().astype(np.float32))
-    return np.concatenate(batches)
+    x = np.concatenate(batches).astype(np.float64)
+    train = x[~test]
+    x = (x - train.mean((0, 2), keepdims=True)) / train.std((0, 2), keepdims=True)
+    return x[:, None].astype(np.float32)
 
 
 def read_wav(content: bytes, rate: int) -> Array:
@@ -503,11 +508,8 @@ class FSDD(NaturalData):
             sounds.append(np.interp(np.arange(2 * len(sound)) / 2, np.arange(len(sound)), sound))
             names.append(Path(name).stem.split("_"))
         digit, speaker, take = zip(*names, strict=True)
-        test, x = np.array(take, int) < 5, mfccs(sounds).astype(np.float64)
-        train = x[~test]
-        x = (x - train.mean((0, 2), keepdims=True)) / train.std((0, 2), keepdims=True)
-        client = np.unique(speaker, return_inverse=True)[1]
-        return x[:, None].astype(np.float32), np.array(digit, np.int64), client, test
+        test, client = np.array(take, int) < 5, np.unique(speaker, return_inverse=True)[1]
+        return coefficients(sounds, test), np.array(digit, np.int64), client, test
 
 
 @dataclass(frozen=True)
@@ -535,12 +537,7 @@ class SpeechCommands(NaturalData):
             raise ValueError(f"{len(paths)} clips, not {self.clips}")
         paths = [path for path in paths if path.parent.name in WORDS[: self.words]]
         y = np.array([WORDS.index(path.parent.name) for path in paths])
-        x = mfccs(read_wav(path.read_bytes(), RATE) for path in paths)
         test = np.array([f"{path.parent.name}/{path.name}" in tested for path in paths])
         client = np.unique([path.name.split("_")[0] for path in paths], return_inverse=True)[1]
-        count = x.shape[2] * int((~test).sum())
-        mean = x.sum((0, 2), where=~test[:, None, None], dtype=float) / count
-        x -= mean[:, None].astype(np.float32)
-        square = np.array([np.square(x[~test, c]).sum(dtype=float) for c in range(x.shape[1])])
-        x /= np.sqrt(square / count)[:, None].astype(np.float32)
-        return x[:, None], y, client, test
+        sounds = (read_wav(path.read_bytes(), RATE) for path in paths)
+        return coefficients(sounds, test), y, client, test

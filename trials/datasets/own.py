@@ -208,9 +208,7 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
         dataset = from_arrays(pair_arrays(*parts), options.task)
     else:
         kinds = ", ".join(type(part).__name__ for part in parts)
-        raise UserError(
-            f"must be a Dataset, arrays, one table or two, or two of torch, not {kinds}"
-        )
+        raise UserError(f"must be a Dataset, arrays, tables, or two of torch, not {kinds}")
     if broken := broken_rules(dataset):
         raise UserError("; ".join(broken))
     return dataset

@@ -125,7 +125,7 @@ class Federation:
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
-        if heterogeneity.timed:
+        if any(modifier.timed for modifier in heterogeneity.modifiers):
             self.counters[CLOCK] = 0.0
         self.halved: dict[str, int] | None = None
         """From which `round` on another `chunk` of clients is computed at once."""

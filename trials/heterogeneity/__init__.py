@@ -65,11 +65,6 @@ class Heterogeneity:
         """Whether devices do different amounts of local work."""
         return any(modifier.changes_work for modifier in self.modifiers)
 
-    @property
-    def timed(self) -> bool:
-        """Whether it says how fast devices are."""
-        return any(modifier.timed for modifier in self.modifiers)
-
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
         """Return those of the partition's `clients` that take no part in training, ascending."""
         apart = [plugins.hook(m, "unseen", np.ndarray, clients, rng) for m in self.modifiers]

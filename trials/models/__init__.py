@@ -6,7 +6,6 @@ computes at once. A new model is one class of a few lines and one entry of `MODE
 """
 
 from trials.common import names
-from trials.common.errors import UserError
 from trials.common.plugins import named
 from trials.models import published
 from trials.models.base import Architecture
@@ -31,8 +30,6 @@ def parse(text: str) -> Architecture:
     """Return the model a name stands for; raises `UserError` on an unknown name or a bad argument."""
     if named(text):
         return OwnModel.at(text)
-    if text.endswith(".py"):
-        raise UserError(f"model {text}: name its class or function too, as in {text}:Net")
     model: Architecture = names.parse("model", text, MODELS)
     return model
 

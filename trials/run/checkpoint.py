@@ -119,7 +119,6 @@ class CheckpointFolder:
             ):
                 trial_id, mark, _ = file.base_name.partition(".pt")
                 if mark and trial_id in trial_ids:
-                    with suppress(OSError):
-                        self._system.delete_file(file.path)
+                    self._system.delete_file(file.path)
             if isinstance(self._system, fs.LocalFileSystem):
                 os.rmdir(self._path)

@@ -29,21 +29,15 @@ from trials.run.spec import TrialConfig, TrialSpec
 from trials.scoring import losses
 from trials.scoring.metrics import score
 
-BYTES_A_WEIGHT = 16
-"""What a trial takes of memory at least: the model, its start, a gradient and a direction."""
-REPORT_SECONDS = 1.0
-"""A step ends at the first evaluation after this long: a Tune report costs more than many rounds."""
+BYTES_A_WEIGHT = 16  # at least: the model, its start, a gradient and a direction
+REPORT_SECONDS = 1.0  # after which a step ends: a Tune report costs more than many rounds
 Partitioned = Callable[[TrialSpec], FederatedData]
 
 
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
     """Return the data set of a spec, from files under `root` where it has files."""
     family, clients = datasets.parse(spec.dataset), spec.settings.clients
-    try:
-        dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
-    except MemoryError:
-        size = f" of {clients} clients" if clients else ""
-        raise UserError(f"data set {spec.dataset}{size} is more than memory holds") from None
+    dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
     return dataset
 
 
@@ -103,10 +97,10 @@ def run(
 ) -> tuple[Simulation, FederatedData]:
     """Run to the end, without Ray; `halved` is as recorded, `tell` takes the data's notes. `UserError` of the device."""
     usable(device)
-    data = partition_data(spec, load_dataset(spec, root))
-    if data.note:
-        tell(data.note)
     try:
+        data = partition_data(spec, load_dataset(spec, root))
+        if data.note:
+            tell(data.note)
         simulation = simulate(spec, data, device, memory=memory)
         simulation.fed.halved = halved
         on_evaluation(simulation.history[0])

@@ -4,7 +4,7 @@ Plain data and arithmetic on recorded numbers; nothing here trains, so readers o
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -80,11 +80,6 @@ def direction(metric: str) -> Direction:
 def sign(way: Direction) -> int:
     """Return 1 for maximize, -1 for minimize."""
     return 1 if way == "maximize" else -1
-
-
-def best_of(way: Direction) -> Callable[[float, float], float]:
-    """Return what gives the better of two values."""
-    return max if way == "maximize" else min
 
 
 def score(history: History, metric: str, lost: bool = False) -> float:

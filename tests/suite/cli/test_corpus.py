@@ -100,7 +100,7 @@ from trials.algorithms.fedavg import FedAvg
 """
 ALGORITHMS = {
     "its field mu has no range": FINE + "class A(FedAvg):\n    mu: float = 0.1\n",
-    "a.py raised ExitedError: it raised SystemExit(0), line 2": "\nimport sys; sys.exit(0)\n",
+    "a.py raised RuntimeError: it raised SystemExit(0), line 2": "\nimport sys; sys.exit(0)\n",
     "has no class 'A'": "A = 5",
     'ZeroDivisionError: division by zero File "a.py", line 9, in round 1 / 0': (
         FINE + "class A(FedAvg):\n    def round(self, *args, **more):\n        1 / 0\n"
@@ -109,7 +109,7 @@ ALGORITHMS = {
 ARRAYS = "{'x_train': X, 'y_train': Y, 'x_test': X, 'y_test': Y"
 FUNCTIONS = {
     "ZeroDivisionError: division by zero": "1 / 0",
-    "one table or two, or two of torch, not NoneType": "pass",
+    "a Dataset, arrays, tables, or two of torch, not NoneType": "pass",
     "must hold x_train, y_train, x_test, y_test": "return {'x': X, 'y': Y}",
     "clients_train": f"return {ARRAYS}, 'clients_train': Y}}",
 }

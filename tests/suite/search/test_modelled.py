@@ -65,13 +65,3 @@ def test_failed_trials_put_it_off_and_stopped_and_diverged_ones_do_not(modelled,
     ends = [ValidationResult(status, 0.3, {1: 0.3}) for status in short]
     played(sampler=sampler, trials=10, ending=lambda a: ends[a.index % 2])
     assert modelled == [9, 10]
-
-
-def test_warnings_name_what_is_too_small():
-    """SAFL searches three hyperparameters, FOLB four, FedAvg one; a grid of two points has no more."""
-    three = {"algorithms": ["fedavg", "safl", "folb"], "heterogeneity": ["iid", "labels(2)"]}
-    (thin,) = sweep_of(**three, trials=11).warnings
-    assert "safl, folb (16 would be enough)" in thin
-    assert sweep_of(**three, trials=16).warnings == []
-    (grid,) = sweep_of(sampler="grid", grid_points=2, trials=9).warnings
-    assert "the whole grid is 3 configurations" in grid

@@ -8,18 +8,15 @@ import pytest
 from optuna.trial import TrialState
 
 from suite.search.trial import TrialRequest, ValidationResult
-from suite.studies.samplers import SAMPLERS
 from tests.support.searches import (
     Player,
     entries_of,
     finished,
-    play_one,
     replay,
     sweep_of,
     told,
 )
 from tests.support.simulations import ROOT
-from trials.common.errors import UserError
 from trials.run.outcome import Status
 
 OWN = f"{ROOT / 'examples' / 'own_sampler.py'}:make"
@@ -31,19 +28,6 @@ def priced(request: TrialRequest) -> ValidationResult:
     value = 1 - abs(math.log10(rate) + 1) / 4
     spent = {"uploaded_bytes": 100 * rate}
     return ValidationResult(Status.FINISHED, value, {10: value}, spent, at=50)
-
-
-@pytest.mark.parametrize("sampler", [*SAMPLERS, OWN])
-def test_stopped_trials_are_told_as_the_sampler_understands_them(sampler):
-    """TPE learns from a stopped trial as stopped; GP and others would ignore it, so they are told its last value."""
-    stopped = ValidationResult(Status.PRUNED, 0.3, {1: 0.2, 3: 0.3})
-    _, search = play_one({1: stopped}, trials=9, sampler=sampler, grid_points=9)
-    trial = told(search)[1]
-    if sampler in ("tpe", "random", "grid"):
-        assert trial.state == TrialState.PRUNED
-        assert trial.intermediate_values == {1: 0.2, 3: 0.3}
-    else:
-        assert (trial.state, trial.value) == (TrialState.COMPLETE, 0.3)
 
 
 def test_a_grid_is_all_combinations_once_known_ones_first():
@@ -76,25 +60,6 @@ def test_a_budget_smaller_than_the_grid_grows_into_the_rest():
     requests = short.requests("search") + grown.requests("search")
     assert len(requests) == 1 + 9, "the default configuration is none of the nine"
     assert len({a.params["lr"] for a in requests}) == 10
-
-
-def test_grid_points_are_evenly_spaced_on_their_scale_and_whole_where_they_must_be():
-    search = {"local_epochs": {"low": 1, "high": 4}, "momentum": {"low": 0.0, "high": 0.9}}
-    (entry,) = entries_of(search=search)
-    points = {name: entry.space.points(name, 4) for name in entry.space.ranges}
-    assert points["local_epochs"] == [1, 2, 3, 4]
-    assert points["momentum"] == pytest.approx([0.0, 0.3, 0.6, 0.9])
-    assert points["lr"] == pytest.approx([0.001, 0.01, 0.1, 1.0])
-    assert len(entry.space.grid(3)) == 27
-
-
-def test_a_grid_that_is_too_large_is_refused_before_it_is_made():
-    with pytest.raises(UserError, match="grid_points = 317: may make more than 100,000"):
-        entries_of(algorithms=["fedavg", "fedprox", "folb"], sampler="grid", grid_points=317)
-    (entry,) = entries_of(algorithms=["fedprox"], sampler="grid", grid_points=316)
-    assert len(entry.space.grid(316)) == 316**2
-    with pytest.raises(UserError, match="1 fault"):
-        entries_of(sampler="grid", grid_points=10**12)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "gp", OWN])

@@ -1,7 +1,6 @@
 """Entries of a study: which come out, what they search, and what is refused once data and models are known."""
 
 import itertools
-from pathlib import Path
 
 import pytest
 
@@ -111,24 +110,6 @@ def test_a_range_for_one_algorithm_goes_before_that_of_all_wherever_it_stands(ke
     }
     assert spans == {"lr": [(0.01, 1), (0.01, 3)], "mu": [(1e-4, 1.0), (0.5, 5.0)]}
     assert [e.space.default()["lr"] for e in entries] == [0.1, 2]
-
-
-def test_a_third_party_algorithm_is_named_by_its_file(tmp_path):
-    path = Path(tmp_path) / "mine.py"
-    path.write_text(
-        "from dataclasses import dataclass\n"
-        "from trials.algorithm import real\n"
-        "from trials.algorithms.fedavg import FedAvg\n"
-        "@dataclass(frozen=True)\n"
-        "class Mine(FedAvg):\n"
-        "    theta: float = real(0.5, low=0.0, high=1.0)\n"
-    )
-    name = f"{path}:Mine"
-    (entry,) = entries_of(algorithms=[name], search={f"{name}.theta": {"low": 0.25}})
-    assert entry.label == "Mine"
-    assert entry.known == ()
-    assert entry.space.ranges["theta"].low == 0.25
-    assert entry.spec({"lr": 0.1, "theta": 0.3}, 0, 0).configured().theta == 0.3
 
 
 def test_nu_is_searched_only_under_a_bound_on_uploads(faults):

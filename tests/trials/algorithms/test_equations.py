@@ -34,6 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
     "chance": {"participation": 0.6, "selection": "independent"},
     "own starts": {"participation": 0.6, "init": "own"},
     "clipped": {"participation": 0.6, "clip_norm": 0.25},
+    "clipped and carried": {"clip_norm": 0.25, "momentum": 0.5, "weight_decay": 0.1},
 }
 EPOCHS = {"batch_size": 4, "local_epochs": 3, "local_steps": None}
 ONCE = {"local_steps": 1}

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trials.common.errors import UserError
 from trials.datasets.base import DatasetFamily, Published
@@ -26,7 +24,6 @@ from trials.datasets.natural import (
     roles,
     windows,
 )
-from trials.datasets.tables import scaled
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 
@@ -132,14 +129,6 @@ def test_a_published_folder_and_its_archive_are_the_same(tmp_path: Path):
     assert list(tree.members(tmp_path)) == folder
     (tmp_path / "d.tar.xz").write_bytes((tmp_path / "d.tar.xz").read_bytes()[:-40])
     assert "damaged" in tree.report(tmp_path)["found"]
-
-
-@given(st.floats(1e-3, 1e6), st.integers(2, 5_000))
-def test_a_feature_that_is_constant_in_training_is_only_shifted(value, n):
-    """Rounding gives the mean of 0.1, 0.1, ... as something else, and a deviation of 1e-17 that is no scale."""
-    x = np.full((n + 1, 1), value) + np.eye(n + 1)[:, -1:]
-    made = scaled(x, np.arange(n + 1) == n)
-    np.testing.assert_allclose(made[:, 0], np.eye(n + 1)[-1], atol=1e-6 * value)
 
 
 def test_hospitals_tables_are_read_with_and_without_a_header(tmp_path: Path):

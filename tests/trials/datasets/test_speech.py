@@ -89,16 +89,6 @@ def test_clips_are_padded_or_cut_to_a_second_and_the_first_words_kept(root):
     assert (two.classes, len(two.y), set(two.y.tolist())) == (2, 7, {0, 1})
 
 
-def test_wrong_clips_are_refused(root):
-    path = root / "speech_commands_v0.01/no/bob_nohash_0.wav"
-    cut_off = path.read_bytes()[:-1000]
-    wav(path, np.zeros(8000), rate=8000)
-    for data in (path.read_bytes(), cut_off, b""):
-        path.write_bytes(data)
-        with pytest.raises(UserError, match="SpeechCommands: its files do not load"):
-            load(root)
-
-
 def test_missing_clips_and_lists_are_named(root, tmp_path):
     (root / "speech_commands_v0.01/no/bob_nohash_0.wav").unlink()
     with pytest.raises(UserError, match="9 clips, not 10"):

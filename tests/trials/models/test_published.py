@@ -146,7 +146,6 @@ def perceptron(*widths):
 
 NETS = {
     "logreg": ((3, 2), perceptron(6, CLASSES)),
-    "linear": ((5,), perceptron(5, CLASSES)),
     "mlp(7,5)": ((2, 3), perceptron(6, 7, 5, CLASSES)),
     "lenet5": (
         (1, 28, 28),
@@ -160,20 +159,6 @@ NETS = {
         [
             *pooled(nn.Conv2d(1, 32, 5, padding=2), nn.Conv2d(32, 64, 5, padding=2)),
             *perceptron(64 * 6, 512, CLASSES),
-        ],
-    ),
-    "cifar10_cnn": (
-        (3, 16, 8),
-        [
-            *pooled(*(nn.Conv2d(a, b, 3, padding=1) for a, b in ((3, 32), (32, 64), (64, 64)))),
-            *perceptron(64 * 2, 512, CLASSES),
-        ],
-    ),
-    "feddc_cnn": (
-        (3, 20, 16),
-        [
-            *pooled(nn.Conv2d(3, 64, 5), nn.Conv2d(64, 64, 5)),
-            *perceptron(64 * 2, 384, 192, CLASSES),
         ],
     ),
     "vgg_light": (
