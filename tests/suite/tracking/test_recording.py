@@ -5,14 +5,12 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import suite as interface
 from suite.sweeps.recording import title
 from suite.tracking import VARIABLE
-from suite.tracking import store as stores
 from suite.tracking.store import Store, open_existing
 from suite.tracking.tags import leaderboard_page, run_tags, spec_params
 from tests.support.boards import A, B, board_of, runs
@@ -129,13 +127,6 @@ def test_a_row_s_name_says_rank_method_score_and_scenario() -> None:
     assert title(second) == "2 · fedavg 90.4 ± 2.1 · digits logreg iid"
     assert "%27night%27" in leaderboard_page("1", "night")
     assert "%22it%27s%22" in leaderboard_page("1", "it's")
-
-
-def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(stores.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout="nfs\n"))
-    with pytest.raises(UserError, match=r"\(nfs\).*--tracking-uri"):
-        Store(None, tmp_path / "runs")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_database_is_refused_as_it_is(store: Store, tmp_path: Path) -> None:
