@@ -62,7 +62,8 @@ class Query:
     at: str = "rounds"
 
     def __post_init__(self) -> None:
-        for kind, name, choices in (("metric", self.metric, METRICS), ("cost", self.at, COSTS)):
+        asked = [("metric", self.metric, METRICS), ("cost", self.at, COSTS)]
+        for kind, name, choices in [*asked, *(("column", name, PLAIN) for name in self.where)]:
             if name not in choices:
                 raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
@@ -72,11 +73,9 @@ class Query:
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with the values `where`, as far as there are such columns; an algorithm of a third party goes by its short
-        name too. Raises `UserError` for what is no column of a table.
+        name too.
         """
         for name, value in self.where.items():
-            if name not in PLAIN:
-                raise unknown("column", name, PLAIN)
             if name in frame:
                 same = is_named if name == "algorithm" else _is_written
                 frame = frame.loc[[same(cell, str(value)) for cell in frame[name]]]
@@ -103,32 +102,27 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
     shown = {row.sweep for row in (*board.rows, *standing)}  # type: ignore[attr-defined]
-    facts = [tables.facts[name] for name in tables.facts if name in shown]
-    unreached = [
-        f"{run.dataset} · {run.heterogeneity}: {line}."
-        for run in each(finals.drop_duplicates(["dataset", "heterogeneity"]))
-        for line in str(run.data_note).splitlines()
-        if line.startswith(UNREACHED)
-    ]
-    names = entries[going]["metric"].unique()
-    cut = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
-    for sweep in facts:
+    facts = [sweep for sweep in tables.facts.values() if sweep.name in shown]
+    notes = [*board.notes, *notes]
+    for sweep in reversed(facts):
         if sweep.looks:
             counts = ", ".join(map(str, sweep.looks))
-            cut.append(
-                f"{sweep.name} was ranked before with {counts} final runs an entry; {ADDED}."
-            )
+            before = f"{sweep.name} was ranked before with {counts} final runs an entry"
+            notes.insert(0, f"{before}; {ADDED}.")
+        if sweep.cut:
+            notes.insert(0, f"{sweep.name} was {sweep.cut}.")
+    for run in each(finals.drop_duplicates(["dataset", "heterogeneity"])):
+        lines = [text for text in str(run.data_note).splitlines() if text.startswith(UNREACHED)]
+        notes += [f"{run.dataset} · {run.heterogeneity}: {text}." for text in lines]
+    names = entries[going]["metric"].unique()
     return replace(
         board,
-        metric=board.metric or ", ".join(f"test_{n}" for n in names),
+        metric=board.metric or ", ".join(f"test_{name}" for name in names),
         direction=board.direction or ", ".join(map(direction, names)),
         study=board.study or ", ".join(sorted({sweep.study_name for sweep in facts})),
         interim=standing,
-        notes=(*cut, *board.notes, *notes, *unreached),
-        searched={
-            sweep.name: searched_by(sweep.study["sampler"], sweep.study["trials"], LAG)
-            for sweep in facts
-        },
+        notes=tuple(notes),
+        searched={s.name: searched_by(s.study["sampler"], s.study["trials"], LAG) for s in facts},
     )
 
 
@@ -151,23 +145,20 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     studies = {name: tables.facts[name].study for name in finals["sweep"].unique()}
     targets = {study.get("target") for study in studies.values()} - {None}
     if query.target is None and len(targets) == 1:
-        query = replace(query, target=next(iter(targets)))
+        query = replace(query, target=targets.pop())
     # As studies list their scenarios, whichever trials ended first; of equal ones the older sweep is first.
     places = {"entry_id": tables.entries["entry_id"].unique().tolist(), "sweep": [*tables.facts]}
     finals = finals.sort_values(
         IN_TURN, key=lambda c: c.map(places[c.name].index) if c.name in places else c
     )
-    # Rows have scores at equal rounds, and the costs until the targets of their studies; curves have the rest.
-    other_target = query.target is not None and targets != {query.target}
-    more = other_target or (query.metric, query.at) != ("score", "rounds")
+    # Rows have scores at equal rounds alone; curves have the rest.
+    more = query.target is not None or (query.metric, query.at) != ("score", "rounds")
     histories = tables.histories(CURVES[1:]) if more else dict[Key, History]()
     rows = []
     about = tables.entries[[*KEYS, "page", "own_models", "test_samples"]]
     for run in finals.merge(about, on=KEYS).to_dict("records"):
-        history = histories.get((run["sweep"], run["trial_id"]), [])
-        rows.append(_compared(run, history, query, studies[run["sweep"]].get("target")))
-    runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])
-    runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
+        rows.append(_compared(run, histories.get((run["sweep"], run["trial_id"]), []), query))
+    runs = pd.DataFrame(rows, columns=[*finals, *COMPARED]).fillna(dict.fromkeys(COUNTED, 0.0))
     margins = {study.get("margin") for study in studies.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     searches = tables.searches
@@ -182,10 +173,8 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     return replace(board, rows=tuple(audited))
 
 
-def _compared(run: Row, history: History, query: Query, own_target: float | None) -> dict[Any, Any]:
-    """Return a final run with what `query` asks of it (`COMPARED` of leaderboards), and its costs until the target that is asked for;
-    `own_target` is that of its study.
-    """
+def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
+    """Return a final run with what `query` asks of it (`COMPARED` of leaderboards), and its costs until the target that is asked for."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -197,11 +186,8 @@ def _compared(run: Row, history: History, query: Query, own_target: float | None
     # Beside a score stands what is of the same evaluations.
     other = query.at != "rounds" or query.metric in ("best", "fine_tuned")
     clients = dict.fromkeys(("worst_clients", "client_spread"), nan) if other else {}
-    reached = {key: run[key] for key in REACHED}
-    if query.target is not None and own_target != query.target:
-        reached = metrics.reach(history, task, query.target)
-    if lost or query.target is None:
-        reached = {}
+    aimed = query.target is not None and not lost
+    reached = metrics.reach(history, task, query.target or 0.0) if aimed else {}
     apart = {"partition_seed", "execution", "chunk", *json.loads(run["params"])}
     shared = {key: value for key, value in settings.items() if key not in apart}
     return {

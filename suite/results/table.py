@@ -71,9 +71,7 @@ CURVES = (
     *("client_steps_curve", "sample_gradients_curve", "uploaded_bytes_curve"),
     *("downloaded_bytes_curve", "peer_bytes_curve", "simulated_time_curve"),
 )
-"""The history of a trial, one value an evaluation: of one of the search `SEARCH_CURVES` alone. NaN where an evaluation lacks the
-metric, null where all do. They are read only where they are asked for.
-"""
+"""A trial's history, one value an evaluation: of a search trial `SEARCH_CURVES` alone. NaN is no value; null: none has one."""
 SEARCH_CURVES = ("round", "val", "test")
 SEARCHED = (
     *("sweep", "entry_id", "trial_id", "kind", "replicate", "number", "params", "status"),
@@ -99,9 +97,7 @@ def curve_columns(metric: str, pooled: str) -> dict[str, str]:
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """An entry: what it asks, the ranges that it searches, and, once the sweep has ended, its `row`'s run in MLflow and `tuned` file.
-    Its trials say whether what is scored are clients' `own_models`, and how many `test_samples` there are.
-    """
+    """An entry: what it asks, its ranges, what its trials said of it, and, at the end, its `row`'s run in MLflow and `tuned` file."""
 
     id: str
     name: str
@@ -335,5 +331,6 @@ def spec_of(row: Row) -> TrialSpec:
 
 def nothing_in(storage: object) -> str:
     """Say that a storage has no sweep yet, and what to do."""
-    more = "run `suite sweep quickstart`, or name another place with --storage or --tracking-uri"
-    return f"there is no sweep in {storage} yet: {more}"
+    return (
+        f"there is no sweep in {storage} yet: run one, or name another --storage or --tracking-uri"
+    )
