@@ -54,7 +54,7 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """Which final runs, by the values of columns, compared by what. Raises `UserError` for a metric or a cost that there is none of."""
+    """Which final runs, by the values of columns, compared by what. Raises `UserError` for names of which there is none."""
 
     where: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "score"
@@ -67,24 +67,18 @@ class Query:
             if name not in choices:
                 raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
-            raise UserError(
-                f"metric {self.metric} is recorded at the end of runs only, so it cannot be compared at equal {self.at}"
-            )
+            raise UserError(f"metric {self.metric} is of the end of runs alone: give no --at")
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows with the values `where`, as far as there are such columns; an algorithm of a third party goes by its short
-        name too.
-        """
+        """Return the rows with the values `where`, as a person writes them, as far as there are such columns."""
         for name, value in self.where.items():
-            if name in frame:
-                same = is_named if name == "algorithm" else _is_written
-                frame = frame.loc[[same(cell, str(value)) for cell in frame[name]]]
+            if name == "algorithm":  # of a third party by its short name too
+                frame = frame.loc[[is_named(cell, str(value)) for cell in frame[name]]]
+            elif name in frame:
+                # Whole numbers of columns with gaps are floats.
+                cells = frame[name].astype(str).str.lower().str.removesuffix(".0")
+                frame = frame[cells == str(value).lower().removesuffix(".0")]
         return frame
-
-
-def _is_written(cell: Any, text: str) -> bool:
-    """Return whether a value is written so by a person: whole numbers of columns with gaps are floats."""
-    return text.lower() in (str(cell).lower(), str(cell).removesuffix(".0"))
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
@@ -128,14 +122,14 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
 
 def _note(tables: Tables, entry: Any) -> str:
     """Say why an entry has no row."""
-    finals = tables.finals
-    runs = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
-    if runs.empty:
-        runs = tables.searches.get((entry.sweep, entry.entry_id), runs)
-    ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
-    why = next((f" ({reason(error)})" for error in reversed([*runs["error"]]) if error), "")
+    key = entry.sweep, entry.entry_id
+    runs = dict(iter(tables.finals.groupby(KEYS))).get(key, tables.searches.get(key))
+    ends, why = "none", ""
+    if runs is not None:
+        ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
+        why = "".join(f" ({reason(error)})" for error in runs["error"].dropna()[-1:])
     name = f"{Scenario.of(entry)}: {short(entry.algorithm)}"
-    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends or 'none'}{why}."
+    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends}{why}."
 
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
@@ -212,8 +206,8 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
     for metric in ([] if lost else [name]) + ([metrics.CLOCK] if query.at == "seconds" else []):
         if not any(metric in entry for entry in evaluations):
             hint = ": give the level +speed(sigma)" if metric == metrics.CLOCK else ""
-            where = f"{run['dataset']}, {run['heterogeneity']}, suite {run['version']}"
-            raise UserError(f"{metric} is not recorded in sweep {run['sweep']!r} ({where}){hint}")
+            where = f"sweep {run['sweep']!r} ({run['dataset']}, {run['heterogeneity']})"
+            raise UserError(f"{metric} is not recorded in {where}{hint}")
     first = metrics.untrained(evaluations, name)
     if lost:
         return first, ()
@@ -226,19 +220,15 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return how entries of scenarios that go on stand, scenario after scenario in the order of the study, best first; those without
-    a score and references last.
-    """
+    """Return how entries of scenarios that go on stand, best first in each scenario; those without a score and references last."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign
         trials = tables.searches.get((row.sweep, row.entry_id), tables.finals.head(0))
         done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-        done, params, best, score = done.dropna(subset="val_score"), {}, None, -inf
-        if len(done):  # of equal ones the first
-            first = done.iloc[int((sign * done["val_score"]).argmax())]
-            params, best = json.loads(first["params"]), float(first["val_score"])
-            score = -inf if row.reference else sign * best
+        done = done.dropna(subset="val_score")
+        done = done[sign * done["val_score"] == (sign * done["val_score"]).max()]
+        best = float(done["val_score"].iloc[0]) if len(done) else None
         shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
         standing = Standing(
             **shared | {"metric": f"val_{row.metric}"},
@@ -247,8 +237,9 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
             trials=len(trials),
             planned=study["trials"] * replicates_of(study) + confirms_of(study),
             seeds=finals_of(study),
-            params=params,
+            params=json.loads(done["params"].iloc[0]) if len(done) else {},
         )
+        score = -inf if best is None or row.reference else sign * best
         groups[standing.group].append((score, standing))
     ranked = []
     for group in groups.values():

@@ -64,14 +64,10 @@ def test_a_study_has_what_the_table_has(storage: Path) -> None:
     assert bad.user_attrs["status"] == "diverged"
     assert study.user_attrs["algorithm"] == "fedprox"
     shares = optuna.importance.get_param_importances(study)
-    assert set(shares) == {"lr", "mu"}, (
-        "values beyond the declared range are no reason to leave one out"
-    )
+    assert set(shares) == {"lr", "mu"}, "values beyond the declared range leave none out"
     for other in (study.user_attrs["id"], "fedprox"):
         same = suite.study("night", other, storage=storage)
         assert [trial.params for trial in same.trials] == [trial.params for trial in study.trials]
-    with pytest.raises(UserError, match=f"Did you mean '{NAME}'"):
-        suite.study("night", NAME.replace("prox", "porx"), storage=storage)
 
 
 def test_declared_ranges_are_widened() -> None:
@@ -127,7 +123,6 @@ def test_an_export_opens_with_one_line(storage: Path, tmp_path: Path) -> None:
         for name in ("number", "state", "value", "params", "distributions", "user_attrs"):
             assert getattr(stored, name) == getattr(trial, name)
     assert "not there yet" in fault(suite_here(*words, cwd=tmp_path, code=2))
-    assert "cannot write" in fault(suite_here(*words[:3], "searches.db/x", cwd=tmp_path, code=2))
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "searches.db"}
     with pytest.raises(UserError, match="no search trial of sweep s has ended"):
         export(table_of([], {}), tmp_path / "none.db")

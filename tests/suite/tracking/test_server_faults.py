@@ -65,6 +65,7 @@ PASS, REFUSE = (408, 429, 500, 502, 503), (400, 401, 403, 404, 405, 413, 501)
 
 @pytest.mark.parametrize("status", PASS + REFUSE)
 def test_what_a_server_answers_passes_or_is_a_refusal(tmp_path: Path, status: int) -> None:
+    """One that is gone passes, and so does a database that is locked."""
     with server(status, "<p>no\nmore") as (uri, _):
         store = Store(uri, tmp_path)
         with pytest.raises(StoreError) as refused:
@@ -72,32 +73,20 @@ def test_what_a_server_answers_passes_or_is_a_refusal(tmp_path: Path, status: in
     assert refused.value.passes == (status in PASS)
     assert str(refused.value).startswith(f"tracking store {uri} ")
     assert "\n" not in str(refused.value)
-
-
-def test_a_server_that_is_gone_or_a_database_that_is_locked_passes(tmp_path: Path) -> None:
-    with server(200) as (uri, _):
-        store = Store(uri, tmp_path)
     with pytest.raises(StoreError) as gone:
         store.experiment("study")
     assert gone.value.passes
     assert StoreError("postgresql://there/db", BUSY).passes
 
 
-class Halts:
-    ending = fault = waiting = ""
-
-    def halt(self, fault: str) -> None:
-        self.ending, self.fault = "halted", fault
-
-
 @pytest.mark.parametrize("uri", ["http://there", "postgresql://there/db", "sqlite:///here"])
 def test_only_a_store_elsewhere_is_waited_for(uri: str) -> None:
     state = SimpleNamespace(begun=SimpleNamespace(study_name="s"), recorded={})
     journal: Any = SimpleNamespace(state=state, path=Path("runs/s/journal.jsonl"))
-    store: Any = SimpleNamespace(uri=uri)
-    search: Any = SimpleNamespace(firsts=[])
-    control: Any = Halts()
-    records = SweepRecording(store, search, journal, control, control)
+    store: Any = SimpleNamespace(uri=uri, firsts=[])
+    control: Any = SimpleNamespace(ending="", waiting="")
+    control.halt = lambda fault: setattr(control, "ending", "halted")
+    records = SweepRecording(store, store, journal, control, control)
     ended = [records._gives_up(StoreError(uri, BUSY)) for _ in range(LOCAL_TRIES)][-1]
     records.close()
     assert ended is uri.startswith("sqlite")
@@ -206,10 +195,14 @@ def test_a_password_is_nowhere(
         print(repr(result), result.summary, result.leaderboard.as_dict())
         (final,) = runs_of(Store(uri, tmp_path), kind="final")
         at = ("--tracking-uri", uri, "--storage", tmp_path / "runs")
-        words = "run --set rounds=1 --set clients=2", f"replay {final.run_id}", "tuned list"
+        words = (
+            "run --set rounds=1 --set clients=2",
+            f"replay {final.run_id}",
+            "tuned list",
+            "report",
+        )
         told = [suite_here(*command.split(), *at, cwd=tmp_path) for command in words]
-        for command in ("leaderboard", "report", "leaderboard --json"):
-            told.append(suite_here(*command.split(), *at[:2], cwd=tmp_path))
+        told += [suite_here("leaderboard", "--json", *at[:2], cwd=tmp_path)]
         told += [suite_here("replay", "x", *at, cwd=tmp_path, code=2)]
     finally:
         server.kill()
