@@ -20,7 +20,6 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from suite.results.table import Row, TrialTable, history_of
 from suite.yaml_files import writing
 from trials.algorithm import Range
-from trials.algorithms import label
 from trials.common.errors import UserError, unknown
 from trials.run.outcome import Status, reason
 from trials.run.spec import Scenario
@@ -34,15 +33,19 @@ Ranges = dict[str, BaseDistribution]
 
 
 class Search(NamedTuple):
-    """A search: its trials that have ended, in the order of the table, and the `ranges` of what is searched. `name` is of one study only,
-    `names` are what a person may call it, and `attributes` those of its study, among them the ranges.
+    """A search: its trials that have ended, in the order of the table, and the `ranges` of what is searched. `name` is its entry's, and
+    `attributes` are those of its study, among them the ranges.
     """
 
     name: str
-    names: tuple[str, str, str]
     attributes: dict[str, Any]
     ranges: Ranges
     rows: pd.DataFrame
+
+    @property
+    def study(self) -> str:
+        """The name of its study, which no other has."""
+        return f"{self.attributes['sweep']}: {self.name}"
 
 
 def searches_of(table: TrialTable) -> Iterator[Search]:
@@ -52,12 +55,11 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
         for key, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
             replicate = str(key)
             name = f"{entry.name} · {replicate}" if replicate else entry.name
-            entry_id = f"{entry.id}-{replicate}" if replicate else entry.id
-            names, ranges = (name, entry_id, label(entry.algorithm)), _ranges(entry.space, own)
+            ranges = _ranges(entry.space, own)
             attributes = entry.model_dump(include={"id", "algorithm", "metric", *Scenario._fields})
             attributes |= {"sweep": sweep.name, "sweep_id": sweep.id, "replicate": replicate}
             attributes["ranges"] = str(ranges)
-            yield Search(f"{sweep.name}: {name}", names, attributes, ranges, own)
+            yield Search(name, attributes, ranges, own)
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
@@ -110,7 +112,7 @@ def add(search: Search, storage: BaseStorage) -> Study:
     """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
     study = optuna.create_study(
         storage=storage,
-        study_name=search.name,
+        study_name=search.study,
         direction=TASKS[search.attributes["metric"]].direction,
         load_if_exists=True,
     )
@@ -124,7 +126,7 @@ def add(search: Search, storage: BaseStorage) -> Study:
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
     """Bring the studies in a storage to what tables have: trials that ended since come behind those that a browser has."""
-    searches = {search.name: search for table in tables for search in searches_of(table)}
+    searches = {search.study: search for table in tables for search in searches_of(table)}
     for study in storage.get_all_studies():
         search = searches.get(study.study_name)
         # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
@@ -135,13 +137,11 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
 
 
 def study_of(table: TrialTable, name: str) -> Study:
-    """Return the search of an entry, by its id, its name, or its algorithm's where that has one entry. Raises `UserError` for others."""
-    searches = list(searches_of(table))
-    names = [own for search in searches for own in search.names]
-    named = {own: search for search in searches for own in search.names if names.count(own) == 1}
-    if name not in named:
-        raise unknown(f"entry of sweep {table.facts.name}", name, named)
-    return add(named[name], InMemoryStorage())
+    """Return the search of an entry, behind whose name ` · t1` says which replicate. Raises `UserError` where there is none."""
+    searches = {search.name: search for search in searches_of(table)}
+    if name not in searches:
+        raise unknown(f"entry of sweep {table.facts.name}", name, searches)
+    return add(searches[name], InMemoryStorage())
 
 
 def export(table: TrialTable, path: Path) -> list[str]:

@@ -65,9 +65,6 @@ def test_a_study_has_what_the_table_has(storage: Path) -> None:
     assert study.user_attrs["algorithm"] == "fedprox"
     shares = optuna.importance.get_param_importances(study)
     assert set(shares) == {"lr", "mu"}, "values beyond the declared range leave none out"
-    for other in (study.user_attrs["id"], "fedprox"):
-        same = suite.study("night", other, storage=storage)
-        assert [trial.params for trial in same.trials] == [trial.params for trial in study.trials]
 
 
 def test_declared_ranges_are_widened() -> None:
@@ -82,7 +79,7 @@ def test_declared_ranges_are_widened() -> None:
         {"lr": 0.03, "steps": 12, "kind": "c", "mix": "auto", "fixed": 1},
         {"lr": 5.0, "steps": 3, "kind": ["b", 1], "mix": 0.5, "fixed": 1},
     ]
-    study = study_of(table_of(params, space), "a")
+    study = study_of(table_of(params, space), "a · d · m · iid")
     ranges = study.trials[0].distributions
     assert ranges["lr"] == optuna.distributions.FloatDistribution(0.001, 5.0, log=True)
     assert ranges["steps"] == optuna.distributions.IntDistribution(1, 12)
@@ -103,7 +100,7 @@ def test_states_the_direction_and_replicates_follow_the_table() -> None:
         "number": [0, 1, 0, 1],
     }
     table = table_of([{"lr": 0.5}] * 4, space, metric="mse", **columns)
-    first, second = study_of(table, "e"), study_of(table, "e-t1")
+    first, second = (study_of(table, f"a · d · m · iid{own}") for own in ("", " · t1"))
     assert first.direction == optuna.study.StudyDirection.MINIMIZE
     assert [trial.state for trial in first.trials] == [TrialState.COMPLETE, TrialState.PRUNED]
     assert [trial.state for trial in second.trials] == [TrialState.FAIL, TrialState.FAIL]
