@@ -82,8 +82,8 @@ class Query:
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
-    """Return the leaderboard of all sweeps of these tables; `target` defaults to that of their studies. Scenarios whose final runs are
-    not all there stand under `interim`. Raises `UserError` where there are no runs, or a metric was not recorded.
+    """Return the leaderboard of all sweeps of these tables, by default with the target of their studies; scenarios that go on are `interim`.
+    Raises `UserError` where there are no runs, or a metric was not recorded.
     """
     query = query or Query()
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)

@@ -115,9 +115,8 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
-    """What is one for a whole sweep. `study` is its study, `journal` is how many bytes the
-    journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
-    name, `looks` with how many final runs an entry its leaderboard was drawn before it was extended. `experiment` and `run_id` are where MLflow has it.
+    """What is one for a whole sweep: `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by name, `looks`
+    with how many final runs an entry it was ranked before, `journal` how many bytes the journal had.
     """
 
     format: int = FORMAT
@@ -201,10 +200,7 @@ def read(path: Path) -> TrialTable:
         size = max(file.metadata.num_rows, sum(group.total_byte_size for group in groups))
         if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
             raise ValueError(f"this machine's memory does not hold the {size} bytes that it names")
-        metadata = file.schema_arrow.metadata or {}
-        if KEY not in metadata:
-            raise ValueError("its schema has no metadata `suite`")
-        content = json.loads(metadata[KEY])
+        content = json.loads((file.schema_arrow.metadata or {}).get(KEY, "{}"))
         check_format(f"table {path}", content.get("format"))
         if not file.schema_arrow.equals(schema()):
             raise ValueError("its columns are not those of docs/table.md")
@@ -218,8 +214,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except FileNotFoundError:
-        raise UserError(f"there is no table {path}") from None
     except (OSError, ValueError) as error:  # Arrow's are among these, and pydantic's
         reason = str(error).splitlines()[0][:100]
         raise UserError(f"table {path} cannot be read: {reason}") from None
@@ -235,19 +229,17 @@ class Tables:
     @cached_property
     def entries(self) -> pd.DataFrame:
         """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `entry` and the `page` of
-        their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that
-        has not ended.
+        their row in MLflow; `finals` counts final runs, and `going`: the sweep has not ended, and an entry of the scenario lacks some.
         """
         import pandas as pd
 
-        counts = self.finals.groupby(KEYS).size()
-        rows = []
+        counts, rows = self.finals.groupby(KEYS).size(), []
         for facts in self.facts.values():
+            names = {"sweep": facts.name, "study": facts.study_name}
             for entry in facts.entries:
                 finals = int(counts.get((facts.name, entry.id), 0))
                 row = {
-                    "sweep": facts.name,
-                    "study": facts.study_name,
+                    **names,
                     "entry_id": entry.id,
                     **entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}),
                     "entry": entry,

@@ -69,10 +69,9 @@ class Record:
 
 
 class Store:
-    """One MLflow tracking store: a SQLite file under the storage root, or a server.
+    """One MLflow tracking store: a SQLite file under the storage root, or a server; each of its methods raises `StoreError`.
 
-    `uri` names it in texts, `address` has the user and the password, for MLflow alone. Each of its methods raises `StoreError`.
-    Raises `UserError` when the folder cannot be written or nobody answers.
+    `uri` names it in texts, `address` has the user and the password, for MLflow alone. Raises `UserError` where nobody answers.
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
@@ -231,8 +230,8 @@ class Store:
         for run in _every(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
             texts, info = run.data.tags.items(), run.info
             own = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
-            values = own, run.data.metrics, info.status, info.experiment_id
-            records.append(Record(info.run_id, *values))
+            record = Record(info.run_id, own, run.data.metrics, info.status, info.experiment_id)
+            records.append(record)
         return records
 
 
