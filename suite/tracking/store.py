@@ -101,8 +101,7 @@ class Store:
 
     def experiment(self, study: str) -> str:
         """Return the id of a study's experiment, made when there is none."""
-        experiment = self.client.get_experiment_by_name(study)
-        if experiment is None:
+        if (experiment := self.client.get_experiment_by_name(study)) is None:
             number = self.client.create_experiment(study, self.artifacts)
             experiment = self.client.get_experiment(number)
         # Some servers leave files to their clients, in a folder that is on another machine.
@@ -111,8 +110,7 @@ class Store:
         if self.takes_files and is_server(self.uri) and elsewhere:
             self.takes_files = False
             say(
-                f"{self.uri} keeps no files: its runs name {location}, a folder that this machine does not have. "
-                "The table of a sweep is in the sweep's folder alone"
+                f"{self.uri} keeps no files: its runs name {location}, which this machine does not have"
             )
         return str(experiment.experiment_id)
 

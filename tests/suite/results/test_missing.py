@@ -51,7 +51,7 @@ def test_a_leaderboard_names_them_and_a_report_has_their_failures(
 def test_where_no_row_is_left_a_leaderboard_says_why(tmp_path: Path) -> None:
     sweep(tmp_path, ("fedavg", "fedprox"), (0, 1))
     for ask in (suite.leaderboard, suite.report):
-        with pytest.raises(UserError, match="fedavg has no row.*\n.*fedprox has no row"):
+        with pytest.raises(UserError, match=r"fedavg has no row.*\n.*fedprox has no row"):
             ask("s", storage=tmp_path / "runs")
 
 

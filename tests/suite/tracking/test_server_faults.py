@@ -131,23 +131,21 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("asked", ["", "60"])
+@pytest.mark.parametrize("asked", [None, "60"])
 def test_a_person_s_patience_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
 ) -> None:
-    seen = []
+    name, seen = "MLFLOW_HTTP_REQUEST_TIMEOUT", []
 
     def client(uri: str) -> Any:
-        seen.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
+        seen.append(os.environ[name])
         return SimpleNamespace(search_experiments=lambda max_results: None)
 
     monkeypatch.setattr(stores, "MlflowClient", client)
-    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
     if asked:
-        monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", asked)
+        monkeypatch.setenv(name, asked)
     Store("http://there", tmp_path)
-    assert seen == [asked or "5"]
-    assert os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT", "") == asked
+    assert (seen, os.environ.get(name)) == ([asked or "5"], asked)
 
 
 def test_a_server_that_keeps_no_files_is_warned_of_once(
@@ -161,15 +159,13 @@ def test_a_server_that_keeps_no_files_is_warned_of_once(
         assert [store.experiment("study") for _ in range(2)] == ["7", "7"]
     store.keep_table("a run", tmp_path / "trials.parquet")
     (warning,) = capsys.readouterr().err.splitlines()
-    assert uri in warning
-    assert place in warning
+    assert {uri, place} <= {word.strip(",") for word in warning.split()}
     assert not (tmp_path / "theirs").exists()
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("http://me:s3cret@there:5000/x", "http://there:5000/x"),
         ("postgresql+psycopg2://me:s3@cret@there/db", "postgresql+psycopg2://there/db"),
         ("to https://s3cret@a/b and http://c/d@e", "to https://a/b and http://c/d@e"),
         ("sqlite:////home/me@there/mlflow.db", "sqlite:////home/me@there/mlflow.db"),
