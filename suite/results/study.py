@@ -32,7 +32,7 @@ COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "params", "metric", "val_score"
 Ranges = dict[str, BaseDistribution]
 
 
-class Search(NamedTuple):
+class SearchTrials(NamedTuple):
     """A search: its trials that have ended, in the order of the table, and the `ranges` of what is searched. `name` is its entry's, and
     `attributes` are those of its study, among them the ranges.
     """
@@ -48,7 +48,7 @@ class Search(NamedTuple):
         return f"{self.attributes['sweep']}: {self.name}"
 
 
-def searches_of(table: TrialTable) -> Iterator[Search]:
+def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows, sweep = table.columns([*COLUMNS, "round", "val"], ("search",)), table.facts
     for entry in sweep.entries:
@@ -59,7 +59,7 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
             attributes = entry.model_dump(include={"id", "algorithm", "metric", *Scenario._fields})
             attributes |= {"sweep": sweep.name, "sweep_id": sweep.id, "replicate": replicate}
             attributes["ranges"] = str(ranges)
-            yield Search(name, attributes, ranges, own)
+            yield SearchTrials(name, attributes, ranges, own)
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
@@ -108,7 +108,7 @@ def _trial(row: Row, ranges: Ranges) -> FrozenTrial:
     )
 
 
-def add(search: Search, storage: BaseStorage) -> Study:
+def add(search: SearchTrials, storage: BaseStorage) -> Study:
     """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
     study = optuna.create_study(
         storage=storage,

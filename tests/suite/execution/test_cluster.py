@@ -187,7 +187,7 @@ def test_a_sweep_is_asked_to_end_by_a_file(tmp_path: Path) -> None:
     control.clear()
     journal.close()
     said = suite_here("stop", "mine", cwd=tmp_path).stderr
-    assert said.startswith("No process on this machine runs sweep mine.")
+    assert said.startswith("No process here runs sweep mine.")
     assert "not running here, asked to stop" in suite_here("status", cwd=tmp_path).stdout
     assert "'mine'" in fault(suite_here("stop", "mime", cwd=tmp_path, code=2))
 
