@@ -316,7 +316,7 @@ def study(
 ) -> optuna.Study:
     """Return the search of an entry of a sweep as an `optuna.Study`, for `optuna.visualization` and `optuna.importance`.
 
-    `entry` is an entry's id or name as `status` has them, or an algorithm that has one entry only. Values are validation scores.
+    `entry` is an entry's name, behind which ` · t1` says which replicate. Values are validation scores.
     """
     from suite.results.study import study_of
 

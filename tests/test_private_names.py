@@ -25,7 +25,6 @@ USED = {
     "optuna.storages.BaseStorage.set_trial_intermediate_value": "pruned trials would have no intermediate values",
     "mlflow.server.fastapi_app.app": "`suite ui` would have no pages of MLflow",
     "mlflow.server.constants.BACKEND_STORE_URI_ENV_VAR": "`suite ui` would have no pages of MLflow",
-    "mlflow.server.graphql.graphql_schema_extensions.schema.graphql_schema": "`suite ui` would pass mutations on",
     "mlflow.store.artifact.artifact_repository_registry.get_registered_artifact_repositories": "`suite ui` would serve any folder",
     "mlflow.store.artifact.local_artifact_repo.LocalArtifactRepository.artifact_dir": "`suite ui` would serve any folder",
     "rich.control._CONTROL_STRIP_TRANSLATE": "names of others could write over a terminal",

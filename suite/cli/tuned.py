@@ -1,4 +1,4 @@
-"""`suite tuned`: list, show, recommend, export and import tuned configurations."""
+"""`suite tuned`: list, show, export and import tuned configurations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from suite.configurations.configuration import Tuned
     from suite.configurations.library import TunedList
 
-app = typer.Typer(
-    no_args_is_help=True, help="Tuned configurations: list, show, recommend, export, import."
-)
+app = typer.Typer(no_args_is_help=True, help="Tuned configurations: list, show, export, import.")
 
 
 @app.command("list", epilog="Example: suite tuned list --dataset digits")
@@ -104,38 +102,6 @@ def tuned_import(
 
     kept = keep(tuned_files(source), storage / "imported")
     out().print(f"imported {len(kept)} configurations into {storage}", **PLAIN)
-
-
-@app.command(
-    "recommend",
-    epilog="Example: suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'",
-)
-def tuned_recommend(
-    where: Where = None,
-    storage: Storage = RUNS,
-    tracking_uri: Tracking = None,
-    as_json: Json = False,
-) -> None:
-    """Show the best known configuration for a scenario.
-
-    --dataset and --heterogeneity name it; --algorithm and --model are up to you. If there is none, it is the
-    configuration of the nearest scenario; the command says how far that is. `suite run FILE` with
-    --dataset, --model or --heterogeneity runs it on another.
-    """
-    asked = pairs(where, SCENARIO)
-    if missing := {"dataset", "heterogeneity"} - asked.keys():
-        raise UserError(f"--{missing.pop()} is missing: it names the scenario")
-    say(READING)
-    from suite.configurations.library import list_tuned, recommend
-
-    dataset, level = asked.pop("dataset"), asked.pop("heterogeneity")
-    away, best = recommend(list_tuned(storage, tracking_uri), dataset, level, **asked)
-    if as_json:
-        emit({"distance": away, "configuration": best.model_dump(mode="json")})
-        return
-    write(best.text())
-    near = f"the nearest scenario, {away:.2f} away" if away else "this very scenario"
-    say(f"{best.algorithm} validates best on {best.scenario}, {near}")
 
 
 def matching(asked: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":

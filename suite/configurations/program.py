@@ -28,15 +28,7 @@ SIGN = "Written by `suite tuned export`"
 """How the suite knows a file again that it wrote."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
 """Whose round is written out."""
-LAYERS = [
-    "ClientLinear",
-    "Conv2d",
-    "Flatten",
-    "ReLU",
-    "AvgPool2d",
-    "MaxPool2d",
-    "AdaptiveAvgPool2d",
-]
+LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d"
 
 
 def exported(
@@ -81,8 +73,7 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
         spec=spec,
         s=fed.settings,
         count=fed.count,
-        sign=SIGN,
-        version=metadata.version("suite-fl"),
+        sign=f"{SIGN}, version {metadata.version('suite-fl')}",
         regression=data.task.pooled == "mse",
         layers=layers_of(spec.model, fed.model.architecture, data.shape, data.classes),
     )
@@ -92,7 +83,8 @@ def program(tuned: Tuned, simulation: Simulation) -> str:
 def layers_of(name: str, kind: Architecture, shape: tuple[int, ...], classes: int) -> list[str]:
     """Return a network's layers in a row as the program builds them; raises `UserError` for any other network."""
     network = kind.network(shape, classes)
-    if type(network) is not nn.Sequential or any(type(p).__name__ not in LAYERS for p in network):
+    kinds = {type(layer).__name__ for layer in network.children()}
+    if type(network) is not nn.Sequential or kinds - set(LAYERS.split()):
         raise UserError(f"no program is written of model {name}: its layers are not in a row")
     return [f"nn.{layer!r}".replace("ClientLinear", "Linear") for layer in network]
 

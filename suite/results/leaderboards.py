@@ -54,7 +54,7 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """Which final runs, by the values of columns, compared by what. Raises `UserError` for a metric or a cost that there is none of."""
+    """Which final runs, by the values of columns, compared by what. Raises `UserError` for names of which there is none."""
 
     where: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "score"
@@ -62,35 +62,28 @@ class Query:
     at: str = "rounds"
 
     def __post_init__(self) -> None:
-        for kind, name, choices in (("metric", self.metric, METRICS), ("cost", self.at, COSTS)):
+        asked = [("metric", self.metric, METRICS), ("cost", self.at, COSTS)]
+        for kind, name, choices in [*asked, *(("column", name, PLAIN) for name in self.where)]:
             if name not in choices:
                 raise unknown(kind, name, choices)
         if self.at != "rounds" and self.metric in AT_THE_END:
-            raise UserError(
-                f"metric {self.metric} is recorded at the end of runs only, so it cannot be compared at equal {self.at}"
-            )
+            raise UserError(f"metric {self.metric} is of the end of runs alone: give no --at")
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows with the values `where`, as far as there are such columns; an algorithm of a third party goes by its short
-        name too. Raises `UserError` for what is no column of a table.
-        """
+        """Return the rows with the values `where`, as a person writes them, as far as there are such columns."""
         for name, value in self.where.items():
-            if name not in PLAIN:
-                raise unknown("column", name, PLAIN)
-            if name in frame:
-                same = is_named if name == "algorithm" else _is_written
-                frame = frame.loc[[same(cell, str(value)) for cell in frame[name]]]
+            if name == "algorithm":  # of a third party by its short name too
+                frame = frame.loc[[is_named(cell, str(value)) for cell in frame[name]]]
+            elif name in frame:
+                # Whole numbers of columns with gaps are floats.
+                cells = frame[name].astype(str).str.lower().str.removesuffix(".0")
+                frame = frame[cells == str(value).lower().removesuffix(".0")]
         return frame
 
 
-def _is_written(cell: Any, text: str) -> bool:
-    """Return whether a value is written so by a person: whole numbers of columns with gaps are floats."""
-    return text.lower() in (str(cell).lower(), str(cell).removesuffix(".0"))
-
-
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
-    """Return the leaderboard of all sweeps of these tables; `target` defaults to that of their studies. Scenarios whose final runs are
-    not all there stand under `interim`. Raises `UserError` where there are no runs, or a metric was not recorded.
+    """Return the leaderboard of all sweeps of these tables, by default with the target of their studies; scenarios that go on are `interim`.
+    Raises `UserError` where there are no runs, or a metric was not recorded.
     """
     query = query or Query()
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
@@ -103,45 +96,40 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
     shown = {row.sweep for row in (*board.rows, *standing)}  # type: ignore[attr-defined]
-    facts = [tables.facts[name] for name in tables.facts if name in shown]
-    unreached = [
-        f"{run.dataset} · {run.heterogeneity}: {line}."
-        for run in each(finals.drop_duplicates(["dataset", "heterogeneity"]))
-        for line in str(run.data_note).splitlines()
-        if line.startswith(UNREACHED)
-    ]
-    names = entries[going]["metric"].unique()
-    cut = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
-    for sweep in facts:
+    facts = [sweep for sweep in tables.facts.values() if sweep.name in shown]
+    notes = [*board.notes, *notes]
+    for sweep in reversed(facts):
         if sweep.looks:
             counts = ", ".join(map(str, sweep.looks))
-            cut.append(
-                f"{sweep.name} was ranked before with {counts} final runs an entry; {ADDED}."
-            )
+            before = f"{sweep.name} was ranked before with {counts} final runs an entry"
+            notes.insert(0, f"{before}; {ADDED}.")
+        if sweep.cut:
+            notes.insert(0, f"{sweep.name} was {sweep.cut}.")
+    for run in each(finals.drop_duplicates(["dataset", "heterogeneity"])):
+        lines = [text for text in str(run.data_note).splitlines() if text.startswith(UNREACHED)]
+        notes += [f"{run.dataset} · {run.heterogeneity}: {text}." for text in lines]
+    names = entries[going]["metric"].unique()
     return replace(
         board,
-        metric=board.metric or ", ".join(f"test_{n}" for n in names),
+        metric=board.metric or ", ".join(f"test_{name}" for name in names),
         direction=board.direction or ", ".join(map(direction, names)),
         study=board.study or ", ".join(sorted({sweep.study_name for sweep in facts})),
         interim=standing,
-        notes=(*cut, *board.notes, *notes, *unreached),
-        searched={
-            sweep.name: searched_by(sweep.study["sampler"], sweep.study["trials"], LAG)
-            for sweep in facts
-        },
+        notes=tuple(notes),
+        searched={s.name: searched_by(s.study["sampler"], s.study["trials"], LAG) for s in facts},
     )
 
 
 def _note(tables: Tables, entry: Any) -> str:
     """Say why an entry has no row."""
-    finals = tables.finals
-    runs = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
-    if runs.empty:
-        runs = tables.searches.get((entry.sweep, entry.entry_id), runs)
-    ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
-    why = next((f" ({reason(error)})" for error in reversed([*runs["error"]]) if error), "")
+    key = entry.sweep, entry.entry_id
+    runs = dict(iter(tables.finals.groupby(KEYS))).get(key, tables.searches.get(key))
+    ends, why = "none", ""
+    if runs is not None:
+        ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
+        why = "".join(f" ({reason(error)})" for error in runs["error"].dropna()[-1:])
     name = f"{Scenario.of(entry)}: {short(entry.algorithm)}"
-    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends or 'none'}{why}."
+    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends}{why}."
 
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
@@ -151,23 +139,20 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     studies = {name: tables.facts[name].study for name in finals["sweep"].unique()}
     targets = {study.get("target") for study in studies.values()} - {None}
     if query.target is None and len(targets) == 1:
-        query = replace(query, target=next(iter(targets)))
+        query = replace(query, target=targets.pop())
     # As studies list their scenarios, whichever trials ended first; of equal ones the older sweep is first.
     places = {"entry_id": tables.entries["entry_id"].unique().tolist(), "sweep": [*tables.facts]}
     finals = finals.sort_values(
         IN_TURN, key=lambda c: c.map(places[c.name].index) if c.name in places else c
     )
-    # Rows have scores at equal rounds, and the costs until the targets of their studies; curves have the rest.
-    other_target = query.target is not None and targets != {query.target}
-    more = other_target or (query.metric, query.at) != ("score", "rounds")
+    # Rows have scores at equal rounds alone; curves have the rest.
+    more = query.target is not None or (query.metric, query.at) != ("score", "rounds")
     histories = tables.histories(CURVES[1:]) if more else dict[Key, History]()
     rows = []
     about = tables.entries[[*KEYS, "page", "own_models", "test_samples"]]
     for run in finals.merge(about, on=KEYS).to_dict("records"):
-        history = histories.get((run["sweep"], run["trial_id"]), [])
-        rows.append(_compared(run, history, query, studies[run["sweep"]].get("target")))
-    runs = pd.DataFrame(rows, columns=[*finals, *COMPARED])
-    runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
+        rows.append(_compared(run, histories.get((run["sweep"], run["trial_id"]), []), query))
+    runs = pd.DataFrame(rows, columns=[*finals, *COMPARED]).fillna(dict.fromkeys(COUNTED, 0.0))
     margins = {study.get("margin") for study in studies.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     searches = tables.searches
@@ -182,10 +167,8 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     return replace(board, rows=tuple(audited))
 
 
-def _compared(run: Row, history: History, query: Query, own_target: float | None) -> dict[Any, Any]:
-    """Return a final run with what `query` asks of it (`COMPARED` of leaderboards), and its costs until the target that is asked for;
-    `own_target` is that of its study.
-    """
+def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
+    """Return a final run with what `query` asks of it (`COMPARED` of leaderboards), and its costs until the target that is asked for."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -197,11 +180,8 @@ def _compared(run: Row, history: History, query: Query, own_target: float | None
     # Beside a score stands what is of the same evaluations.
     other = query.at != "rounds" or query.metric in ("best", "fine_tuned")
     clients = dict.fromkeys(("worst_clients", "client_spread"), nan) if other else {}
-    reached = {key: run[key] for key in REACHED}
-    if query.target is not None and own_target != query.target:
-        reached = metrics.reach(history, task, query.target)
-    if lost or query.target is None:
-        reached = {}
+    aimed = query.target is not None and not lost
+    reached = metrics.reach(history, task, query.target or 0.0) if aimed else {}
     apart = {"partition_seed", "execution", "chunk", *json.loads(run["params"])}
     shared = {key: value for key, value in settings.items() if key not in apart}
     return {
@@ -226,8 +206,8 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
     for metric in ([] if lost else [name]) + ([metrics.CLOCK] if query.at == "seconds" else []):
         if not any(metric in entry for entry in evaluations):
             hint = ": give the level +speed(sigma)" if metric == metrics.CLOCK else ""
-            where = f"{run['dataset']}, {run['heterogeneity']}, suite {run['version']}"
-            raise UserError(f"{metric} is not recorded in sweep {run['sweep']!r} ({where}){hint}")
+            where = f"sweep {run['sweep']!r} ({run['dataset']}, {run['heterogeneity']})"
+            raise UserError(f"{metric} is not recorded in {where}{hint}")
     first = metrics.untrained(evaluations, name)
     if lost:
         return first, ()
@@ -241,19 +221,15 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return how entries of scenarios that go on stand, scenario after scenario in the order of the study, best first; those without
-    a score and references last.
-    """
+    """Return how entries of scenarios that go on stand, best first in each scenario; those without a score and references last."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign
         trials = tables.searches.get((row.sweep, row.entry_id), tables.finals.head(0))
         done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-        done, params, best, score = done.dropna(subset="val_score"), {}, None, -inf
-        if len(done):  # of equal ones the first
-            first = done.iloc[int((sign * done["val_score"]).argmax())]
-            params, best = json.loads(first["params"]), float(first["val_score"])
-            score = -inf if row.reference else sign * best
+        done = done.dropna(subset="val_score")
+        done = done[sign * done["val_score"] == (sign * done["val_score"]).max()]
+        best = float(done["val_score"].iloc[0]) if len(done) else None
         shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
         standing = Standing(
             **shared | {"metric": f"val_{row.metric}"},
@@ -262,8 +238,9 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
             trials=len(trials),
             planned=study["trials"] * replicates_of(study) + confirms_of(study),
             seeds=finals_of(study),
-            params=params,
+            params=json.loads(done["params"].iloc[0]) if len(done) else {},
         )
+        score = -inf if best is None or row.reference else sign * best
         groups[standing.group].append((score, standing))
     ranked = []
     for group in groups.values():

@@ -46,13 +46,13 @@ def write(
 def read(tables: Tables, query: Query, server: str) -> ReportData:
     """Return the data of a report: everything it shows."""
     board = read_leaderboard(tables, query)
-    keys = {(row.sweep, row.entry_id) for row in board.rows}
-    searches = {key: own for key, own in tables.searches.items() if key in keys}
+    shown = {(row.sweep, row.entry_id) for row in board.rows} & tables.searches.keys()
+    trials = {key: tables.searches[key] for key in shown}
     entries = [row for row in each(tables.entries) if row.entry.tuned]
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
-        trials={key: own[own["kind"] == "search"] for key, own in searches.items()},
+        trials={key: own[own["kind"] == "search"] for key, own in trials.items()},
         failures=tuple(_failures(tables, query)),
         sweeps=tuple(_sweep(tables, name, how) for name, how in board.searched.items()),
         tuned={(row.sweep, row.entry_id): row.entry.tuned for row in entries},
@@ -85,14 +85,12 @@ def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
     """Yield the runs that are asked for and failed or diverged, and the final ones without a score of their own."""
     names = dict.fromkeys((*FAILED, "not_finite", "error", "run_id", *query.where))
     runs = query.rows(tables.frame(names, (*SEARCHES, *FINALS)))
-    runs = runs.sort_values(["kind", "status"], ascending=False)
-    for run in runs[runs["status"].ne(Status.FINISHED) | runs["kind"].eq("final")].to_dict(
-        "records"
-    ):
-        final = run["kind"] == "final"
-        lost = is_lost(run, f"test_{run['metric']}") if final else run["status"] == Status.DIVERGED
-        if lost or run["status"] == Status.FAILED:
-            page = run_page(tables.facts[run["sweep"]].experiment, run["run_id"])
+    bad = runs["status"].isin([Status.FAILED, Status.DIVERGED])
+    runs = runs[bad | runs["kind"].eq("final")].sort_values(["kind", "status"], ascending=False)
+    for run in runs.to_dict("records"):
+        if run["status"] == Status.FAILED or is_lost(run, f"test_{run['metric']}"):
+            final = run["kind"] == "final"
+            page = run_page(tables.facts[run["sweep"]].experiment, run["run_id"] or "")
             why = f"not finite: {run['not_finite']}" if run["not_finite"] else ""
             yield Failure(
                 f"{run['entry']} · {'seed ' + str(run['seed']) if final else run['trial_id']}",
@@ -106,18 +104,17 @@ def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
 def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
     """Return the study, versions, seeds and fingerprints behind a sweep's rows, and what all its algorithms had alike."""
     sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
+    study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
+    settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     shown = {"version": "suite", "torch_version": "torch", "git_commit": "commit"}
     facts = {word: sweep.versions[key] for key, word in shown.items() if key in sweep.versions}
-    facts["search"] = searched
-    facts["search seed"] = str(sweep.study.get("seed", 0))
+    facts |= {"search": searched, "search seed": str(study.get("seed", 0))}
     facts["final seeds"] = ", ".join(map(str, sorted(set(finals["seed"]))))
     prints = finals.groupby(["dataset", "heterogeneity"], sort=False)["partition_fingerprint"]
     for (dataset, level), own in prints:
         facts[f"fingerprint of {dataset} · {level}"] = ", ".join(sorted(set(own)))
-    study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
-    settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}
     named = ("rounds", "clients", "participation")
-    setting = {key: f"{settings[key]}" for key in named if key in settings}
+    setting = {key: str(settings[key]) for key in named if key in settings}
     setting["budget"] = f"{study['trials']} trials an entry, {study['seeds']} final seeds"
     setting["date"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime(sweep.began)) + " UTC"
     if sweep.ended is not None:

@@ -18,11 +18,11 @@ from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from suite.results.table import Row, TrialTable, history_of
-from suite.yaml_files import replacing, writing
+from suite.yaml_files import writing
 from trials.algorithm import Range
-from trials.algorithms import label
 from trials.common.errors import UserError, unknown
 from trials.run.outcome import Status, reason
+from trials.run.spec import Scenario
 from trials.scoring.metrics import TASKS
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study that it was made
@@ -33,15 +33,19 @@ Ranges = dict[str, BaseDistribution]
 
 
 class SearchTrials(NamedTuple):
-    """A search: its trials that have ended, in the order of the table, and the `ranges` of what is searched. `name` is of one study only,
-    `names` are what a person may call it, and `attributes` those of its study.
+    """A search: its trials that have ended, in the order of the table, and the `ranges` of what is searched. `name` is its entry's, and
+    `attributes` are those of its study, among them the ranges.
     """
 
     name: str
-    names: tuple[str, str, str]
     attributes: dict[str, Any]
     ranges: Ranges
     rows: pd.DataFrame
+
+    @property
+    def study(self) -> str:
+        """The name of its study, which no other has."""
+        return f"{self.attributes['sweep']}: {self.name}"
 
 
 def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
@@ -51,22 +55,20 @@ def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
         for key, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
             replicate = str(key)
             name = f"{entry.name} · {replicate}" if replicate else entry.name
-            entry_id = f"{entry.id}-{replicate}" if replicate else entry.id
-            attributes = entry.model_dump(exclude={"name", "reference", "space", "row", "tuned"})
+            ranges = _ranges(entry.space, own)
+            attributes = entry.model_dump(include={"id", "algorithm", "metric", *Scenario._fields})
             attributes |= {"sweep": sweep.name, "sweep_id": sweep.id, "replicate": replicate}
-            names = name, entry_id, label(entry.algorithm)
-            yield SearchTrials(
-                f"{sweep.name}: {name}", names, attributes, _ranges(entry.space, own), own
-            )
+            attributes["ranges"] = str(ranges)
+            yield SearchTrials(name, attributes, ranges, own)
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
     """Return the declared range of each searched name, widened by the values that were tried: Optuna compares trials of one range. Where
     words are among numbers they are choices.
     """
-    tried, ranges = [_plains(text) for text in rows["params"]], Ranges()
+    tried, ranges = [*map(json.loads, rows["params"])], Ranges()
     for name, declared in space.items():
-        values = [params[name] for params in tried if name in params]
+        values = [_plain(params[name]) for params in tried if name in params]
         if declared.choices is None and all(isinstance(value, int | float) for value in values):
             ends: list[Any] = [*declared.ends, *values]
             kind = FloatDistribution if declared.type == "float" else IntDistribution
@@ -77,10 +79,6 @@ def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
     return ranges
 
 
-def _plains(text: str) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in json.loads(text).items()}
-
-
 def _plain(value: Any) -> Any:
     """Return what is no plain value as JSON."""
     return value if isinstance(value, str | int | float | None) else json.dumps(value)
@@ -88,22 +86,21 @@ def _plain(value: Any) -> Any:
 
 def _trial(row: Row, ranges: Ranges) -> FrozenTrial:
     """Return a trial as Optuna has it."""
-    values = _plains(row["params"])
+    values = {name: _plain(value) for name, value in json.loads(row["params"]).items()}
     params = {name: value for name, value in values.items() if name in ranges}
     attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
     attributes |= {name: value for name, value in values.items() if name not in ranges}
     if row["error"]:
         attributes["error"] = reason(row["error"])
     # What ended otherwise failed, a trial that diverged too: the worst score, which samplers are told, would hide all others in a plot.
-    state, value = TrialState.FAIL, None
-    if row["status"] == Status.PRUNED:
-        state = TrialState.PRUNED
-    elif row["status"] == Status.FINISHED and pd.notna(row["val_score"]):
-        state, value = TrialState.COMPLETE, row["val_score"]
+    states = {Status.PRUNED: TrialState.PRUNED, Status.FINISHED: TrialState.COMPLETE}
+    state = states.get(row["status"], TrialState.FAIL)
+    if state == TrialState.COMPLETE and pd.isna(row["val_score"]):
+        state = TrialState.FAIL
     history, score = history_of(row, ["val"]), f"val_{row['metric']}"
     return create_trial(
         state=state,
-        value=value,
+        value=row["val_score"] if state == TrialState.COMPLETE else None,
         params=params,
         distributions={name: ranges[name] for name in params},
         user_attrs=attributes,
@@ -115,7 +112,7 @@ def add(search: SearchTrials, storage: BaseStorage) -> Study:
     """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
     study = optuna.create_study(
         storage=storage,
-        study_name=search.name,
+        study_name=search.study,
         direction=TASKS[search.attributes["metric"]].direction,
         load_if_exists=True,
     )
@@ -129,30 +126,22 @@ def add(search: SearchTrials, storage: BaseStorage) -> Study:
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
     """Bring the studies in a storage to what tables have: trials that ended since come behind those that a browser has."""
-    searches = {search.name: search for table in tables for search in searches_of(table)}
+    searches = {search.study: search for table in tables for search in searches_of(table)}
     for study in storage.get_all_studies():
         search = searches.get(study.study_name)
-        number = storage.get_study_id_from_name(study.study_name)
-        trials = storage.get_all_trials(number, deepcopy=False)
         # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
-        if (
-            search is None
-            or study.user_attrs["sweep_id"] != search.attributes["sweep_id"]
-            or any(not trial.distributions.items() <= search.ranges.items() for trial in trials)
-        ):
-            storage.delete_study(number)
+        if search is None or study.user_attrs != search.attributes:
+            storage.delete_study(storage.get_study_id_from_name(study.study_name))
     for search in searches.values():
         add(search, storage)
 
 
 def study_of(table: TrialTable, name: str) -> Study:
-    """Return the search of an entry, by its id, its name, or its algorithm's where that has one entry. Raises `UserError` for others."""
-    searches = list(searches_of(table))
-    names = [own for search in searches for own in search.names]
-    named = {own: search for search in searches for own in search.names if names.count(own) == 1}
-    if name not in named:
-        raise unknown(f"entry of sweep {table.facts.name}", name, named)
-    return add(named[name], InMemoryStorage())
+    """Return the search of an entry, behind whose name ` · t1` says which replicate. Raises `UserError` where there is none."""
+    searches = {search.name: search for search in searches_of(table)}
+    if name not in searches:
+        raise unknown(f"entry of sweep {table.facts.name}", name, searches)
+    return add(searches[name], InMemoryStorage())
 
 
 def export(table: TrialTable, path: Path) -> list[str]:
@@ -164,10 +153,6 @@ def export(table: TrialTable, path: Path) -> list[str]:
         raise UserError(f"no search trial of sweep {table.facts.name} has ended")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as part:
-            part.touch()  # which says in words why it cannot be
-            storage = RDBStorage(f"sqlite:///{part.absolute()}")
-            names = [add(search, storage).study_name for search in searches]
-            storage.remove_session()
-            storage.engine.dispose()
-    return names
+        path.touch()  # which says in words why it cannot be
+    storage = RDBStorage(f"sqlite:///{path.absolute()}")
+    return [add(search, storage).study_name for search in searches]

@@ -71,9 +71,7 @@ CURVES = (
     *("client_steps_curve", "sample_gradients_curve", "uploaded_bytes_curve"),
     *("downloaded_bytes_curve", "peer_bytes_curve", "simulated_time_curve"),
 )
-"""The history of a trial, one value an evaluation: of one of the search `SEARCH_CURVES` alone. NaN where an evaluation lacks the
-metric, null where all do. They are read only where they are asked for.
-"""
+"""A trial's history, one value an evaluation: of a search trial `SEARCH_CURVES` alone. NaN is no value; null: none has one."""
 SEARCH_CURVES = ("round", "val", "test")
 SEARCHED = (
     *("sweep", "entry_id", "trial_id", "kind", "replicate", "number", "params", "status"),
@@ -99,9 +97,7 @@ def curve_columns(metric: str, pooled: str) -> dict[str, str]:
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """An entry: what it asks, the ranges that it searches, and, once the sweep has ended, its `row`'s run in MLflow and `tuned` file.
-    Its trials say whether what is scored are clients' `own_models`, and how many `test_samples` there are.
-    """
+    """An entry: what it asks, its ranges, what its trials said of it, and, at the end, its `row`'s run in MLflow and `tuned` file."""
 
     id: str
     name: str
@@ -119,9 +115,8 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
-    """What is one for a whole sweep. `study` is its study, `journal` is how many bytes the
-    journal had when the table was made; `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by
-    name, `looks` with how many final runs an entry its leaderboard was drawn before it was extended. `experiment` and `run_id` are where MLflow has it.
+    """What is one for a whole sweep: `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by name, `looks`
+    with how many final runs an entry it was ranked before, `journal` how many bytes the journal had.
     """
 
     format: int = FORMAT
@@ -206,10 +201,7 @@ def read(path: Path) -> TrialTable:
         size = max(file.metadata.num_rows, sum(group.total_byte_size for group in groups))
         if size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
             raise ValueError(f"this machine's memory does not hold the {size} bytes that it names")
-        metadata = file.schema_arrow.metadata or {}
-        if KEY not in metadata:
-            raise ValueError("its schema has no metadata `suite`")
-        content = json.loads(metadata[KEY])
+        content = json.loads((file.schema_arrow.metadata or {}).get(KEY, "{}"))
         check_format(f"table {path}", content.get("format"))
         if not file.schema_arrow.equals(schema()):
             raise ValueError("its columns are not those of docs/table.md")
@@ -223,8 +215,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except FileNotFoundError:
-        raise UserError(f"there is no table {path}") from None
     except (OSError, ValueError) as error:  # Arrow's are among these, and pydantic's
         reason = str(error).splitlines()[0][:100]
         raise UserError(f"table {path} cannot be read: {reason}") from None
@@ -240,19 +230,17 @@ class Tables:
     @cached_property
     def entries(self) -> pd.DataFrame:
         """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `entry` and the `page` of
-        their row in MLflow; `finals` counts final runs, and `going` says that an entry of the scenario lacks some, of a sweep that
-        has not ended.
+        their row in MLflow; `finals` counts final runs, and `going`: the sweep has not ended, and an entry of the scenario lacks some.
         """
         import pandas as pd
 
-        counts = self.finals.groupby(KEYS).size()
-        rows = []
+        counts, rows = self.finals.groupby(KEYS).size(), []
         for facts in self.facts.values():
+            names = {"sweep": facts.name, "study": facts.study_name}
             for entry in facts.entries:
                 finals = int(counts.get((facts.name, entry.id), 0))
                 row = {
-                    "sweep": facts.name,
-                    "study": facts.study_name,
+                    **names,
                     "entry_id": entry.id,
                     **entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}),
                     "entry": entry,
@@ -336,5 +324,6 @@ def spec_of(row: Row) -> TrialSpec:
 
 def nothing_in(storage: object) -> str:
     """Say that a storage has no sweep yet, and what to do."""
-    more = "run `suite sweep quickstart`, or name another place with --storage or --tracking-uri"
-    return f"there is no sweep in {storage} yet: {more}"
+    return (
+        f"there is no sweep in {storage} yet: run one, or name another --storage or --tracking-uri"
+    )

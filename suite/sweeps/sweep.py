@@ -107,7 +107,8 @@ class Result:
     @property
     def tuned(self) -> TunedList:
         """Return the best configuration of each entry, ordered as `select_tuned` does."""
-        return select_tuned(tuned_in(self._tables.tables))
+        (facts,) = self._tables.facts.values()
+        return select_tuned(tuned_in(facts))
 
     @property
     def _tables(self) -> Tables:

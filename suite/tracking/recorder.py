@@ -10,9 +10,6 @@ from typing import Any
 
 from suite.tracking import StoreError
 
-LOOK_SECONDS = 0.1
-"""How often one that waits for the last records looks whether it should go on."""
-
 
 class Recorder:
     """Writes ended trials to MLflow in a thread of its own, so that no trial waits for the store.
@@ -37,11 +34,6 @@ class Recorder:
         self._refused[str(error)] += 1
 
     @property
-    def left(self) -> int:
-        """How many records wait for their turn."""
-        return self._queue.qsize()
-
-    @property
     def refusals(self) -> list[str]:
         """What the store refused, a line for each reason."""
         return [f"{count} times: {text}" for text, count in self._refused.items()]
@@ -53,7 +45,7 @@ class Recorder:
         while (
             self._thread.is_alive() and not enough() and time.monotonic() - self._since <= patience
         ):
-            self._thread.join(LOOK_SECONDS)
+            self._thread.join(0.1)  # then look again
         self._stop.set()
         return not (self._given_up or self._thread.is_alive())
 

@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from urllib.parse import urlparse
 
 from suite.console import say
 from suite.environment import default, kept
-from suite.formats import FORMAT, check_format
-from suite.tracking import VARIABLE, Guarded, StoreError, is_server, without_user
+from suite.formats import FORMAT, FormatError, check_format
+from suite.tracking import VARIABLE, Guarded, StoreError, is_local, is_server, without_user
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writing
 from trials.common.errors import UserError
@@ -43,14 +42,14 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
+DATABASE = "mlflow.db"
+"""The store below a storage root."""
 TABLE, SHA256 = "trials.parquet", "table_sha256"
 """What of a sweep's run is its table, and the tag that says which it is: it is set once the table is there."""
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
 """How long a server is waited for at first, where a person waits, unless she says otherwise."""
-NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
-"""Where SQLite loses data, as `stat` names them."""
 
 
 @dataclass(frozen=True)
@@ -63,40 +62,39 @@ class Record:
     status: str
     experiment: str
 
-    def check_format(self, what: str, instead: str = "") -> None:
-        """Raise `FormatError` where it is of another format."""
-        check_format(what, int(self.tags.get("format", 0)), instead)
+    @property
+    def format(self) -> int:
+        """The format that it was written in; 0 for none."""
+        return int(self.tags.get("format", 0))
 
 
 class Store:
-    """One MLflow tracking store: a SQLite file under the storage root, or a server.
+    """One MLflow tracking store: a SQLite file under the storage root, or a server; each of its methods raises `StoreError`.
 
-    `uri` names it in texts, `address` has the user and the password, for MLflow alone. Each of its methods raises `StoreError`.
-    Raises `UserError` when the folder cannot be written or nobody answers.
+    `uri` names it in texts, `address` has the user and the password, for MLflow alone. Raises `UserError` where nobody answers.
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
-        self.address = tracking_uri or sqlite_uri(storage)
+        self.address = tracking_uri or f"sqlite:///{storage.resolve() / DATABASE}"
         self.uri = without_user(self.address)
+        self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
-        tables_of(self.address)
+        _check_database(self.address)
         reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
         host = urlparse(self.address).hostname
         if host in ("127.0.0.1", "localhost") and host not in reached:
             os.environ["no_proxy"] = f"{reached},{host}"  # no proxy reaches this machine itself
-        self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        if tracking_uri is None:
-            with writing(storage):
-                storage.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(kept(*PATIENCE))
-            default(**PATIENCE)
             if tracking_uri is None:
+                with writing(storage):
+                    storage.mkdir(mode=0o700, parents=True, exist_ok=True)
                 # One process after the other: MLflow makes its tables without asking whether another one does.
                 place = os.open(storage, os.O_RDONLY)
                 stack.callback(os.close, place)
                 fcntl.flock(place, fcntl.LOCK_EX)
+            stack.enter_context(kept(*PATIENCE))
+            default(**PATIENCE)
             try:
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
@@ -107,8 +105,7 @@ class Store:
 
     def experiment(self, study: str) -> str:
         """Return the id of a study's experiment, made when there is none."""
-        experiment = self.client.get_experiment_by_name(study)
-        if experiment is None:
+        if (experiment := self.client.get_experiment_by_name(study)) is None:
             number = self.client.create_experiment(study, self.artifacts)
             experiment = self.client.get_experiment(number)
         # Some servers leave files to their clients, in a folder that is on another machine.
@@ -117,8 +114,7 @@ class Store:
         if self.takes_files and is_server(self.uri) and elsewhere:
             self.takes_files = False
             say(
-                f"{self.uri} keeps no files: its runs name {location}, a folder that this machine does not have. "
-                "The table of a sweep is in the sweep's folder alone"
+                f"{self.uri} keeps no files: its runs name {location}, which this machine does not have"
             )
         return str(experiment.experiment_id)
 
@@ -193,16 +189,18 @@ class Store:
         """Return the runs of sweeps, of this name or else all that have a table, oldest first. One of another format is refused with a
         `FormatError` where it has the name, and else left out, which is said.
         """
-        runs = self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'")
-        if name is not None:
-            runs = [run for run in runs if run.tags.get("sweep") == name]
-            for run in runs:
-                run.check_format(f"sweep {name}", "choose another --name")
-            return runs
-        readable = [run for run in runs if run.tags.get("format") == str(FORMAT)]
-        if len(readable) < len(runs):
-            say(f"{self.uri}: sweeps that another version of suite recorded are left out")
-        return [run for run in readable if SHA256 in run.tags]
+        readable = []
+        for run in self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"):
+            sweep = run.tags.get("sweep")
+            try:
+                if name in (None, sweep):
+                    check_format(f"sweep {sweep}", run.format, "choose another --name")
+                    readable.append(run)
+            except FormatError as error:
+                if name:
+                    raise
+                say(str(error))
+        return [run for run in readable if name or SHA256 in run.tags]
 
     def running(self, sweep: str) -> list[str]:
         """Return the ids of the runs of a sweep that are RUNNING, its own aside."""
@@ -216,7 +214,7 @@ class Store:
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
             raise UserError(f"{what} {run_id!r} in {self.uri}")
-        runs[0].check_format(f"run {run_id}")
+        check_format(f"run {run_id}", runs[0].format)
         return runs[0]
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
@@ -234,8 +232,8 @@ class Store:
         for run in _every(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
             texts, info = run.data.tags.items(), run.info
             own = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
-            values = own, run.data.metrics, info.status, info.experiment_id
-            records.append(Record(info.run_id, *values))
+            record = Record(info.run_id, own, run.data.metrics, info.status, info.experiment_id)
+            records.append(record)
         return records
 
 
@@ -258,37 +256,19 @@ def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[A
         token = page.token or None
 
 
-def sqlite_uri(storage: Path) -> str:
-    """Return the default store: `mlflow.db` under the storage root. Raises `UserError` where SQLite cannot keep it."""
-    place = storage.resolve()
-    if "?" in str(place):
-        raise UserError(f"storage {place}: ? has a meaning in a store's address")
-    there = next(folder for folder in (place, *place.parents) if folder.exists())
-    command = ["stat", "--file-system", "--format=%T", str(there)]
-    kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    if kind in NETWORK_FILE_SYSTEMS:
-        raise UserError(
-            f"{storage} is on a network file system ({kind}), where SQLite loses data. "
-            "Choose a local --storage, or start a server and pass --tracking-uri."
-        )
-    return f"sqlite:///{place / 'mlflow.db'}"
-
-
-def tables_of(uri: str) -> list[str]:
-    """Return the tables of a SQLite file. Raises `UserError` for one that cannot be read, which MLflow would try for minutes."""
+def _check_database(uri: str) -> None:
+    """Raise `UserError` for a SQLite file that cannot be read, which MLflow would try for minutes."""
     path = Path(uri.removeprefix("sqlite:///"))
-    if not uri.startswith("sqlite:///") or not os.path.lexists(path):
-        return []
-    try:
-        with contextlib.closing(sqlite3.connect(plain(path, "store"))) as database:
-            return [row[1] for row in database.execute("select * from sqlite_master")]
-    except sqlite3.Error as error:
-        raise UserError(f"cannot read store {path}: {error}") from None
+    if is_local(uri) and os.path.lexists(path):
+        try:
+            with contextlib.closing(sqlite3.connect(plain(path, "store"))) as database:
+                database.execute("select * from sqlite_master")
+        except sqlite3.Error as error:
+            raise UserError(f"cannot read store {path}: {error}") from None
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:
     """Return the store for reading. Raises `UserError` when there is none yet: a reader makes none."""
-    database = storage / "mlflow.db"
-    if tracking_uri is None and not tables_of(f"sqlite:///{database}"):
-        raise UserError(f"there is no store {database} yet: run `suite sweep quickstart`")
+    if tracking_uri is None and not (storage / DATABASE).exists():
+        raise UserError(f"there is no store {storage / DATABASE} yet: run `suite sweep quickstart`")
     return Store(tracking_uri, storage)

@@ -27,8 +27,6 @@ class RunKind(StrEnum):
     FINAL = "final"
     LEADERBOARD = "leaderboard"
     """A row of the leaderboard of its sweep."""
-    SUPERSEDED = "superseded"
-    """A final run of what is no longer the best of its scenario."""
     RUN = "run"
     REPRODUCE = "reproduce"
 

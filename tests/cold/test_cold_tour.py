@@ -27,9 +27,6 @@ TYPED = {
     # What takes minutes is typed with less to do; what needs a name gets one.
     "suite sweep mine.yaml": "{} --smoke",
     "suite replay RUN_ID": "suite replay $(cut -c1-12 run_id)",
-    "suite tuned recommend --dataset mnist --heterogeneity 'dirichlet(0.3)'": (
-        "suite tuned recommend --dataset digits --heterogeneity 'dirichlet(0.3)'"
-    ),
     "suite tuned import theirs": "cp -r runs/quickstart/tuned theirs && suite tuned import theirs --storage elsewhere",
 }
 COVERED = {

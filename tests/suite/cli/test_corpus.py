@@ -34,7 +34,6 @@ d.npz                       | run --dataset npz:d.npz
 Did you mean 'lr'?          | run --set learning_rate=0.1
 --rounds needs a value      | run --rounds --json
 unknown option --algoritms. Did you mean --algorithms? | sweep quickstart --algoritms fedavg
---dataset is missing        | tuned recommend --heterogeneity iid
 unknown format 'json'       | leaderboard --format json
 unknown listing 'modells'. Did you mean 'models'? | list modells
 File name too long          | sweep smoke --dry-run --storage {LONG}

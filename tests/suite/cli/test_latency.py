@@ -36,7 +36,6 @@ print(json.dumps(loaded), file=sys.stderr)
 LISTS = ("algorithms", "datasets", "models", "heterogeneity", "studies", "papers")
 READERS = (
     *("--help", *(f"list {kind}" for kind in LISTS), "status", "tuned list", "tuned show"),
-    "tuned recommend --dataset digits --heterogeneity iid",
     *("leaderboard", "leaderboard --format html", "report"),
 )
 

@@ -60,9 +60,6 @@ def test_a_method_outside_its_paper_s_setting_is_shown_and_not_ranked(swept):
     ranks = {row["algorithm"]: row["rank"] for row in board["rows"]}
     assert ranks == {"fedavg": 1, "defed": None}
     assert [row["outside"][:20] for row in board["rows"]] == ["", "participation is 0.5"]
-    here = ("--dataset", "digits", "--heterogeneity", "iid")
-    best = document(suite_here("tuned", "recommend", *here, "--json", cwd=folder))
-    assert best["configuration"]["algorithm"] == "fedavg"
     shown = suite_here("leaderboard", "--format", "md", cwd=folder).stdout
     assert "| - | defed (own models) |" in shown
     assert f"Note: defed is outside its paper's setting and not ranked: {reason}" in shown

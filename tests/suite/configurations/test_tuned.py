@@ -35,13 +35,9 @@ LIKE_NUMBERS = ["1234e567", "1e5", "007", "0x1f", "1_0", "yes", "null", "1:30"]
     ),
 )
 def test_a_file_holds_all_to_the_last_bit(values, texts, settings):
-    before = a_tuned(
-        "folb",
-        lr=values[0],
-        score=values[1],
-    ).model_copy(
-        update={"settings": settings, "provenance": {"study": "".join(texts), "runs": texts}}
-    )
+    provenance = {"study": "".join(texts), "runs": texts}
+    before = a_tuned("folb", lr=values[0], score=values[1])
+    before = before.model_copy(update={"settings": settings, "provenance": provenance})
     text = before.text()
     after = tuned.parse(text, "file")
     assert after == before
@@ -83,12 +79,8 @@ def test_a_path_reads_like_the_scenario_and_stays_inside_the_folder(names):
     assert not path.is_absolute()
     assert not [part for part in path.parts if part.startswith(".")], "nor is anything hidden"
     assert len(path.parts) == 4
-
-
-def test_different_scenarios_have_different_paths():
-    """Else one tuned file overwrites another."""
     names = ["npz:/data/a/b.npz", "npz:/data/a_b.npz", "npz:/data_a/b.npz"]
-    assert len({a_tuned(dataset=name).path for name in names}) == 3
+    assert len({a_tuned(dataset=name).path for name in names}) == 3, "else one overwrites another"
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

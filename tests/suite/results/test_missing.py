@@ -5,13 +5,14 @@ from unittest.mock import patch
 
 import pytest
 
+import suite
 from suite.results.leaderboards import Query, read_leaderboard
 from suite.results.report import read
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
 from tests.support import foreign
-from tests.support.commands import fault, suite_here
+from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialResult
 from trials.run.spec import TrialSpec
 
@@ -49,16 +50,14 @@ def test_a_leaderboard_names_them_and_a_report_has_their_failures(
 
 def test_where_no_row_is_left_a_leaderboard_says_why(tmp_path: Path) -> None:
     sweep(tmp_path, ("fedavg", "fedprox"), (0, 1))
-    for command in ("leaderboard", "report"):
-        _, *lines = fault(suite_here(command, "s", cwd=tmp_path, code=2)).splitlines()
-        for name, line in zip(("fedavg", "fedprox"), lines, strict=True):
-            assert f"{name} has no row" in line
+    for ask in (suite.leaderboard, suite.report):
+        with pytest.raises(UserError, match=r"fedavg has no row.*\n.*fedprox has no row"):
+            ask("s", storage=tmp_path / "runs")
 
 
 def test_what_other_sweeps_have_does_not_count(tmp_path: Path) -> None:
     """A sweep that was ended before its first final run, beside one that has some."""
     foreign.swept(tmp_path)
-    place = SweepPaths(tmp_path / "runs", "t")
-    foreign.play(Sweep("t", foreign.little(), place), most=1)
-    done = suite_here("leaderboard", "t", "--where", "algorithm=folb", cwd=tmp_path, code=2)
-    assert "no final runs yet" in fault(done)
+    foreign.play(Sweep("t", foreign.little(), SweepPaths(tmp_path / "runs", "t")), most=1)
+    with pytest.raises(UserError, match="no final runs yet"):
+        suite.leaderboard("t", where={"algorithm": "folb"}, storage=tmp_path / "runs")

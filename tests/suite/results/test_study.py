@@ -65,14 +65,7 @@ def test_a_study_has_what_the_table_has(storage: Path) -> None:
     assert bad.user_attrs["status"] == "diverged"
     assert study.user_attrs["algorithm"] == "fedprox"
     shares = optuna.importance.get_param_importances(study)
-    assert set(shares) == {"lr", "mu"}, (
-        "values beyond the declared range are no reason to leave one out"
-    )
-    for other in (study.user_attrs["id"], "fedprox"):
-        same = suite.study("night", other, storage=storage)
-        assert [trial.params for trial in same.trials] == [trial.params for trial in study.trials]
-    with pytest.raises(UserError, match=f"Did you mean '{NAME}'"):
-        suite.study("night", NAME.replace("prox", "porx"), storage=storage)
+    assert set(shares) == {"lr", "mu"}, "values beyond the declared range leave none out"
 
 
 def test_declared_ranges_are_widened() -> None:
@@ -87,7 +80,7 @@ def test_declared_ranges_are_widened() -> None:
         {"lr": 0.03, "steps": 12, "kind": "c", "mix": "auto", "fixed": 1},
         {"lr": 5.0, "steps": 3, "kind": ["b", 1], "mix": 0.5, "fixed": 1},
     ]
-    study = study_of(table_of(params, space), "a")
+    study = study_of(table_of(params, space), "a · d · m · iid")
     ranges = study.trials[0].distributions
     assert ranges["lr"] == optuna.distributions.FloatDistribution(0.001, 5.0, log=True)
     assert ranges["steps"] == optuna.distributions.IntDistribution(1, 12)
@@ -108,7 +101,7 @@ def test_states_the_direction_and_replicates_follow_the_table() -> None:
         "number": [0, 1, 0, 1],
     }
     table = table_of([{"lr": 0.5}] * 4, space, metric="mse", **columns)
-    first, second = study_of(table, "e"), study_of(table, "e-t1")
+    first, second = (study_of(table, f"a · d · m · iid{own}") for own in ("", " · t1"))
     assert first.direction == optuna.study.StudyDirection.MINIMIZE
     assert [trial.state for trial in first.trials] == [TrialState.COMPLETE, TrialState.PRUNED]
     assert [trial.state for trial in second.trials] == [TrialState.FAIL, TrialState.FAIL]
@@ -128,7 +121,6 @@ def test_an_export_opens_with_one_line(storage: Path, tmp_path: Path) -> None:
         for name in ("number", "state", "value", "params", "distributions", "user_attrs"):
             assert getattr(stored, name) == getattr(trial, name)
     assert "not there yet" in fault(suite_here(*words, cwd=tmp_path, code=2))
-    assert "cannot write" in fault(suite_here(*words[:3], "searches.db/x", cwd=tmp_path, code=2))
     assert {path.name for path in tmp_path.iterdir()} == {"runs", "searches.db"}
     with pytest.raises(UserError, match="no search trial of sweep s has ended"):
         export(table_of([], {}), tmp_path / "none.db")
@@ -138,8 +130,7 @@ def test_the_dashboard_gets_what_ended_since_behind_what_it_has(storage: Path) -
     """A browser asks for the trials after the last that it has: their places do not change."""
     dashboard = Dashboard(storage)
     entry = local_table(storage, "night").facts.entries[0].id
-    path = {"name": "night", "entry": entry}
-    asks: Any = SimpleNamespace(path_params=path)
+    asks: Any = SimpleNamespace(path_params={"name": "night", "entry": entry})
     page = dashboard.page(asks).headers["location"]
     study = optuna.load_study(
         study_name="night: fedavg · digits · logreg · iid", storage=dashboard.studies
@@ -154,5 +145,4 @@ def test_the_dashboard_gets_what_ended_since_behind_what_it_has(storage: Path) -
     assert dashboard.page(asks).headers["location"] == page
     (storage / "night").rename(storage / "renamed")
     refresh(dashboard.studies, open_tables(storage).tables)
-    gone = dashboard.page(asks).headers["location"]
-    assert gone == "/dashboard", "what went is shown no more"
+    assert dashboard.page(asks).headers["location"] == "/dashboard", "what went is shown no more"

@@ -13,7 +13,7 @@ import pytest
 import suite
 from suite.results.table import COLUMNS, CURVES, FILE, KEY, TrialTable, read, write
 from suite.sweeps.tables import local_table, open_tables
-from tests.support.commands import fault, suite_here
+from tests.support.commands import suite_here
 from tests.support.simulations import ROOT
 from tests.support.stores import recorded
 from trials.common.errors import UserError
@@ -66,8 +66,7 @@ def test_a_colleague_ranks_and_reports_with_the_file_alone(mailed: Path, storage
     rows = json.loads(alone.stdout)["rows"]
     there = suite.leaderboard("s", storage=storage).as_dict()["rows"]
     assert [row["mean"] for row in rows] == [row["mean"] for row in there]
-    written = suite_here("report", mailed.name, "--json", cwd=mailed.parent)
-    assert (mailed.parent / json.loads(written.stdout)["page"]).stat().st_size > 10_000
+    assert suite.report(mailed, output=mailed.parent / "page").page.stat().st_size > 10_000
 
 
 def test_two_sweeps_of_one_name_stand_side_by_side(mailed: Path, tmp_path: Path) -> None:
@@ -110,24 +109,21 @@ def with_facts(path: Path, **facts: object) -> None:
     pq.write_table(replaced, path)
 
 
-@pytest.mark.parametrize(
-    "alter",
-    [
-        lambda path: path.write_bytes(path.read_bytes()[:-100]),
-        lambda path: path.write_text("no table"),
-        lambda path: with_facts(path, format=99),
-        lambda path: with_facts(path, entries=3),
-        lambda path: pq.write_table(pq.read_table(path).drop_columns(["seed"]), path),
-        with_facts,
-    ],
+ALTERED = (
+    lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    lambda path: path.write_text("no table"),
+    lambda path: with_facts(path, format=99),
+    lambda path: with_facts(path, entries=3),
+    lambda path: pq.write_table(pq.read_table(path).drop_columns(["seed"]), path),
+    with_facts,
 )
-def test_what_is_no_table_is_refused_in_one_line(
-    mailed: Path, alter: Callable[[Path], object]
-) -> None:
+
+
+@pytest.mark.parametrize("alter", ALTERED)
+def test_what_is_no_table_is_refused(mailed: Path, alter: Callable[[Path], object]) -> None:
     alter(mailed)
-    message = fault(suite_here("leaderboard", mailed.name, cwd=mailed.parent, code=2))
-    assert message.startswith(f"table {mailed.name} ")
-    assert "\n" not in message
+    with pytest.raises(UserError, match=f"^table {mailed} .*$"):
+        suite.leaderboard(mailed)
 
 
 def test_one_that_says_it_is_larger_than_memory_is_not_read(
