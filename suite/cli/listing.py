@@ -90,18 +90,21 @@ def describe(
     if output is not None:
         description.write(output)
         say(f"wrote {output}")
+    document = description.document()
     if as_json:
-        emit(description.document())
+        emit(document)
         return
     heads = ("min", "median", "mean", "max")
     columns = [Column("per client", ColumnKind.WORDS), *map(Column, heads)]
     title = f"{spec.dataset} · {spec.heterogeneity} · {description.data.clients} clients"
     rows = []
-    for name, summary in description.summaries.items():
-        rows.append([NAMES[name], *(f"{value:.4g}" for value in summary.values())])
+    for name, shown in NAMES.items():
+        rows.append([shown, *(f"{value:.4g}" for value in document[name].values())])
     show_table(columns, rows, title=title)
-    facts = [f"{key} {value}" for key, value in description.facts.items()]
-    out().print(", ".join(facts), **PLAIN)
+    facts = document["totals"] | {"clients not trained on": len(description.data.unseen_offsets) - 1}
+    facts = {key: count for key, count in facts.items() if count}
+    facts |= {"partition seed": document["seed"], "fingerprint": document["fingerprint"]}
+    out().print(", ".join(f"{key} {value}" for key, value in facts.items()), **PLAIN)
 
 
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
@@ -111,17 +114,25 @@ def prepare(
     as_json: Json = False,
 ) -> None:
     """Download data sets and check their files. Without a name: show which data sets are here."""
-    from suite import partition_statistics as statistics
+    from suite.partition_statistics import check
     from trials import datasets
 
     for text in wanted:
         datasets.parse(text).fetch(data_root)
-    items = statistics.check(wanted or statistics.known(), data_root)
+    items = check(wanted, data_root)
     if as_json:
         emit(items)
         return
     heads = [Column("dataset", ColumnKind.NAME), Column("state", ColumnKind.WORDS)]
-    show_table(heads, [[*pair] for pair in statistics.states(items).items()])
+    states: dict[str, str] = {}
+    for file in items:
+        name, there = file["dataset"], file["found"]
+        if file["sound"]:
+            states.setdefault(name, "ready")
+        elif states.get(name, "ready") == "ready":  # the first that is not tells enough
+            path, wrong = file["path"], f"{there}, expected {file['expected']}"
+            states[name] = f"wrong: {path} has {wrong}" if there else f"absent: {path}"
+    show_table(heads, [[*pair] for pair in states.items()])
 
 
 new = typer.Typer(
