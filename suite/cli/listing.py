@@ -81,27 +81,28 @@ def describe(
     --set takes the settings of a run: clients, partition_seed, data_seed, val_fraction. Each is an option, too:
     --clients 10. The .npz file holds which samples each client has, for other programs.
     """
-    from suite.partition_statistics import Description
+    from suite.partition_statistics import described, partitioned
+    from suite.partition_statistics import write as write_arrays
     from suite.yaml_files import assignments
 
     names, values = {"dataset": dataset, "heterogeneity": heterogeneity}, assignments(assign or ())
     spec = api.run_request(None, names, values=values).spec()
-    description = Description.of(spec, data_root)
+    split = partitioned(spec, data_root)
     if output is not None:
-        description.write(output)
+        write_arrays(split, output)
         say(f"wrote {output}")
-    document = description.document()
+    document = described(spec, split)
     if as_json:
         emit(document)
         return
     heads = ("min", "median", "mean", "max")
     columns = [Column("per client", ColumnKind.WORDS), *map(Column, heads)]
-    title = f"{spec.dataset} · {spec.heterogeneity} · {description.data.clients} clients"
+    title = f"{spec.dataset} · {spec.heterogeneity} · {document['clients']} clients"
     rows = []
     for name, shown in NAMES.items():
         rows.append([shown, *(f"{value:.4g}" for value in document[name].values())])
     show_table(columns, rows, title=title)
-    facts = document["totals"] | {"clients not trained on": len(description.data.unseen_offsets) - 1}
+    facts = document["totals"] | {"clients not trained on": document["clients_not_trained_on"]}
     facts = {key: count for key, count in facts.items() if count}
     facts |= {"partition seed": document["seed"], "fingerprint": document["fingerprint"]}
     out().print(", ".join(f"{key} {value}" for key, value in facts.items()), **PLAIN)
@@ -113,25 +114,25 @@ def prepare(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Download data sets and check their files. Without a name: show which data sets are here."""
-    from suite.partition_statistics import check
+    """Download data sets and check their files. Without a name: show which are here of those that have any."""
     from trials import datasets
 
     for text in wanted:
         datasets.parse(text).fetch(data_root)
-    items = check(wanted, data_root)
+    items: list[dict[str, Any]] = []
+    states: dict[str, str] = {}
+    for text in wanted or [name for name, cls in datasets.DATASETS.items() if cls.published]:
+        files = datasets.parse(text).files(data_root)
+        items += [{"dataset": text, **file} for file in files]
+        states[text] = "ready"
+        for file in reversed(files):  # the first that is not sound tells enough
+            if not file["sound"]:
+                wrong = f"wrong: {file['path']} has {file['found']}, expected {file['expected']}"
+                states[text] = wrong if file["found"] else f"absent: {file['path']}"
     if as_json:
         emit(items)
         return
     heads = [Column("dataset", ColumnKind.NAME), Column("state", ColumnKind.WORDS)]
-    states: dict[str, str] = {}
-    for file in items:
-        name, there = file["dataset"], file["found"]
-        if file["sound"]:
-            states.setdefault(name, "ready")
-        elif states.get(name, "ready") == "ready":  # the first that is not tells enough
-            path, wrong = file["path"], f"{there}, expected {file['expected']}"
-            states[name] = f"wrong: {path} has {wrong}" if there else f"absent: {path}"
     show_table(heads, [[*pair] for pair in states.items()])
 
 
