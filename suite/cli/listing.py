@@ -162,20 +162,22 @@ def new_algorithm(
 def check(
     file: str = typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`."),
     assign: Assign = None,
-    reduces_to: str | None = typer.Option(None, help="A method that it must equal to the bit."),
+    reduces_to: str | None = typer.Option(None, help="A method that it must equal."),
+    exact: bool = typer.Option(False, "--exact", help="To the bit, not up to rounding."),
     dataset: str | None = typer.Option(None, help="What to check a model on. Default: digits."),
     as_json: Json = False,
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
 
-    An algorithm runs two rounds on three models; executions, shapes, state and counted bytes are compared.
-    --set takes its hyperparameters. Exit code 1 if something is wrong.
+    An algorithm runs two rounds on three models; executions, state and counted bytes are compared.
+    --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")
     from suite.testing.parts import findings
     from suite.yaml_files import assignments
 
-    results = list(findings(file, assignments(assign or ()), reduces_to, dataset))
+    values = assignments(assign or ())
+    results = list(findings(file, values, dataset, reduces_to=reduces_to, exact=exact))
     passed = all(finding.ok for finding in results)
     if as_json:
         emit({"passed": passed, "checks": [vars(finding) for finding in results]})

@@ -1,7 +1,6 @@
 """`suite new algorithm` writes what works; `suite check` finds what does not."""
 
 import os
-import re
 import runpy
 
 import numpy as np
@@ -68,7 +67,7 @@ FAULTS = {
         '        return {**new, "w": new["w"] + 1e-3 * torch.randn_like(new["w"])}\n',
     ),
     "states with different names: last": (
-        "shapes",
+        "two rounds",
         f'{AGGREGATE}        return {{**super().aggregate(state, ids, start, local, fed), "last": local}}\n',
     ),
 }
@@ -85,7 +84,7 @@ def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
     equal = ("--reduces-to", "fedavg", "--set", "beta=0")
     found = document(suite_here("check", "slowmo.py", *equal, "--json", cwd=tmp_path))
     assert found["passed"]
-    assert len(found["checks"]) == 3 * 8, "eight checks on three models"
+    assert len(found["checks"]) == 3 * 7, "seven checks on three models"
     sent = {each["detail"] for each in found["checks"] if each["check"] == "bytes"}
     assert sent == {"1 K d down, 1 K d up"}
     tests = runpy.run_path(str(tmp_path / "test_slowmo.py"))
@@ -95,18 +94,34 @@ def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
         test()
 
 
+EQUAL = f"{AGGREGATE}        p = fed.weights(ids)\n"
+EQUAL += '        return {**state, "w": state["w"] + p @ (fed.upload(ids, local) - state["w"])}\n'
+
+
 def test_an_equal_formula_is_told_to_be_that_up_to_rounding(tmp_path, only_linear):
-    code = """
-    def aggregate(self, state, ids, start, local, fed):
-        return {**state, "w": state["w"] + fed.weights(ids) @ (fed.upload(ids, local) - state["w"])}
-"""
-    (tmp_path / "mine.py").write_text(HEAD + code)
+    (tmp_path / "mine.py").write_text(HEAD + EQUAL)
     asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
-    *rest, last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"]
-    assert all(one["ok"] for one in rest)
-    assert re.search(
-        r"[\d.]+e-1\d apart, relative to the largest: that is rounding", last["detail"]
-    )
+    for words, code in ((("--set", "local_steps=1"), 0), ((), 0), (("--exact",), 1)):
+        *rest, last = document(suite_here(*asked, *words, cwd=tmp_path, code=code))["checks"]
+        assert all(check["ok"] for check in rest)
+        assert (last["ok"], "e-1" in last["detail"]) == (not code, True)
+
+
+def test_a_mean_without_weights_is_one_where_a_setting_says_so(tmp_path, only_linear):
+    code = '        return {**state, "w": fed.upload(ids, local).mean(0)}\n'
+    (tmp_path / "mine.py").write_text(HEAD + AGGREGATE + code)
+    asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
+    last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"][-1]
+    assert "aggregation=plain" in last["detail"]
+    suite_here(*asked, "--aggregation", "plain", cwd=tmp_path)
+
+
+def test_counters_that_differ_are_named(tmp_path, only_linear):
+    code = "    def round(self, state, fed):\n        fed.counters['evaluation_passes'] += 1\n"
+    (tmp_path / "mine.py").write_text(f"{HEAD}{code}        return super().round(state, fed)\n")
+    asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
+    last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"][-1]
+    assert "evaluation_passes" in last["detail"]
 
 
 @pytest.mark.parametrize("says", FAULTS)
