@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 
 import gc
 import importlib.metadata
+import os
 import platform
 import sys
 from difflib import get_close_matches
@@ -118,6 +119,8 @@ def main() -> None:
     gc.set_threshold(GARBAGE)
     spell_out(HARMLESS)
     try:
+        if not os.path.exists(os.curdir):  # PyTorch would end the process, in words of MKL
+            raise UserError("the current folder has been deleted: cd to one that exists")
         with one_command():
             app()
     except UserError as error:

@@ -7,6 +7,7 @@ import gc
 import logging
 import math
 import os
+import resource
 import secrets
 import shutil
 import socket
@@ -39,6 +40,8 @@ from trials.common.machine import usable_cpus
 
 REFRESH_SECONDS, CALL_SECONDS = 5.0, 5.0
 """How often the nodes of a running cluster are counted, and how long its host may take to take a call."""
+ADDRESSES = 16e9
+"""Bytes of addresses, which `ulimit -v` may limit, without which Ray's processes do not start."""
 NEEDED = ("gcs_server", "raylet")
 WATCH_SECONDS, GRACE_SECONDS = 0.5, 8.0
 """How often these processes of a cluster of one's own are looked at, and how long a sweep has to end in order once one is
@@ -137,8 +140,8 @@ def _shown(have: Mapping[str, float], names: Iterable[str]) -> str:
 
 
 def check(resources: Resources) -> None:
-    """Raise `UserError` where this process cannot join the cluster, or has no GPU for trials that need one: before Ray, a
-    store or a folder is begun.
+    """Raise `UserError` where this process cannot join or start the cluster, or has no GPU for trials that need one: before Ray,
+    a store or a folder is begun.
     """
     if resources.joins:
         if ray.is_initialized():
@@ -147,8 +150,13 @@ def check(resources: Resources) -> None:
                 "address out to run there, or call ray.shutdown() first"
             )
         _call(address_of(str(resources.address)))
-    elif resources.gpus_per_trial and not ray.is_initialized():
-        reason, cards = device.look()
+    elif not ray.is_initialized():
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY and limit < ADDRESSES:
+            raise UserError(
+                f"ulimit -v is {limit // 1024}, and Ray does not start below {ADDRESSES / 1024:.0f}: set ulimit -v unlimited"
+            )
+        reason, cards = device.look() if resources.gpus_per_trial else ("", [True])
         if not cards:
             raise UserError(
                 f"gpus_per_trial is {resources.gpus_per_trial:g}, but no GPU can be used here: {reason}"
@@ -207,17 +215,15 @@ def start(resources: Resources) -> Path:
     Its ports are open to other machines and users, so it always has a token: one that is nowhere
     but in these processes' environment, whatever mode and token are there for other clusters.
     """
+    check(resources)
     say("starting Ray")
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
-    folder = _folder()
+    cpus, folder = math.ceil(max(usable_cpus(), wanted)), _folder()
     os.environ["RAY_TMPDIR"] = str(folder)
-    options: dict[str, Any] = {
-        "num_cpus": math.ceil(max(usable_cpus(), wanted)),
-        "include_dashboard": False,
-    }
+    own: dict[str, Any] = {"job_config": SameImports(), "include_dashboard": False}
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init("local", job_config=SameImports(), **options, **_QUIET)
+            ray.init("local", num_cpus=cpus, **own, **_QUIET)
             return folder
         except Exception as error:  # with a bare one Ray says that it ran out of time
             ray.shutdown()
