@@ -119,8 +119,11 @@ def main() -> None:
     gc.set_threshold(GARBAGE)
     spell_out(HARMLESS)
     try:
-        if not os.path.exists(os.curdir):  # PyTorch would end the process, in words of MKL
-            raise UserError("the current folder has been deleted: cd to one that exists")
+        os.getcwd()
+    except FileNotFoundError:  # PyTorch would end the process, in words of MKL
+        say("error: the current folder was deleted: cd to one that exists")
+        sys.exit(2)
+    try:
         with one_command():
             app()
     except UserError as error:

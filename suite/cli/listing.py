@@ -169,7 +169,7 @@ def check(
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
 
-    An algorithm runs two rounds on three models; executions, state and counted bytes are compared.
+    An algorithm runs two rounds on three models; executions, checkpoints and counted bytes are compared.
     --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")

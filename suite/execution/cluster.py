@@ -40,8 +40,6 @@ from trials.common.machine import usable_cpus
 
 REFRESH_SECONDS, CALL_SECONDS = 5.0, 5.0
 """How often the nodes of a running cluster are counted, and how long its host may take to take a call."""
-ADDRESSES = 16e9
-"""Bytes of addresses, which `ulimit -v` may limit, without which Ray's processes do not start."""
 NEEDED = ("gcs_server", "raylet")
 WATCH_SECONDS, GRACE_SECONDS = 0.5, 8.0
 """How often these processes of a cluster of one's own are looked at, and how long a sweep has to end in order once one is
@@ -149,12 +147,20 @@ def check(resources: Resources) -> None:
                 f"cluster {resources.address} cannot be joined: this process uses Ray already. Leave the "
                 "address out to run there, or call ray.shutdown() first"
             )
-        _call(address_of(str(resources.address)))
-    elif not ray.is_initialized():
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit != resource.RLIM_INFINITY and limit < ADDRESSES:
+        address = address_of(str(resources.address))
+        try:
+            place = urlsplit("//" + address.removeprefix("ray://"))
+            socket.create_connection((place.hostname, place.port or 0), CALL_SECONDS).close()
+        except (OSError, ValueError) as error:
             raise UserError(
-                f"ulimit -v is {limit // 1024}, and Ray does not start below {ADDRESSES / 1024:.0f}: set ulimit -v unlimited"
+                f"--address {address} cannot be joined: nobody answers there ({getattr(error, 'strerror', error)}). It must "
+                "be host:port, ray://host:port, auto or local. Nothing was started"
+            ) from None
+    elif not ray.is_initialized():
+        addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if addresses != resource.RLIM_INFINITY and addresses < 16e9:
+            raise UserError(
+                f"ulimit -v is {addresses // 1024}, with which Ray does not start: set ulimit -v unlimited"
             )
         reason, cards = device.look() if resources.gpus_per_trial else ("", [True])
         if not cards:
@@ -179,18 +185,6 @@ def address_of(address: str) -> str:
             "not set: start one, or give its host:port"
         )
     return address
-
-
-def _call(address: str) -> None:
-    try:
-        place = urlsplit("//" + address.removeprefix("ray://"))
-        socket.create_connection((place.hostname, place.port or 0), CALL_SECONDS).close()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(
-            f"--address {address} cannot be joined: nobody answers there ({reason}). It must be host:port, "
-            "ray://host:port, auto or local. Nothing was started"
-        ) from None
 
 
 @contextmanager

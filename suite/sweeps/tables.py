@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from suite.console import say
 from suite.results.table import (
@@ -34,9 +34,6 @@ from trials.common.errors import UserError, unknown
 from trials.common.lazy import Lazy
 from trials.run.outcome import TrialResult, index_of
 from trials.scoring.metrics import COUNTED, TASKS, reach, score
-
-if TYPE_CHECKING:
-    from suite.tracking.store import Record, Store
 
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
@@ -266,12 +263,10 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[Source]:
     for run in store.sweeps():
         name = run.tags["sweep"]
         own = here.get(name, {}).get("id") == run.tags["sweep_id"]
-        fetch = partial(local_table, storage, name) if own else partial(_fetch, store, run)
-        yield Source(name, run.tags["study"], fetch)
-
-
-def _fetch(store: "Store", run: "Record") -> TrialTable:
-    return read(store.table(run))
+        if own:
+            yield Source(name, run.tags["study"], partial(local_table, storage, name))
+        else:
+            yield Source(name, run.tags["study"], lambda run=run: read(store.table(run)))
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:

@@ -54,7 +54,7 @@ FAULTS = {
         '    def scored(self, state, fed):\n        return {"test": state["w"][None]}\n',
     ),
     "a run that goes on from a checkpoint differs": (
-        "state",
+        "repeats",
         f"    seen = {{}}\n{AGGREGATE}"
         "        self.seen[fed.round] = local.mean(0)\n"
         "        before = self.seen.pop(fed.round - 1, 0)\n"
@@ -84,7 +84,7 @@ def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
     equal = ("--reduces-to", "fedavg", "--set", "beta=0")
     found = document(suite_here("check", "slowmo.py", *equal, "--json", cwd=tmp_path))
     assert found["passed"]
-    assert len(found["checks"]) == 3 * 7, "seven checks on three models"
+    assert len(found["checks"]) == 3 * 6, "six checks on three models"
     sent = {each["detail"] for each in found["checks"] if each["check"] == "bytes"}
     assert sent == {"1 K d down, 1 K d up"}
     tests = runpy.run_path(str(tmp_path / "test_slowmo.py"))
