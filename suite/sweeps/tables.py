@@ -209,17 +209,16 @@ def open_tables(
         if len(files) < len(names):
             raise UserError(f"{', '.join(names)}: give paths of tables, or names of sweeps")
         return Tables(_of_files(map(Path, files)))
-    sources = {source.sweep: source for source in _sources(storage, tracking_uri)}
+    sources = dict(_sources(storage, tracking_uri))
     if not sources:
         uri = without_user(tracking_uri or "")
         raise UserError(f"{uri} holds no sweep" if uri else nothing_in(storage))
     asked = set(names) - sources.keys()
     for study in asked:
-        own = [source.sweep for source in sources.values() if source.study == study]
+        own = [sweep for sweep, source in sources.items() if source.study == study]
         if not own:
-            raise unknown(
-                "sweep", study, {name for source in sources.values() for name in source[:2]}
-            )
+            studies = {source.study for source in sources.values()}
+            raise unknown("sweep", study, sources.keys() | studies)
         say(f"{study} is a study; its sweeps: {', '.join(own)}")
     opened = []
     for sweep, source in sources.items():
@@ -236,18 +235,17 @@ def open_tables(
 
 
 class Source(NamedTuple):
-    """A sweep whose table can be opened, and its study."""
+    """The study of a sweep, and what opens its table."""
 
-    sweep: str
     study: str
     open: Callable[[], TrialTable]
 
 
-def _sources(storage: Path, tracking_uri: str | None) -> Iterator[Source]:
-    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage. Those of another version are
-    left out, which is said.
+def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
+    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage, by name. Those of another
+    version are left out, which is said.
     """
-    here = {}
+    here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):
         try:
             here[name] = check_first(storage / name / JOURNAL)
@@ -255,18 +253,17 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[Source]:
             say(str(error))
     if tracking_uri is None:
         for name, begin in here.items():
-            yield Source(name, begin.get("study_name", ""), partial(local_table, storage, name))
+            yield name, Source(begin.get("study_name", ""), partial(local_table, storage, name))
         return
     from suite.tracking.store import Store  # MLflow takes a second to load
 
     store = Store(tracking_uri, storage)
     for run in store.sweeps():
-        name = run.tags["sweep"]
-        own = here.get(name, {}).get("id") == run.tags["sweep_id"]
-        if own:
-            yield Source(name, run.tags["study"], partial(local_table, storage, name))
+        name, fetch = run.tags["sweep"], partial(store.table, run)
+        if here.get(name, {}).get("id") == run.tags["sweep_id"]:
+            yield name, Source(run.tags["study"], partial(local_table, storage, name))
         else:
-            yield Source(name, run.tags["study"], lambda run=run: read(store.table(run)))
+            yield name, Source(run.tags["study"], lambda fetch=fetch: read(fetch()))
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:

@@ -233,8 +233,11 @@ class Checked:
 
 
 def _off(a: Simulation, b: Simulation) -> float:
-    """Return how far the ranked weights are apart, relative to the largest."""
-    return apart(ranked(a), ranked(b), max(float(ranked(b).abs().max()), 1e-300))
+    """Return how far the ranked weights are apart, relative to the largest; infinite where shapes differ."""
+    left, right = ranked(a).double(), ranked(b).double()
+    if left.shape != right.shape:
+        return float("inf")
+    return float((left - right).abs().max() / right.abs().max().clamp(min=1e-300))
 
 
 def finish(run: Simulation) -> Simulation:
@@ -272,13 +275,3 @@ def same(a: Simulation, b: Simulation) -> bool:
     left, right = numbers(a), numbers(b)
     alike = timeless(a.history) == timeless(b.history) and left.keys() == right.keys()
     return alike and all(torch.equal(value, right[name]) for name, value in left.items())
-
-
-def apart(left: Tensor, right: Tensor, least: float = 1.0) -> float:
-    """Return the largest difference of two tensors, beside their size and beside `least`; infinite where shapes differ."""
-    if left.shape != right.shape:
-        return float("inf")
-    if not right.numel():
-        return 0.0
-    left, right = left.double(), right.double()
-    return float(((left - right).abs() / right.abs().clamp(min=least)).max())

@@ -25,7 +25,9 @@ from trials.common.errors import UserError
 from trials.common.plugins import named, tried
 from trials.common.registry import Registry
 from trials.common.tensors import Tensor, nn, torch
+from trials.datasets.base import Dataset
 from trials.datasets.own import broken_rules
+from trials.federated_data import partition
 from trials.models.base import Model
 from trials.models.network import EVALUATION, STEP, Network, seeded
 from trials.models.own import OwnModel, close, numbers, slopes
@@ -62,20 +64,20 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
     level = heterogeneity.parse(text)
     again = heterogeneity.parse(level.name).name
     demand(again == level.name, f"{level.name} is read as {again}: are its fields its arguments?")
-    partition, y = level.partition, np.random.default_rng(0).integers(0, LABELS, SAMPLES)
+    y, x = np.random.default_rng(0).integers(0, LABELS, SAMPLES), np.zeros((SAMPLES, 1), np.float32)
     for n in clients:
-        owner, before = np.arange(SAMPLES) % n, y.copy()
-        parts, second = (partition.assign(y, n, owner, np.random.default_rng(1)) for _ in range(2))
-        demand(np.array_equal(y, before), "assign changes the labels that it is given")
-        whole = len(parts) == n and all(map(len, parts))
-        demand(whole, f"{n} clients get {len(parts)} parts: one array each, none empty")
-        ids = np.concatenate(parts)
-        once = partition.overlap or len(np.unique(ids)) == len(ids)
+        dataset = Dataset(x, y, np.zeros(SAMPLES, bool), LABELS, client=np.arange(SAMPLES) % n)
+        settings = Settings(clients=n, val_fraction=0)
+        first, second = (partition(dataset, level, settings) for _ in range(2))
+        parts = first.clients + len(first.unseen_offsets) - 1
+        demand(parts == n, f"{n} clients get {parts} parts: one array each")
+        ids = np.concatenate([first.train, first.unseen_train])
+        once = level.partition.overlap or len(np.unique(ids)) == len(ids)
         demand(once, "a sample is given twice: say `overlap = True` where that is meant")
-        equal = all(map(np.array_equal, parts, second))
+        equal = first.fingerprint == second.fingerprint
         demand(equal, "equal generators give other parts: what is random is drawn from `rng` alone")
         _check_modifiers(level, n)
-    skew = partition.skew(LABELS)
+    skew = level.partition.skew(LABELS)
     demand(skew is None or 0 <= skew <= 1, f"skew is {skew}, and a total variation is from 0 to 1")
     seen = "of the data" if skew is None else f"{skew:.2f}"
     return f"{', '.join(map(str, clients))} clients, skew {seen}"
