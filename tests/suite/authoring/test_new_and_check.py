@@ -36,18 +36,9 @@ FAULTS = {
         "executions",
         "    def direction(self, w, g, start, **rows):\n        return g - g.mean(0) / 2\n",
     ),
-    "nothing was sent down or up": (
-        "bytes",
-        '    def start(self, state, ids, fed):\n        return state["w"].expand(len(ids), -1)\n'
-        f'{AGGREGATE}        return {{**state, "w": local.mean(0)}}\n',
-    ),
     "nothing was sent up": (
         "bytes",
         f'{AGGREGATE}        return {{**state, "w": fed.weights(ids) @ local}}\n',
-    ),
-    "state 'w' has shape (3, 650) after a round, (650,) before it": (
-        "two rounds",
-        f'{AGGREGATE}        return {{**state, "w": fed.upload(ids, local)}}\n',
     ),
     "scored() gives 'test' the shape (1, 650), not (650,)": (
         "two rounds",
