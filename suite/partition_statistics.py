@@ -43,6 +43,7 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
     apart = [wasserstein_distance(part, values, None, counts) for part in parts]
     of_client = {"samples": data.sizes, "labels": (held > 0).sum(1), "wasserstein": apart}
     per_client = pd.DataFrame(of_client)
+    summaries: Any = per_client.agg(["min", "median", "mean", "max"]).to_dict()
     times = np.unique(data.train, return_counts=True)[1]
     unused = len(y) - len(data.val) - len(data.test) - len(times)
     sizes = {"train": len(data.train), "val": len(data.val), "test": len(data.test)}
@@ -54,7 +55,7 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
         "seed": spec.settings.partition_seed,
         "fingerprint": data.fingerprint,
         "totals": sizes | {"unused": unused, "shared": int((times > 1).sum())},
-        **per_client.agg(["min", "median", "mean", "max"]).to_dict(),
+        **summaries,
         "per_client": per_client.to_dict("list"),
         "label_names": names,
         "label_counts": held.tolist(),
@@ -69,7 +70,7 @@ def write(data: FederatedData, path: Path) -> None:
     """
     if path.suffix != ".npz":
         raise UserError(f"--output {path}: must end with .npz")
-    arrays = {"val": data.val, "test": data.test, "y": data.dataset.y}
+    arrays: dict[str, Any] = {"val": data.val, "test": data.test, "y": data.dataset.y}
     for k, ids in enumerate(np.split(data.train, data.offsets[1:-1])):
         arrays[f"client_{k}"] = ids
     for k in range(len(data.unseen_offsets) - 1):

@@ -66,7 +66,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
     """Return the values of `--set KEY=VALUE` by key: numbers, null, true, false, YAML in brackets, or text. Raises `UserError`
     for a text that gives none.
     """
-    values = {}
+    values: dict[str, Any] = {}
     for text in texts:
         key, equals, written = text.partition("=")
         if not equals:

@@ -255,15 +255,17 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Sou
         for name, begin in here.items():
             yield name, Source(begin.get("study_name", ""), partial(local_table, storage, name))
         return
-    from suite.tracking.store import Store  # MLflow takes a second to load
+    from suite.tracking.store import Record, Store  # MLflow takes a second to load
+
+    def fetched(run: Record) -> TrialTable:
+        return read(store.table(run))
 
     store = Store(tracking_uri, storage)
     for run in store.sweeps():
-        name, fetch = run.tags["sweep"], partial(store.table, run)
-        if here.get(name, {}).get("id") == run.tags["sweep_id"]:
-            yield name, Source(run.tags["study"], partial(local_table, storage, name))
-        else:
-            yield name, Source(run.tags["study"], lambda fetch=fetch: read(fetch()))
+        name = run.tags["sweep"]
+        own = here.get(name, {}).get("id") == run.tags["sweep_id"]
+        fetch = partial(local_table, storage, name) if own else partial(fetched, run)
+        yield name, Source(run.tags["study"], fetch)
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:

@@ -156,8 +156,8 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
-CHECKS: dict[str, tuple[Registry[Any], Callable[..., str] | None]] = {
-    "algorithm": (ALGORITHMS, None),  # which has several checks
+CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
+    "algorithm": (ALGORITHMS, check_algorithm),
     "data set": (datasets.DATASETS, check_dataset),
     "partition": (heterogeneity.PARTITIONS, check_partition),
     "modifier": (heterogeneity.MODIFIERS, lambda name: check_partition(f"iid+{name}")),
