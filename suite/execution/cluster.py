@@ -30,7 +30,7 @@ import search_spaces
 import suite
 import trials
 from suite.console import say
-from suite.environment import default, kept
+from suite.environment import kept
 from suite.execution.ray_internals import SameImports, read_authentication_again
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import REMEDY, Control
@@ -56,6 +56,7 @@ WORKERS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _TUNE = {
+    "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
@@ -311,8 +312,8 @@ def surroundings(token: str | None) -> Iterator[None]:
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:
-        with kept("RAY_", "TUNE_", "PYTHONBREAKPOINT"), redirect_stdout(sys.stderr):
-            default(**WORKERS, **_TUNE, RAY_USAGE_STATS_ENABLED="0")
+        begin = ("RAY_", "TUNE_", "PYTHONBREAKPOINT")
+        with kept(*begin, **WORKERS, **_TUNE), redirect_stdout(sys.stderr):
             for name in levels:  # which show tracebacks of trials that start again
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             if not ray.is_initialized():

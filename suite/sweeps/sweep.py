@@ -20,7 +20,7 @@ from suite.configurations.library import (
     warm_start,
 )
 from suite.console import say
-from suite.environment import default, kept
+from suite.environment import kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
 from suite.results.leaderboards import Query
 from suite.results.table import Tables, TrialTable, rows_table, write
@@ -195,8 +195,7 @@ class Sweep:
                 self.deadline, self.control.deadline = deadline, deadline.at
                 self.search.pressed = self._pressed
             # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
-            with kept(RETRIES), interruptible(self.control), self.progress:
-                default(**{RETRIES: "0"})
+            with kept(RETRIES, **{RETRIES: "0"}), interruptible(self.control), self.progress:
                 complete, written = self._run(resources)
         except UserError:
             if not self.state.requests:  # it was refused before its first trial

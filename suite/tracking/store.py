@@ -21,7 +21,7 @@ from typing import Any, cast
 from urllib.parse import urlparse
 
 from suite.console import say
-from suite.environment import default, kept
+from suite.environment import kept
 from suite.formats import FORMAT, check_format
 from suite.tracking import VARIABLE, Guarded, StoreError, is_server, without_user
 from suite.tracking.tags import PREFIX, RunKind
@@ -29,11 +29,8 @@ from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.common.files import plain
 
-default(
-    MLFLOW_DISABLE_TELEMETRY="true",
-    DO_NOT_TRACK="true",
-    MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true",
-)
+for _name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"):
+    os.environ.setdefault(_name, "true")
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
@@ -86,8 +83,7 @@ class Store:
             with writing(storage):
                 storage.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(kept(*PATIENCE))
-            default(**PATIENCE)
+            stack.enter_context(kept(*PATIENCE, **PATIENCE))
             if tracking_uri is None:
                 # One process after the other: MLflow makes its tables without asking whether another one does.
                 place = os.open(storage, os.O_RDONLY)
