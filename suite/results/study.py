@@ -32,7 +32,7 @@ COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "params", "metric", "val_score"
 Ranges = dict[str, BaseDistribution]
 
 
-class Search(NamedTuple):
+class SearchTrials(NamedTuple):
     """A search: its trials that have ended, in the order of the table, and the `ranges` of what is searched. `name` is of one study only,
     `names` are what a person may call it, and `attributes` those of its study.
     """
@@ -44,7 +44,7 @@ class Search(NamedTuple):
     rows: pd.DataFrame
 
 
-def searches_of(table: TrialTable) -> Iterator[Search]:
+def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows, sweep = table.columns([*COLUMNS, "round", "val"], ("search",)), table.facts
     for entry in sweep.entries:
@@ -55,7 +55,9 @@ def searches_of(table: TrialTable) -> Iterator[Search]:
             attributes = entry.model_dump(exclude={"name", "reference", "space", "row", "tuned"})
             attributes |= {"sweep": sweep.name, "sweep_id": sweep.id, "replicate": replicate}
             names = name, entry_id, label(entry.algorithm)
-            yield Search(f"{sweep.name}: {name}", names, attributes, _ranges(entry.space, own), own)
+            yield SearchTrials(
+                f"{sweep.name}: {name}", names, attributes, _ranges(entry.space, own), own
+            )
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
@@ -109,7 +111,7 @@ def _trial(row: Row, ranges: Ranges) -> FrozenTrial:
     )
 
 
-def add(search: Search, storage: BaseStorage) -> Study:
+def add(search: SearchTrials, storage: BaseStorage) -> Study:
     """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
     study = optuna.create_study(
         storage=storage,

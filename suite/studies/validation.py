@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trials import algorithms, datasets, heterogeneity, models
 from trials.common import plugins
-from trials.common.errors import UserError, unknown
+from trials.common.errors import LONGEST, UserError, unknown
 from trials.common.names import split_top
 from trials.settings import Settings
 
@@ -39,7 +39,7 @@ class Faults:
 
     def add(self, key: str, value: Any, rule: str) -> None:
         """Note that `key` has a `value` that breaks `rule`."""
-        where = key if value is None else f"{key} = {value!r}"
+        where = key if value is None else f"{key} = {value!r:.{LONGEST}}"
         self.found.append(f"{where}: {rule}")
 
     def attempt(self, key: str, value: Any, action: Callable[[], T]) -> T | None:

@@ -10,6 +10,7 @@ class UserError(ValueError):
 
 USUAL = {"learning_rate": "lr", "eta": "lr", "fraction": "participation", "noniid": "dirichlet"}
 """What others call things that are known here by a name that is not alike."""
+LONGEST = 200  # characters of a value that a message shows
 CUTOFF = 0.6  # how alike names must be for one to be meant: `nope` is not `pers`
 
 
@@ -20,4 +21,4 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     near = [usual] if usual in names else near
     listed = f"Known: {', '.join(names)}." if names else "There is none yet."
     hint = f"Did you mean {near[0]!r}?" if near else listed
-    return UserError(f"unknown {kind} {name!r}. {hint}")
+    return UserError(f"unknown {kind} {name!r:.{LONGEST}}. {hint}")

@@ -241,9 +241,10 @@ class SweepState:
         if outcome.history and self._curve is None:
             raise ValueError(f"the line before has no curve of trial {trial_id}")
         whole = replace(outcome, history=self._curve or outcome.history)
+        end = ValidationResult.of(whole)
         if self.begun.study.get("scheduler") == "none":
-            whole = replace(whole, intermediates={})  # only what stops trials looks at them
-        end = self.ended[trial_id] = ValidationResult.of(whole)
+            end = replace(end, intermediates={})  # only what stops trials looks at them
+        self.ended[trial_id] = end
         request = self.requests[trial_id]
         if not request.counted:
             return

@@ -29,7 +29,7 @@ lr is 'fast', but           | run --lr fast
 device 'meta'               | run --device meta
 --tracking-uri              | leaderboard --tracking-uri ''
 Did you mean 'algorithm'?   | tuned list --where algoritm=fedavg
-npz:PATH, csv:PATH          | run --dataset my.npz
+npz:PATH                    | run --dataset my.npz
 d.npz                       | run --dataset npz:d.npz
 Did you mean 'lr'?          | run --set learning_rate=0.1
 --rounds needs a value      | run --rounds --json
@@ -109,7 +109,7 @@ ALGORITHMS = {
 ARRAYS = "{'x_train': X, 'y_train': Y, 'x_test': X, 'y_test': Y"
 FUNCTIONS = {
     "ZeroDivisionError: division by zero": "1 / 0",
-    "one table or two with target=, not NoneType": "pass",
+    "one table or two, or two of torch, not NoneType": "pass",
     "must hold x_train, y_train, x_test, y_test": "return {'x': X, 'y': Y}",
     "clients_train": f"return {ARRAYS}, 'clients_train': Y}}",
 }
@@ -166,7 +166,7 @@ def places() -> list[Row]:
         ("a folder for a store", "run --set rounds=1", "it is a folder", {DATABASE: None}),
         ("words for a database", "replay x", DATABASE, {DATABASE: "hello" * 1000}),
         ("a storage that is a file", "run --set rounds=1 --storage d", "d", {"d": ""}),
-        ("no host", "ui --host nowhere.invalid", "--host nowhere.invalid", store),
+        ("no host", "ui --host nowhere.invalid", "nowhere.invalid", store),
         ("a link away", "new algorithm Mine", "mine.py exists, and is kept", link),
         ("export to a file", "tuned export d", "cannot write d/", {**there, "d": "mine"}),
     ]

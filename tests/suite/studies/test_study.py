@@ -11,7 +11,7 @@ from suite.studies.entries import load_data, make_entries
 from suite.studies.space import space_file
 from suite.studies.study import override, read_study, small, study_names
 from tests.support.searches import BASE, a_study
-from trials import algorithms, datasets
+from trials import algorithms
 from trials.common.errors import UserError
 
 SHIPPED = sorted(p.name for p in files("search_spaces").iterdir() if p.name.endswith(".yaml"))
@@ -75,12 +75,11 @@ def test_a_file_that_is_no_study(tmp_path, text):
 
 
 def test_what_is_at_a_path_is_said_of_all_that_people_name(tmp_path, monkeypatch):
-    """Of studies, data sets, tuned files and storages alike: a link that leads nowhere, and what can be no path."""
+    """Of studies, tuned files and storages alike: a link that leads nowhere, and what can be no path."""
     monkeypatch.chdir(tmp_path)
     Path("lost").symlink_to("scratch/runs")
     ways = {
         "study": lambda name: read_study(name, {}),
-        "dataset": datasets.parse,
         "configuration": lambda name: tuned_files(Path(name)),
         "storage": folder_of,
     }
@@ -133,5 +132,5 @@ def test_faults_of_overrides_are_faults_too_of_which_twenty_are_listed(faults):
     first, *listed, last = faults(BASE, {"models": long}).splitlines()
     assert first.endswith("31 faults, nothing was started")
     assert len(listed) == 20
-    assert listed[0].startswith(f"  models[0] = '{'a' * 199}...: unknown model '{'a' * 199}....")
+    assert listed[0].startswith(f"  models[0] = '{'a' * 199}: unknown model '{'a' * 199}. ")
     assert last == "  and 11 more"

@@ -28,7 +28,8 @@ from suite.yaml_files import replacing
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 
-STUDY = {"algorithms": ["folb"], "target": None, "scheduler": "none", "constraints": {}}
+STUDY = {"algorithms": ["folb"], "target": None, "scheduler": "asha", "constraints": {}}
+STUDY |= dict.fromkeys(("seeds", "tunings", "partitions", "splits"), 1)
 ENTRIES = {"a": {"metric": "accuracy"}}
 BEGUN = Begun(study_name="s", study=STUDY, lag=4, planned={"a": 9}, id="id", entries=ENTRIES)
 

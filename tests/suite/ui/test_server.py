@@ -97,7 +97,7 @@ def test_links_lead_to_the_view_of_mlflow_that_shows_runs(port: int, storage: Pa
         assert links
         assert all("?workflowType=machine_learning" in link for link in links), links
     assert f'href="http://127.0.0.1:{port}/mlflow/#/' in pages[-1]
-    assert "viewStateShareKey=leaderboard-" in pages[1]
+    assert "searchFilter=" in pages[1]
     assert (storage / "report" / "night" / "report.html").read_text() == pages[-1]
 
 

@@ -123,7 +123,7 @@ def test_owners_too_small_for_validation_are_counted_and_refused_where_none_is_l
     settings = Settings(val_fraction=share)
     spec = canonical("fedavg", {}, Scenario("digits", "logreg", "natural"), settings, 0)
     if small is None:
-        with pytest.raises(UserError, match=f"none of {len(sizes)} clients has .*: raise it"):
+        with pytest.raises(UserError, match=f"val_fraction={share} .*: raise it"):
             partition_data(spec, of_owners(sizes))
         return
     note = partition_data(spec, of_owners(sizes)).note
