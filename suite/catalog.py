@@ -61,13 +61,15 @@ def _algorithms() -> Items:
     return items
 
 
-def _about(things: Mapping[str, Any]) -> Items:
-    return [{"name": name, "summary": thing.summary} for name, thing in things.items()]
-
-
-def _named(classes: Mapping[str, type], sign: str = "") -> Items:
-    """Return how each class of a registry is written, and what it is."""
-    return _about({sign + names.usage(name, cls): cls for name, cls in classes.items()})
+def _about(things: Mapping[str, Any], sign: str = "") -> Items:
+    """Return how each thing is written, with its arguments where it is a class, and what it is."""
+    items = []
+    for name, thing in things.items():
+        usage = (
+            sign + names.usage(name, thing) if isinstance(thing, type) and ":" not in name else name
+        )
+        items.append({"name": usage, "summary": thing.summary})
+    return items
 
 
 def _papers() -> Items:
@@ -80,9 +82,9 @@ def _papers() -> Items:
 FILES = {**{f"{name}:PATH": cls for name, cls in PATHS.items()}, "FILE.py:NAME": Function}
 KINDS = {
     "algorithms": _algorithms,
-    "datasets": lambda: _named(DATASETS.known()) + _about(FILES),
-    "models": lambda: _named(MODELS),
-    "heterogeneity": lambda: [*_named(PARTITIONS.known()), *_named(MODIFIERS.known(), "+")],
+    "datasets": lambda: _about({**DATASETS.known(), **FILES}),
+    "models": lambda: _about(MODELS),
+    "heterogeneity": lambda: [*_about(PARTITIONS.known()), *_about(MODIFIERS.known(), "+")],
     "samplers": lambda: [*_about(SAMPLERS), {"name": "FILE.py:make", "summary": OWN_SUMMARY}],
     "studies": lambda: [{"name": name, "summary": text} for name, text in study_names().items()],
     "papers": _papers,

@@ -165,9 +165,7 @@ def check(resources: Resources) -> None:
             )
         reason, cards = device.look() if resources.gpus_per_trial else ("", [True])
         if not cards:
-            raise UserError(
-                f"gpus_per_trial is {resources.gpus_per_trial:g}, but no GPU can be used here: {reason}"
-            )
+            raise UserError(f"gpus_per_trial is {resources.gpus_per_trial:g}, but {reason}")
 
 
 def address_of(address: str) -> str:
@@ -312,8 +310,7 @@ def surroundings(token: str | None) -> Iterator[None]:
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:
-        begin = ("RAY_", "TUNE_", "PYTHONBREAKPOINT")
-        with kept(*begin, **WORKERS, **_TUNE), redirect_stdout(sys.stderr):
+        with kept("RAY_", "TUNE_", "PYTHONBREAK", **WORKERS, **_TUNE), redirect_stdout(sys.stderr):
             for name in levels:  # which show tracebacks of trials that start again
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             if not ray.is_initialized():
