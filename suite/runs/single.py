@@ -158,12 +158,10 @@ def execute(
     started = time.perf_counter()
 
     def evaluated(entry: dict[str, float]) -> None:
-        nonlocal started
+        nonlocal started  # a store may be opened there, which is no time of the run's
         began = time.perf_counter()
         on_evaluation(entry)
-        started += (
-            time.perf_counter() - began
-        )  # a store may be opened there, which is no time of the run's
+        started += time.perf_counter() - began
 
     def tell(note: str) -> None:
         say(f"{spec.dataset}, {spec.heterogeneity}: {note}")
