@@ -161,7 +161,7 @@ def run_request(
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
-    return Request(base, names, dict(settings or {}), seed, values or {})
+    return Request(base, names, seed, {**dict(settings or {}), **(values or {})})
 
 
 def replay(
@@ -190,7 +190,7 @@ def recorded_runs(
     folder = folder_of(storage)
     if source.endswith(TABLE):
         return single.sample(open_tables(folder, None, [source]), sample)
-    return [single.RecordedRun.run(open_existing(usual(tracking_uri), folder), source)]
+    return [single.recorded_run(open_existing(usual(tracking_uri), folder), source)]
 
 
 def load_model(

@@ -82,6 +82,6 @@ def show_table(
     """
     from reports.terminal import fitted, left_out
 
-    to, kept = out(), len(columns) if essential is None else essential
-    shown, dropped = fitted(columns, rows, to.width, kept, title)
-    to.print(shown, *left_out(dropped, "--json"), sep="\n")
+    console, kept = out(), len(columns) if essential is None else essential
+    shown, dropped = fitted(columns, rows, console.width, kept, title)
+    console.print(shown, *left_out(dropped, "--json"), sep="\n")

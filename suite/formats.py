@@ -6,8 +6,6 @@ from trials.common.errors import UserError
 
 FORMAT = 3
 """What the first line of a journal, the tags of a run and a tuned file carry."""
-BEFORE = "0.2.0 (commit 4018725)"
-"""The last version whose files have a smaller format, or none."""
 
 
 class FormatError(UserError):
@@ -16,9 +14,12 @@ class FormatError(UserError):
 
 def check_format(what: str, written: object, instead: str = "") -> None:
     """Raise `FormatError` in one line where the format `written` in `what` is another; `instead` is a further way out."""
-    if written == FORMAT:
-        return
-    later = isinstance(written, int) and written > FORMAT
-    by, reader = ("a later suite", "that version") if later else (f"suite {BEFORE[:5]}", BEFORE)
-    kept = f"{what} was written by {by}, which suite {version('suite-fl')} does not read"
-    raise FormatError(f"{kept}: read it with {reader}" + f", or {instead}" * bool(instead))
+    if written != FORMAT:
+        later = isinstance(written, int) and written > FORMAT
+        by, reader = (
+            ("a later suite", "that version")
+            if later
+            else ("suite 0.2.0", "0.2.0 (commit 4018725)")
+        )
+        kept = f"{what} was written by {by}, which suite {version('suite-fl')} does not read"
+        raise FormatError(f"{kept}: read it with {reader}" + f", or {instead}" * bool(instead))

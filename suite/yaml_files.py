@@ -14,9 +14,6 @@ from trials.common.errors import UserError
 from trials.common.files import plain
 from trials.common.names import number
 
-BYTES = 2**20
-"""The longest YAML that is read: PyYAML needs seconds for more."""
-
 
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader; it reads `1e-3` as a number (YAML 1.2), and refuses a key given twice."""
@@ -49,9 +46,9 @@ def read_text(path: Path, kind: str) -> str:
 
 def parse_mapping(text: str, source: str) -> dict[str, Any]:
     """Return a YAML mapping. Raises `UserError` for anything else."""
+    if len(text) > 2**20:  # PyYAML needs seconds for more
+        raise UserError(f"{source} is longer than 1,048,576 bytes")
     try:
-        if len(text) > BYTES:
-            raise UserError(f"it is longer than {BYTES:,} bytes")
         content = yaml.load(text, _Loader)
     except Exception as error:  # PyYAML's, and what its readers of dates and numbers run into
         raise UserError(f"{source} is not YAML that can be read: {error}") from None
@@ -66,29 +63,22 @@ def dump(content: dict[str, Any]) -> str:
 
 
 def assignments(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the values of `--set KEY=VALUE` by key. Raises `UserError` for a text that gives none."""
-    values = {}
+    """Return the values of `--set KEY=VALUE` by key: numbers, null, true, false, YAML in brackets, or text. Raises `UserError`
+    for a text that gives none.
+    """
+    values: dict[str, Any] = {}
     for text in texts:
         key, equals, written = text.partition("=")
         if not equals:
             raise UserError(f"--set {text}: must be KEY=VALUE")
-        try:
-            values[key] = value(written)
-        except UserError as error:
-            raise UserError(f"--set {text}: {error}") from None
+        values[key] = {"null": None, "true": True, "false": False}.get(written, written)
+        if written[:1] in ("[", "{"):
+            source = f"--set {text}: must be a list [A, B], or a mapping {{KEY: VALUE}}; this"
+            values[key] = parse_mapping(f"value: {written}", source)["value"]
+        for convert in (float, int):
+            with suppress(ValueError):
+                values[key] = number(convert, written)
     return values
-
-
-def value(text: str) -> Any:
-    """Return a value of a command line: a number, null, true, false, YAML in brackets, or text. Raises `UserError` for brackets of none."""
-    for convert in (int, float):
-        with suppress(ValueError):
-            return number(convert, text)
-    if text[:1] in ("[", "{"):
-        with suppress(UserError):
-            return parse_mapping(f"value: {text}", text)["value"]
-        raise UserError("must be a list [A, B], or a mapping {KEY: VALUE}")
-    return {"null": None, "true": True, "false": False}.get(text, text)
 
 
 def refuse_foreign(paths: Iterable[Path], *signs: str) -> None:
@@ -107,7 +97,8 @@ def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
     for path, content in files.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            with replacing(path) as part:
+                part.write_bytes(content)
 
 
 @contextmanager
@@ -122,12 +113,6 @@ def replacing(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step."""
-    with replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """What is said of each algorithm: docstrings, published configurations, and the page made of them."""
 
+import inspect
 from importlib.resources import files
 
 import pytest
 
-from suite.catalog import FACTS, algorithms_page, facts
+from suite.catalog import FACTS, algorithms_page
 from suite.studies.space import space_file
 from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
@@ -14,7 +15,8 @@ every = pytest.mark.parametrize("name", ALGORITHMS)
 
 @every
 def test_a_docstring_gives_every_fact(name):
-    assert all(facts(ALGORITHMS[name])[key] for key in FACTS)
+    lines = inspect.getdoc(ALGORITHMS[name]).splitlines()
+    assert [line.partition(":")[0] for line in lines if line.startswith(FACTS)] == [*FACTS]
 
 
 @every
@@ -31,14 +33,13 @@ def test_published_configurations_can_be_run(name):
 
 
 def test_the_page_is_what_the_command_prints():
-    """`suite list algorithms --markdown > docs/algorithms.md` makes it anew."""
+    """`make docs` makes it anew."""
     assert (ROOT / "docs" / "algorithms.md").read_text() == algorithms_page()
 
 
-def test_the_page_has_a_row_for_each_algorithm():
-    rows = [line for line in algorithms_page().splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == list(ALGORITHMS)
-    assert {row.count("|") - row.count("\\|") for row in rows} == {10}
+def test_the_page_has_a_section_for_each_algorithm():
+    heads = [line.split()[1] for line in algorithms_page().splitlines() if line.startswith("## ")]
+    assert heads == list(ALGORITHMS)
 
 
 def test_references_are_those_that_have_what_others_have_not():

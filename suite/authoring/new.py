@@ -11,8 +11,6 @@ from suite.yaml_files import writing
 from trials import algorithms
 from trials.common.errors import UserError
 
-TEMPLATES = {"{}.py": "algorithm.py.txt", "test_{}.py": "test.py.txt"}
-
 
 def new_algorithm(name: str, folder: Path) -> tuple[str, Path, Path]:
     """Write `name.py` and `test_name.py` into a folder, and return the name of the class and both. Raise `UserError`
@@ -26,11 +24,11 @@ def new_algorithm(name: str, folder: Path) -> tuple[str, Path, Path]:
     title = name if name != stem else "".join(word.capitalize() for word in name.split("_"))
     words = {"name": title, "title": title, "stem": stem, "constant": stem.upper()}
     words |= {"file": f"{stem}.py", "test": f"test_{stem}.py"}
-    file, test = (folder / form.format(stem) for form in TEMPLATES)
+    file, test = folder / words["file"], folder / words["test"]
     for path in (file, test):
         if os.path.lexists(path):  # a link to nothing, too
             raise UserError(f"{path} exists, and is kept: choose another name or folder")
-    for path, template in zip((file, test), TEMPLATES.values(), strict=True):
+    for path, template in ((file, "algorithm.py.txt"), (test, "test.py.txt")):
         text = files("suite.authoring").joinpath(template).read_text("utf-8")
         with writing(path):
             path.write_text(Template(text).substitute(words), encoding="utf-8")

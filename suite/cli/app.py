@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 ran, but some trials crashed for good; 2 bad input, nothin
 
 import gc
 import importlib.metadata
+import os
 import platform
 import sys
 from difflib import get_close_matches
@@ -124,6 +125,11 @@ def main() -> None:
     gc.set_threshold(GARBAGE)
     spell_out(HARMLESS)
     outlive_terminal()
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # PyTorch would end the process, in words of MKL
+        say("error: the current folder was deleted: cd to one that exists")
+        sys.exit(2)
     try:
         with one_command():
             app()

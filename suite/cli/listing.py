@@ -81,27 +81,31 @@ def describe(
     --set takes the settings of a run: clients, partition_seed, data_seed, val_fraction. Each is an option, too:
     --clients 10. The .npz file holds which samples each client has, for other programs.
     """
-    from suite.partition_statistics import Description
+    from suite.partition_statistics import described, partitioned
+    from suite.partition_statistics import write as write_arrays
     from suite.yaml_files import assignments
 
     names, values = {"dataset": dataset, "heterogeneity": heterogeneity}, assignments(assign or ())
     spec = api.run_request(None, names, values=values).spec()
-    description = Description.of(spec, data_root)
+    split = partitioned(spec, data_root)
     if output is not None:
-        description.write(output)
+        write_arrays(split, output)
         say(f"wrote {output}")
+    document = described(spec, split)
     if as_json:
-        emit(description.document())
+        emit(document)
         return
     heads = ("min", "median", "mean", "max")
     columns = [Column("per client", ColumnKind.WORDS), *map(Column, heads)]
-    title = f"{spec.dataset} · {spec.heterogeneity} · {description.data.clients} clients"
+    title = f"{spec.dataset} · {spec.heterogeneity} · {document['clients']} clients"
     rows = []
-    for name, summary in description.summaries.items():
-        rows.append([NAMES[name], *(f"{value:.4g}" for value in summary.values())])
+    for name, shown in NAMES.items():
+        rows.append([shown, *(f"{value:.4g}" for value in document[name].values())])
     show_table(columns, rows, title=title)
-    facts = [f"{key} {value}" for key, value in description.facts.items()]
-    out().print(", ".join(facts), **PLAIN)
+    facts = document["totals"] | {"clients not trained on": document["clients_not_trained_on"]}
+    facts = {key: count for key, count in facts.items() if count}
+    facts |= {"partition seed": document["seed"], "fingerprint": document["fingerprint"]}
+    out().print(", ".join(f"{key} {value}" for key, value in facts.items()), **PLAIN)
 
 
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
@@ -110,18 +114,26 @@ def prepare(
     data_root: DataRoot = None,
     as_json: Json = False,
 ) -> None:
-    """Download data sets and check their files. Without a name: show which data sets are here."""
-    from suite import partition_statistics as statistics
+    """Download data sets and check their files. Without a name: show which are here of those that have any."""
     from trials import datasets
 
     for text in wanted:
         datasets.parse(text).fetch(data_root)
-    items = statistics.check(wanted or statistics.known(), data_root)
+    items: list[dict[str, Any]] = []
+    states: dict[str, str] = {}
+    for text in wanted or [name for name, cls in datasets.DATASETS.items() if cls.published]:
+        files = datasets.parse(text).files(data_root)
+        items += [{"dataset": text, **file} for file in files]
+        states[text] = "ready"
+        for file in reversed(files):  # the first that is not sound tells enough
+            if not file["sound"]:
+                wrong = f"wrong: {file['path']} has {file['found']}, expected {file['expected']}"
+                states[text] = wrong if file["found"] else f"absent: {file['path']}"
     if as_json:
         emit(items)
         return
     heads = [Column("dataset", ColumnKind.NAME), Column("state", ColumnKind.WORDS)]
-    show_table(heads, [[*pair] for pair in statistics.states(items).items()])
+    show_table(heads, [[*pair] for pair in states.items()])
 
 
 new = typer.Typer(
@@ -150,20 +162,22 @@ def new_algorithm(
 def check(
     file: str = typer.Argument(help="FILE.py, FILE.py:Class, or a name of `suite list`."),
     assign: Assign = None,
-    reduces_to: str | None = typer.Option(None, help="A method that it must equal to the bit."),
+    reduces_to: str | None = typer.Option(None, help="A method that it must equal."),
+    exact: bool = typer.Option(False, "--exact", help="To the bit, not up to rounding."),
     dataset: str | None = typer.Option(None, help="What to check a model on. Default: digits."),
     as_json: Json = False,
 ) -> None:
     """Check your own algorithm, model, data set or other plug-in.
 
-    An algorithm runs two rounds on three models; executions, shapes, state and counted bytes are compared.
-    --set takes its hyperparameters. Exit code 1 if something is wrong.
+    An algorithm runs two rounds on three models; executions, checkpoints and counted bytes are compared.
+    --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
     """
     say(f"reading {file}")
     from suite.testing.parts import findings
     from suite.yaml_files import assignments
 
-    results = list(findings(file, assignments(assign or ()), reduces_to, dataset))
+    values = assignments(assign or ())
+    results = list(findings(file, values, dataset, reduces_to=reduces_to, exact=exact))
     passed = all(finding.ok for finding in results)
     if as_json:
         emit({"passed": passed, "checks": [vars(finding) for finding in results]})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from reports.table import Column, ColumnKind
-from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage, Tracking
+from suite.cli.options import RUNS, Assign, DataRoot, Json, Storage
 from suite.console import emit, say, show_table, write
 from suite.yaml_files import assignments, refuse_foreign, write_files
 
@@ -34,7 +34,6 @@ def reproduce(
     output: Path | None = typer.Option(None, help="Folder for NAME.md and NAME.json."),
     storage: Storage = RUNS,
     data_root: DataRoot = None,
-    tracking_uri: Tracking = None,
     as_json: Json = False,
 ) -> None:
     """Run a paper's tables again, with a verdict on each number.
@@ -64,7 +63,6 @@ def reproduce(
         seeds=seeds,
         rounds=rounds,
         other=other,
-        tracking_uri=tracking_uri,
         storage=storage,
         data_root=data_root,
         resources=resources,

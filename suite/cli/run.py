@@ -76,7 +76,7 @@ def run(
         done.save(save)
     run_id = None
     try:
-        run_id = single.record(done, stores[0], save) if stores else None
+        run_id = done.record(storage, tracking_uri, save) if record else None
     except StoreError as error:
         if error.passes:
             fault = f"tracking store {stores[0].uri} did not accept the run: {error.reason}"

@@ -7,6 +7,7 @@ import gc
 import logging
 import math
 import os
+import resource
 import secrets
 import shutil
 import socket
@@ -29,7 +30,7 @@ import search_spaces
 import suite
 import trials
 from suite.console import say
-from suite.environment import default, kept
+from suite.environment import kept
 from suite.execution.ray_internals import SameImports, read_authentication_again
 from suite.execution.resources import Resources
 from suite.execution.stop_signal import REMEDY, Control
@@ -55,6 +56,7 @@ WORKERS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _TUNE = {
+    "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Tune's own returns normally from an interrupted sweep
@@ -137,8 +139,8 @@ def _shown(have: Mapping[str, float], names: Iterable[str]) -> str:
 
 
 def check(resources: Resources) -> None:
-    """Raise `UserError` where this process cannot join the cluster, or has no GPU for trials that need one: before Ray, a
-    store or a folder is begun.
+    """Raise `UserError` where this process cannot join or start the cluster, or has no GPU for trials that need one: before Ray,
+    a store or a folder is begun.
     """
     if resources.joins:
         if ray.is_initialized():
@@ -146,13 +148,24 @@ def check(resources: Resources) -> None:
                 f"cluster {resources.address} cannot be joined: this process uses Ray already. Leave the "
                 "address out to run there, or call ray.shutdown() first"
             )
-        _call(address_of(str(resources.address)))
-    elif resources.gpus_per_trial and not ray.is_initialized():
-        reason, cards = device.look()
-        if not cards:
+        address = address_of(str(resources.address))
+        try:
+            place = urlsplit("//" + address.removeprefix("ray://"))
+            socket.create_connection((place.hostname, place.port or 0), CALL_SECONDS).close()
+        except (OSError, ValueError) as error:
             raise UserError(
-                f"gpus_per_trial is {resources.gpus_per_trial:g}, but no GPU can be used here: {reason}"
+                f"--address {address} cannot be joined: nobody answers there ({getattr(error, 'strerror', error)}). It must "
+                "be host:port, ray://host:port, auto or local. Nothing was started"
+            ) from None
+    elif not ray.is_initialized():
+        addresses = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if addresses != resource.RLIM_INFINITY and addresses < 16e9:
+            raise UserError(
+                f"ulimit -v is {addresses // 1024}, with which Ray does not start: set ulimit -v unlimited"
             )
+        reason, cards = device.look() if resources.gpus_per_trial else ("", [True])
+        if not cards:
+            raise UserError(f"gpus_per_trial is {resources.gpus_per_trial:g}, but {reason}")
 
 
 def address_of(address: str) -> str:
@@ -171,18 +184,6 @@ def address_of(address: str) -> str:
             "not set: start one, or give its host:port"
         )
     return address
-
-
-def _call(address: str) -> None:
-    try:
-        place = urlsplit("//" + address.removeprefix("ray://"))
-        socket.create_connection((place.hostname, place.port or 0), CALL_SECONDS).close()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(
-            f"--address {address} cannot be joined: nobody answers there ({reason}). It must be host:port, "
-            "ray://host:port, auto or local. Nothing was started"
-        ) from None
 
 
 @contextmanager
@@ -207,17 +208,15 @@ def start(resources: Resources) -> Path:
     Its ports are open to other machines and users, so it always has a token: one that is nowhere
     but in these processes' environment, whatever mode and token are there for other clusters.
     """
+    check(resources)
     say("starting Ray")
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
-    folder = _folder()
+    cpus, folder = math.ceil(max(usable_cpus(), wanted)), _folder()
     os.environ["RAY_TMPDIR"] = str(folder)
-    options: dict[str, Any] = {
-        "num_cpus": math.ceil(max(usable_cpus(), wanted)),
-        "include_dashboard": False,
-    }
+    own: dict[str, Any] = {"job_config": SameImports(), "include_dashboard": False}
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init("local", job_config=SameImports(), **options, **_QUIET)
+            ray.init("local", num_cpus=cpus, **own, **_QUIET)
             return folder
         except Exception as error:  # with a bare one Ray says that it ran out of time
             ray.shutdown()
@@ -311,8 +310,7 @@ def surroundings(token: str | None) -> Iterator[None]:
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:
-        with kept("RAY_", "TUNE_", "PYTHONBREAKPOINT"), redirect_stdout(sys.stderr):
-            default(**WORKERS, **_TUNE, RAY_USAGE_STATS_ENABLED="0")
+        with kept("RAY_", "TUNE_", "PYTHONBREAK", **WORKERS, **_TUNE), redirect_stdout(sys.stderr):
             for name in levels:  # which show tracebacks of trials that start again
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             if not ray.is_initialized():

@@ -28,8 +28,6 @@ from trials.run.trainable import REPORTS, FederatedTrial
 from trials.run.trial import RunningPack, partition_data
 
 HERE = "this process"
-PENDING = 16
-"""Packs that may wait for a place in the cluster, where fewer run at once: nodes that join are used."""
 
 
 def drive(plan: ExecutionPlan) -> None:
@@ -184,7 +182,8 @@ def _tune(dispatch: Dispatch, shared: Mapping[str, Any]) -> None:
 
 def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
     plan = dispatch.plan
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(dispatch.slots, PENDING))
+    # Where fewer run at once more may wait for a place, so that nodes that join are used.
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max(dispatch.slots, 16))
     trainable = tune.with_parameters(
         FederatedTrial, datasets=shared, sources=plugins.sources(plan.source.code)
     )

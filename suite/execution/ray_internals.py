@@ -29,7 +29,7 @@ def _folders() -> list[str]:
     """Return where this process imports from, besides its interpreter's own places: a worker has its own."""
     own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     own += [*site.getsitepackages(), site.getusersitepackages()]
-    folders = [os.path.abspath(path) for path in sys.path]
+    folders = map(os.path.abspath, sys.path)
     return [path for path in folders if not any(Path(path).is_relative_to(place) for place in own)]
 
 

@@ -19,8 +19,7 @@ from suite.reproduction.experiments import (
     read_paper,
     selected,
 )
-from suite.runs.batch import EXPERIMENT, Batch, Done, Job
-from suite.tracking.store import Store
+from suite.runs.batch import Batch, Done, Job
 from trials import datasets
 from trials.run.outcome import Status, lost
 
@@ -48,7 +47,6 @@ def reproduce(
     seeds: int = SEEDS,
     rounds: int | None = None,
     other: Mapping[str, Any],
-    tracking_uri: str | None,
     storage: Path,
     data_root: str | None,
     resources: Any,
@@ -61,10 +59,10 @@ def reproduce(
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])
-    batch = Batch(Store(tracking_uri, storage), storage / EXPERIMENT / "tune")
+    batch = Batch(storage / "reproduce")
     jobs = [job for _, plan, _ in planned if plan for job in plan.jobs.values()]
     failed, interrupted = batch.run(jobs, data_root, resources)
-    done = batch.done()
+    done = batch.done
     tags = [done[job.id].tags for job in jobs if job.id in done]
     made_with = {tuple((key, each.get(key, "")) for key in VERSIONS) for each in tags}
     return Reproduction(
@@ -112,13 +110,12 @@ def plan_of(paper: Paper, made: Experiment, seeds: int, most_rounds: int | None 
     rounds = planned if most_rounds is None else min(planned, most_rounds)
     jobs = {}
     for method, configured in made.methods.items():
-        tags = {"claim": made.path, "method": method}
         for number, variant in enumerate(configured.variants):
             shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
             for seed in range(seeds):
                 spec = configured.spec(variant, seed, rounds, 1 if every_round else rounds)
                 name = " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"]))
-                jobs[method, number, seed] = Job(spec, name, tags)
+                jobs[method, number, seed] = Job(spec, name)
     return Plan(made, metrics, jobs, rounds, planned)
 
 

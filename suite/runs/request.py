@@ -30,12 +30,11 @@ DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()
 @dataclass(frozen=True)
 class Request:
     """What a person asked for. `base` is the content of a configuration, or {}; the `names` that are not None, and the
-    `settings`, replace its own, and `values`, hyperparameters or settings by name, replace both.
+    `values`, hyperparameters or settings by name, replace its own.
     """
 
     base: Mapping[str, Any]
     names: Mapping[str, str | None]
-    settings: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -44,17 +43,14 @@ class Request:
         faults, base = Faults("run"), self.base
         asked = {key: name for key, name in self.names.items() if name is not None}
         names = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
-        params = dict(base.get("params", {}))
-        settings = {**base.get("settings", {}), **self.settings}
+        params, settings = dict(base.get("params", {})), dict(base.get("settings", {}))
         with suppress(UserError):  # check_run says so
             ranges = algorithms.resolve(names["algorithm"]).ranges()
+            known = [*ranges, *Settings.model_fields]
             for key, value in self.values.items():
-                if key in Settings.model_fields:
-                    settings[key] = value
-                elif key in ranges:
-                    params[key] = value
+                if key in known:
+                    (settings if key in Settings.model_fields else params)[key] = value
                 else:
-                    known = [*ranges, *Settings.model_fields]
                     faults.add(key, value, str(unknown("hyperparameter or setting", key, known)))
         if type(self.seed) is not int or self.seed < 0:
             faults.add("seed", self.seed, "must be a whole number, and at least 0")
@@ -106,5 +102,5 @@ def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialCo
     seed = values.pop("seed", request.seed)
     # Tune runs a trial in a folder of its own; a relative path is meant from where Tune began.
     with chdir(os.environ.get("TUNE_ORIG_WORKING_DIR", ".")):
-        spec = replace(request, values=values, seed=seed).spec()
+        spec = replace(request, values={**request.values, **values}, seed=seed).spec()
     return TrialConfig(spec, device=device)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,41 +73,54 @@ class Finished:
         return self.result.score(f"test_{self.simulation.task.metric}")
 
     def __repr__(self) -> str:
-        params = " ".join(f"{key}={value}" for key, value in self.spec.params.items())
-        metric, rounds = self.simulation.task.metric.replace("_", " "), self.result.last_round
+        spec, metric = self.spec, self.simulation.task.metric.replace("_", " ")
+        params = " ".join(f"{key}={value}" for key, value in spec.params.items())
+        rounds = f"{self.result.last_round} round{'s' * (self.result.last_round != 1)}"
         return (
-            f"{self._name} with {params}: {self.status} after {rounds} round{'s' * (rounds != 1)}, test {metric} "
-            f"{self.test_score:.4f} (mean of the last {LAST} evaluations)"
+            f"{spec.algorithm} on {spec.scenario}, seed {spec.seed} with {params}: {self.status} after {rounds}, "
+            f"test {metric} {self.test_score:.4f} (mean of the last {LAST} evaluations)"
         )
-
-    def _repr_html_(self) -> str:
-        metric = self.simulation.task.metric
-        names = ["round", f"val_{metric}", f"test_{metric}", "train_loss"]
-        table = self.to_pandas().reindex(columns=names).to_html(index=False, na_rep="")
-        return f"<p>{escape(repr(self))}</p>{table}"
-
-    @property
-    def _name(self) -> str:
-        return f"{self.spec.algorithm} on {self.spec.scenario}, seed {self.spec.seed}"
 
     def plot(self) -> "Plot":
         """Draw its scores against rounds, which a notebook shows."""
         from reports.page.notebook import run_plot
 
-        return run_plot(self._name, self.history, self.simulation.task.metric)
+        name = f"{self.spec.algorithm} on {self.spec.scenario}"
+        return run_plot(name, self.history, self.simulation.task.metric)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the history, a row an evaluation."""
         return frame(self.history)
 
-    def record(self, storage: Path | str = "runs", tracking_uri: str | None = None) -> str:
-        """Record it in the MLflow experiment `runs`, as the command does; return the run's id.
+    def record(
+        self,
+        storage: Path | str = "runs",
+        tracking_uri: str | None = None,
+        model: Path | None = None,
+    ) -> str:
+        """Record it in the MLflow experiment `runs`, with the `model` that was saved of it in a folder; return the run's id.
 
-        Raises `UserError` when the store cannot be written.
+        Raises `UserError` when the store cannot be written, `StoreError` where it does not take the run.
         """
         from suite.tracking.store import Store
 
-        return record(self, Store(usual(tracking_uri), Path(storage)))
+        store, spec = Store(usual(tracking_uri), Path(storage)), self.spec
+        name, seconds = (
+            f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}",
+            self.result.seconds,
+        )
+        tags = run_tags(RunKind.RUN, spec, self.result)
+        run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=seconds)
+        try:
+            store.log(run_id, spec_params(spec), self.history)
+            if model is not None and store.takes_files:
+                store.client.log_artifacts(run_id, str(model), "model")
+            store.set_status(run_id, "FINISHED")
+        except StoreError:
+            with suppress(StoreError):
+                store.delete(run_id)
+            raise
+        return run_id
 
     def save(self, folder: Path | str) -> None:
         """Keep the final server model, and clients' own, in a folder, for `suite.load_model`; raises
@@ -143,19 +155,19 @@ def execute(
     halved: dict[str, int] | None = None,
 ) -> Finished:
     """Run a spec to its end in this process; `memory` is its budget in bytes, `halved` as recorded."""
-    started, elsewhere = time.perf_counter(), 0.0
+    started = time.perf_counter()
 
     def evaluated(entry: dict[str, float]) -> None:
-        nonlocal elsewhere  # a store may be opened there, which is no time of the run's
+        nonlocal started  # a store may be opened there, which is no time of the run's
         began = time.perf_counter()
         on_evaluation(entry)
-        elsewhere += time.perf_counter() - began
+        started += time.perf_counter() - began
 
     def tell(note: str) -> None:
         say(f"{spec.dataset}, {spec.heterogeneity}: {note}")
 
     simulation, _ = trial.run(spec, data_root, device, evaluated, memory, halved, tell)
-    seconds = time.perf_counter() - started - elsewhere
+    seconds = time.perf_counter() - started
     return Finished(spec, simulation, replace(result_of(simulation), seconds=seconds))
 
 
@@ -168,26 +180,6 @@ def check_folder(folder: Path) -> None:
             )
 
 
-def record(run: Finished, store: "Store", model: Path | None = None) -> str:
-    """Record a run, and the model that was saved of it in a folder; return its id. Raises `StoreError` where the store
-    does not take it.
-    """
-    tags, spec = run_tags(RunKind.RUN, run.spec, run.result), run.spec
-    name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
-    experiment = store.experiment(EXPERIMENT)
-    run_id = store.create(experiment, name, tags, seconds=run.result.seconds)
-    try:
-        store.log(run_id, spec_params(spec), run.history)
-        if model is not None and store.takes_files:
-            store.client.log_artifacts(run_id, str(model), "model")
-        store.set_status(run_id, "FINISHED")
-    except StoreError:
-        with suppress(StoreError):
-            store.delete(run_id)
-        raise
-    return run_id
-
-
 class RecordedRun(NamedTuple):
     """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.tags.run_tags`), and
     the evaluations of what is compared.
@@ -198,42 +190,39 @@ class RecordedRun(NamedTuple):
     ran: Mapping[str, Any]
     history: Sequence[Mapping[str, float]]
 
-    @classmethod
-    def run(cls, store: "Store", run_id: str) -> "RecordedRun":
-        """Read one of MLflow's; raises `UserError` for one that is none of a trial."""
-        record = store.get(run_id)
-        name = f"run {record.run_id}"
-        try:
-            spec = TrialSpec.model_validate_json(record.tags["spec"])
-            ran = json.loads(record.tags["ran"])
-        except (KeyError, ValueError):
-            raise UserError(
-                f"{name} ({record.tags.get('kind', 'foreign')}) cannot be replayed: search, final and run can, by their tags "
-                "suite.spec and suite.ran. A specification too long for MLflow is in the table of its sweep (docs/table.md)"
-            ) from None
-        measured = record.metrics.keys() - {*TIMES, *DERIVED}
-        return cls(name, spec, ran, store.curve(record, measured))
 
-    @classmethod
-    def row(cls, row: Mapping[Any, Any], code: Mapping[str, str]) -> "RecordedRun":
-        """Take a row of a table, with its curves; `code` are the SHA-256 of others' code by name."""
-        spec = spec_of(row)
-        ran = {name: row[name] for name in ("execution", "device") if row[name]}
-        ran["fingerprint"] = row["partition_fingerprint"]
-        if row["chunk"] == row["chunk"]:  # NaN where the whole group was one
-            ran["chunk"] = int(row["chunk"])
-        if row["halved"]:
-            ran["halved"] = json.loads(row["halved"])
-        ran["code"] = {name: code[name] for name in spec.code if name in code}
-        return cls(f"trial {row['trial_id']}", spec, ran, history_of(row, CURVES[1:]))
+def recorded_run(store: "Store", run_id: str) -> RecordedRun:
+    """Return one of MLflow's runs; raises `UserError` for one that is none of a trial."""
+    record = store.get(run_id)
+    name = f"run {record.run_id}"
+    try:
+        spec = TrialSpec.model_validate_json(record.tags["spec"])
+        ran = json.loads(record.tags["ran"])
+    except (KeyError, ValueError):
+        raise UserError(
+            f"{name} ({record.tags.get('kind', 'foreign')}) cannot be replayed: search, final and run can, by their tags "
+            "suite.spec and suite.ran. A specification too long for MLflow is in the table of its sweep (docs/table.md)"
+        ) from None
+    measured = record.metrics.keys() - {*TIMES, *DERIVED}
+    return RecordedRun(name, spec, ran, store.curve(record, measured))
 
 
 def sample(tables: "Tables", count: int) -> list[RecordedRun]:
     """Return a random sample of the trials of tables that ran to their end."""
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
-    drawn = rows.sample(min(count, len(rows))).to_dict("records")
-    return [RecordedRun.row(row, tables.facts[row["sweep"]].code) for row in drawn]
+    runs = []
+    for row in rows.sample(min(count, len(rows))).to_dict("records"):
+        spec, code = spec_of(row), tables.facts[row["sweep"]].code
+        ran: dict[str, Any] = {key: row[key] for key in ("execution", "device") if row[key]}
+        if row["chunk"] == row["chunk"]:  # NaN where the whole group was one
+            ran["chunk"] = int(row["chunk"])
+        ran["halved"] = json.loads(row["halved"] or "{}")
+        ran["fingerprint"] = row["partition_fingerprint"]
+        ran["code"] = {key: code[key] for key in spec.code if key in code}
+        name = f"trial {row['trial_id']}"
+        runs.append(RecordedRun(name, spec, ran, history_of(row, CURVES[1:])))
+    return runs
 
 
 class Replay(NamedTuple):
@@ -267,20 +256,16 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
         tolerance = ROUNDING[same.dtype]
     again = spec.model_copy(update={"settings": same})
     run = execute(again, data_root, device, on_evaluation, halved=ran.get("halved"))
-    return Replay(run, _differences(recorded, run, tolerance), near)
-
-
-def _differences(recorded: RecordedRun, run: Finished, tolerance: float) -> list[str]:
-    """Return the recorded values that a run does not have again, a line each; NaN is equal to nothing."""
     differences = []
-    if recorded.ran.get("fingerprint") != run.simulation.fed.data.fingerprint:
+    if ran.get("fingerprint") != run.simulation.fed.data.fingerprint:
         differences.append("partition_fingerprint: the data or their partition are not the same")
     rounds = {int(entry["round"]): entry for entry in run.history}
     for entry in recorded.history:
-        again = rounds.get(int(entry["round"]), {})
+        repeated = rounds.get(int(entry["round"]), {})
         for metric in sorted(entry.keys() - {"round"}):
-            before, now = entry[metric], again.get(metric, math.nan)
-            if not (now == before or abs(now - before) <= tolerance * max(1.0, abs(before))):
+            was, now = entry[metric], repeated.get(metric, math.nan)
+            # NaN is equal to nothing.
+            if not (now == was or abs(now - was) <= tolerance * max(1.0, abs(was))):
                 where = f"{metric} at round {entry['round']}"
-                differences.append(f"{where}: recorded {before!r}, now {now!r}")
-    return differences
+                differences.append(f"{where}: recorded {was!r}, now {now!r}")
+    return Replay(run, differences, near)

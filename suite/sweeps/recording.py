@@ -22,7 +22,7 @@ from suite.tracking import StoreError, is_local, reason
 from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, versions
-from suite.yaml_files import refuse_foreign, write_whole
+from suite.yaml_files import write_files
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
@@ -233,10 +233,8 @@ class SweepRecording(Recorder):
     def _publish(self, row: Row, tuned: Tuned, place: int, folder: Path) -> None:
         """Write one leaderboard row as a tuned file, and as a run; sorted by the tag `row`, such runs are the leaderboard."""
         entry, path = self.entries[row.entry_id], folder / tuned.path
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            refuse_foreign([path], SIGN)
-            write_whole(path, tuned.text())
+            write_files({path: tuned.text().encode()}, SIGN)
         except UserError as error:
             say(f"{error}. `suite tuned show` prints the tuned configuration")
         tags = {

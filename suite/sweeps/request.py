@@ -25,7 +25,6 @@ FREE = ("retries", "pack", "description", "margin", "target")
 """What may be otherwise: no search depends on it."""
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
-RANGE = "must be LOW..HIGH, as in search.lr=0.001..10; [A, B] for choices; or a range as a study writes it"
 
 
 @dataclass(frozen=True)
@@ -153,4 +152,5 @@ def _range(value: Any) -> Any:
     try:
         return {"low": number(float, low), "high": number(float, high)}
     except ValueError:
-        raise UserError(RANGE) from None
+        form = "must be LOW..HIGH, as in search.lr=0.001..10; [A, B] for choices; or a range as a study writes it"
+        raise UserError(form) from None

@@ -14,7 +14,7 @@ from suite.search.trial import TrialRequest
 from suite.studies.replicates import confirms_of, finals_of
 from suite.sweeps.journal.events import SweepState, begun, check_first, is_locked
 from suite.sweeps.journal.paths import JOURNAL, STATUS
-from suite.yaml_files import write_whole, writing
+from suite.yaml_files import replacing, writing
 from trials.common.errors import unknown
 from trials.run.outcome import ENDINGS, Status, TrialKind
 
@@ -124,7 +124,8 @@ def keep(folder: Path, seen: Mapping[str, Any]) -> None:
     """Write how far a sweep is beside its journal, for those who watch: nothing is rebuilt from it."""
     with suppress(OSError):  # no sweep ends because nobody can watch it
         size = (folder / JOURNAL).stat().st_size
-        write_whole(folder / STATUS, json.dumps({**seen, "journal": size}))
+        with replacing(folder / STATUS) as part:
+            part.write_text(json.dumps({**seen, "journal": size}), encoding="utf-8")
 
 
 def ask(storage: Path, name: str, word: str) -> bool:

@@ -20,7 +20,7 @@ from suite.configurations.library import (
     warm_start,
 )
 from suite.console import say
-from suite.environment import default, kept
+from suite.environment import kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
 from suite.results.leaderboards import Query
 from suite.results.table import Tables, TrialTable, rows_table, write
@@ -196,8 +196,7 @@ class Sweep:
                 self.deadline, self.control.deadline = deadline, deadline.at
                 self.search.pressed = self._pressed
             # A write that fails is tried again as a whole here; MLflow's own retries could make two runs.
-            with kept(RETRIES), interruptible(self.control), self.progress:
-                default(**{RETRIES: "0"})
+            with kept(RETRIES, **{RETRIES: "0"}), interruptible(self.control), self.progress:
                 complete, written = self._run(resources)
         except UserError:
             if not self.state.requests:  # it was refused before its first trial
@@ -239,8 +238,7 @@ class Sweep:
         self.control.clear()
         if state.begun is not None:
             self.id, lag = state.begun.id, state.begun.lag
-            source = f"sweep {self.paths.name}"
-            plugins.refuse_changed(state.begun.code, source)
+            plugins.refuse_changed(state.begun.code, f"sweep {self.paths.name}")
         self.search = SweepSearch(self.entries, self.study, lag, self.warm)
         self.search.replay([*state.requests.values()], state.ended)
         for warning in self.search.warnings:
@@ -341,7 +339,8 @@ class Sweep:
                 self._died(request, outcome, again=True, killed=False)
                 self.search.again.append(request)
                 return
-        self._took(request, outcome)
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
         self.journal.write(*events.ended(trial_id, outcome))
         self.search.end(trial_id, self.state.ended[trial_id])
         self.recording.put(partial(self._record, request, outcome))
@@ -350,7 +349,8 @@ class Sweep:
         self, request: TrialRequest, outcome: TrialResult, again: bool, killed: bool = True
     ) -> None:
         """Note that an attempt at a trial died. One without another has no end, and the search takes it as failed until `--resume`."""
-        self._took(request, outcome)
+        if self.deadline is not None:
+            self.deadline.took(request.entry_id, outcome)
         name, at, error = request.trial_id, outcome.last_round, outcome.error
         self.journal.write(events.Died(trial_id=name, round=at, error=error, killed=killed))
         then = "starts again" if again else "is set aside: --resume has it again"
@@ -359,10 +359,6 @@ class Sweep:
         if not again:
             self.set_aside += 1
             self.search.end(name, ValidationResult.of(outcome))
-
-    def _took(self, request: TrialRequest, outcome: TrialResult) -> None:
-        if self.deadline is not None:
-            self.deadline.took(request.entry_id, outcome)
 
     def _pressed(self) -> bool:
         """Return whether the search is cut, since a further trial would leave too little time for the final runs."""
@@ -421,12 +417,13 @@ class Sweep:
         self.store.set_status(own, "FINISHED")
 
     def _summary(self, seconds: float) -> Summary:
-        state, searched = self.state, Counter[str]()
-        for tally in state.tallies.values():
-            for (_, status), count in tally.items():
-                searched[status] += count
-        over = self.search.current_finals & state.ended.keys()
-        final = Counter(state.ended[trial_id].status for trial_id in over)
+        # Of the search, and of the final runs of what is best now.
+        searched, final = Counter[str](), Counter[str]()
+        for trial_id, end in self.state.ended.items():
+            if self.state.requests[trial_id].counted:
+                searched[end.status] += 1
+            elif trial_id in self.search.current_finals:
+                final[end.status] += 1
         searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,

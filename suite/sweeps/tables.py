@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from suite.console import say
 from suite.results.table import (
@@ -34,9 +34,6 @@ from trials.common.errors import UserError, unknown
 from trials.common.lazy import Lazy
 from trials.run.outcome import TrialResult, index_of
 from trials.scoring.metrics import COUNTED, TASKS, reach, score
-
-if TYPE_CHECKING:
-    from suite.tracking.store import Record, Store
 
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
@@ -216,17 +213,16 @@ def open_tables(
         if len(files) < len(names):
             raise UserError(f"{', '.join(names)}: give paths of tables, or names of sweeps")
         return Tables(_of_files(map(Path, files)))
-    sources = {source.sweep: source for source in _sources(storage, tracking_uri)}
+    sources = dict(_sources(storage, tracking_uri))
     if not sources:
         uri = without_user(tracking_uri or "")
         raise UserError(f"{uri} holds no sweep" if uri else nothing_in(storage))
     asked = set(names) - sources.keys()
     for study in asked:
-        own = [source.sweep for source in sources.values() if source.study == study]
+        own = [sweep for sweep, source in sources.items() if source.study == study]
         if not own:
-            raise unknown(
-                "sweep", study, {name for source in sources.values() for name in source[:2]}
-            )
+            studies = {source.study for source in sources.values()}
+            raise unknown("sweep", study, sources.keys() | studies)
         say(f"{study} is a study; its sweeps: {', '.join(own)}")
     opened = []
     for sweep, source in sources.items():
@@ -243,18 +239,17 @@ def open_tables(
 
 
 class Source(NamedTuple):
-    """A sweep whose table can be opened, and its study."""
+    """The study of a sweep, and what opens its table."""
 
-    sweep: str
     study: str
     open: Callable[[], TrialTable]
 
 
-def _sources(storage: Path, tracking_uri: str | None) -> Iterator[Source]:
-    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage. Those of another version are
-    left out, which is said.
+def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
+    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage, by name. Those of another
+    version are left out, which is said.
     """
-    here = {}
+    here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):
         try:
             here[name] = check_first(storage / name / JOURNAL)
@@ -262,20 +257,19 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[Source]:
             say(str(error))
     if tracking_uri is None:
         for name, begin in here.items():
-            yield Source(name, begin.get("study_name", ""), partial(local_table, storage, name))
+            yield name, Source(begin.get("study_name", ""), partial(local_table, storage, name))
         return
-    from suite.tracking.store import Store  # MLflow takes a second to load
+    from suite.tracking.store import Record, Store  # MLflow takes a second to load
+
+    def fetched(run: Record) -> TrialTable:
+        return read(store.table(run))
 
     store = Store(tracking_uri, storage)
     for run in store.sweeps():
         name = run.tags["sweep"]
         own = here.get(name, {}).get("id") == run.tags["sweep_id"]
-        fetch = partial(local_table, storage, name) if own else partial(_fetch, store, run)
-        yield Source(name, run.tags["study"], fetch)
-
-
-def _fetch(store: "Store", run: "Record") -> TrialTable:
-    return read(store.table(run))
+        fetch = partial(local_table, storage, name) if own else partial(fetched, run)
+        yield name, Source(run.tags["study"], fetch)
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:

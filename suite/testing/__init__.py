@@ -1,9 +1,4 @@
-"""Checks that a class of one's own keeps its contract, for tests of one's own:
-
-    from suite.testing import check_algorithm
-
-    def test_it_keeps_the_contract():
-        check_algorithm("slowmo.py:SlowMo", {"beta": 0.0}, reduces_to="fedavg")
+"""Checks that a class of one's own keeps its contract, for tests of one's own (docs/extending.md).
 
 Each raises `WrongError`, an `AssertionError`, that says what is wrong. The project's own classes pass the same
 checks; `suite check` runs them on a file.

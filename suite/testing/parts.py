@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from suite.testing.algorithms import CheckFinding, WrongError, check_algorithm, checks, demand
+from suite.testing.algorithms import (
+    SETTINGS,
+    CheckFinding,
+    WrongError,
+    check_algorithm,
+    checks,
+    demand,
+)
 from trials import datasets, heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.common import names
@@ -18,10 +25,13 @@ from trials.common.errors import UserError
 from trials.common.plugins import named, tried
 from trials.common.registry import Registry
 from trials.common.tensors import Tensor, nn, torch
+from trials.datasets.base import Dataset
 from trials.datasets.own import broken_rules
+from trials.federated_data import partition
 from trials.models.base import Model
 from trials.models.network import EVALUATION, STEP, Network, seeded
 from trials.models.own import OwnModel, close, numbers, slopes
+from trials.settings import Settings
 
 LABELS, SAMPLES = 10, 2000
 """Of the labels that a level is checked on."""
@@ -40,8 +50,7 @@ def check_dataset(name: str, root: str | None = None) -> str:
     task = first.task.metric
     demand(first.task == family.task, f"is a {task} task, and its class says {family.task.metric}")
     for part in ("y", "test", "client", "x"):
-        once, twice = getattr(first, part), getattr(second, part)
-        equal = (once is None and twice is None) or np.array_equal(once, twice)
+        equal = np.array_equal(getattr(first, part), getattr(second, part))  # None is None
         demand(equal, f"{part} differs when it is loaded again with the same seed")
     owners = () if first.client is None else np.unique(first.client[~first.test])
     born = f", born on {len(owners)} clients" if len(owners) else ""
@@ -55,29 +64,20 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
     level = heterogeneity.parse(text)
     again = heterogeneity.parse(level.name).name
     demand(again == level.name, f"{level.name} is read as {again}: are its fields its arguments?")
-    partition, y = level.partition, np.random.default_rng(0).integers(0, LABELS, SAMPLES)
+    y, x = np.random.default_rng(0).integers(0, LABELS, SAMPLES), np.zeros((SAMPLES, 1), np.float32)
     for n in clients:
-        owner, before = np.arange(SAMPLES) % n, y.copy()
-        parts, second = (partition.assign(y, n, owner, np.random.default_rng(1)) for _ in range(2))
-        demand(np.array_equal(y, before), "assign changes the labels that it is given")
-        whole = len(parts) == n and all(map(len, parts))
-        demand(whole, f"{n} clients get {len(parts)} parts: one array each, none empty")
-        ids = np.concatenate(parts)
-        indices = ids.dtype.kind in "iu" and 0 <= ids.min() <= ids.max() < SAMPLES
-        demand(indices, f"assign gives {ids.dtype}, not indices into the labels")
-        once = partition.overlap or len(np.unique(ids)) == len(ids)
+        dataset = Dataset(x, y, np.zeros(SAMPLES, bool), LABELS, client=np.arange(SAMPLES) % n)
+        settings = Settings(clients=n, val_fraction=0)
+        first, second = (partition(dataset, level, settings) for _ in range(2))
+        parts = first.clients + len(first.unseen_offsets) - 1
+        demand(parts == n, f"{n} clients get {parts} parts: one array each")
+        ids = np.concatenate([first.train, first.unseen_train])
+        once = level.partition.overlap or len(np.unique(ids)) == len(ids)
         demand(once, "a sample is given twice: say `overlap = True` where that is meant")
-        equal = all(map(np.array_equal, parts, second))
+        equal = first.fingerprint == second.fingerprint
         demand(equal, "equal generators give other parts: what is random is drawn from `rng` alone")
         _check_modifiers(level, n)
-    try:
-        partition.assign(y[:2], 5, np.arange(2), np.random.default_rng(1))
-    except UserError:
-        pass  # as it should be
-    except Exception as error:
-        rule = f"two samples for five clients: raise a UserError, not {error!r}"
-        raise WrongError(rule) from error
-    skew = partition.skew(LABELS)
+    skew = level.partition.skew(LABELS)
     demand(skew is None or 0 <= skew <= 1, f"skew is {skew}, and a total variation is from 0 to 1")
     seen = "of the data" if skew is None else f"{skew:.2f}"
     return f"{', '.join(map(str, clients))} clients, skew {seen}"
@@ -85,16 +85,13 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
 
 def _check_modifiers(level: heterogeneity.Heterogeneity, n: int) -> None:
     """Raise `WrongError` where what a level says of n devices makes no sense, or is otherwise when asked again."""
-    everyone, rule = np.arange(n), "use trials.common.randomness, or the generator that is given"
-    unseen, other = (level.unseen(n, np.random.default_rng(1)) for _ in range(2))
-    demand(np.array_equal(unseen, other), f"unseen gives others when asked again: {rule}")
-    demand(set(unseen.tolist()) < {*range(n)}, "unseen gives some of the clients, not all")
+    everyone = np.arange(n)
     for number in range(3):
         budget = np.full(n, 5), np.full(n, 4), everyone, number, 0
-        steps, more = (level.local_steps(*budget) for _ in range(2))
-        heard, again = (level.answering(everyone, number, 0) for _ in range(2))
-        equal = np.array_equal(steps, more) and np.array_equal(heard, again)
-        demand(equal, f"a modifier draws otherwise when asked again: {rule}")
+        steps, heard = level.local_steps(*budget), level.answering(everyone, number, 0)
+        equal = np.array_equal(steps, level.local_steps(*budget))
+        equal &= np.array_equal(heard, level.answering(everyone, number, 0))
+        demand(equal, "a modifier draws otherwise when asked again: use trials.common.randomness")
         counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
         demand(counts, "local_steps gives each client a whole number of steps, at least 1")
         some = len(heard) > 0 and set(heard) <= set(everyone)
@@ -127,10 +124,8 @@ def check_module(network: Network, x: Tensor) -> None:
     for purpose, mode in ((EVALUATION, "evaluation mode"), (STEP, "training mode")):
         once, again = (numbers(network, x, purpose) for _ in range(2))
         rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
-        other = (
-            f"it gives other outputs for the same weights, samples and torch.manual_seed in {mode}"
-        )
-        demand(all(map(_same, once, again)), f"{other}: {rule}")
+        other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
+        demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
         taken = x.clone()
         right = tried(mode, partial(_untouched, first, taken, purpose == STEP, network.frozen))
         demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
@@ -161,54 +156,53 @@ def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
-CHECKS: dict[str, tuple[Registry[Any] | None, Callable[..., str] | None]] = {
-    "algorithm": (ALGORITHMS, None),  # which has several checks
+CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
+    "algorithm": (ALGORITHMS, check_algorithm),
     "data set": (datasets.DATASETS, check_dataset),
     "partition": (heterogeneity.PARTITIONS, check_partition),
     "modifier": (heterogeneity.MODIFIERS, lambda name: check_partition(f"iid+{name}")),
-    "model": (None, check_model),
 }
-"""What is checked, by its kind: where its classes are, and how."""
+"""What is checked, by its kind: where its classes are, and how. A model is a function, too."""
 
 
 def findings(
-    name: str, params: Mapping[str, Any], reduces_to: str | None, dataset: str | None
+    name: str, values: Mapping[str, Any], dataset: str | None, **how: Any
 ) -> Iterator[CheckFinding]:
-    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these params, of a
-    model on a data set. Raises `UserError` for what is none of that, or where it is for something else.
+    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these hyperparameters and
+    settings, `how` as in `checks`; of a model on a data set. Raises `UserError` for what is none of that.
     """
     for kind, each in _named(name):
-        check = CHECKS[kind][1]
-        if dataset is not None and kind != "model":
+        title = f"{kind} {each.rpartition(':')[2]}"
+        if kind == "model":
+            yield CheckFinding.of("", title, partial(check_model, each, dataset or "digits"))
+        elif dataset is not None:
             raise UserError(f"--dataset {dataset}: is for a model only, and {each} is {kind}")
-        if check is None:
-            yield from checks(each, params, reduces_to)
+        elif kind == "algorithm":
+            shared = {key: value for key, value in values.items() if key in Settings.model_fields}
+            params = {key: value for key, value in values.items() if key not in shared}
+            yield from checks(each, params, settings={**SETTINGS, **shared}, **how)
         else:
-            words = (each,) if dataset is None else (each, dataset)
-            yield CheckFinding.of("", f"{kind} {each.rpartition(':')[2]}", partial(check, *words))
+            yield CheckFinding.of("", title, partial(CHECKS[kind][1], each))
 
 
 def _named(name: str) -> list[tuple[str, str]]:
     """Return the kind and the name of each class that a file defines, or of what a name with its arguments stands for: an
     algorithm where it is nothing. Raises `UserError` for a file without any.
     """
-    whole = name.endswith(".py")
-    file, _, wanted = (name, "", "") if whole else names.split(name)[0].rpartition(":")
-    things = []
+    if name.endswith(".py"):
+        defined = {kind: registry.defined(name) for kind, (registry, _) in CHECKS.items()}
+        things = [(kind, f"{name}:{each}") for kind, classes in defined.items() for each in classes]
+        if not things:
+            model = f"a model is named with what makes it, as in {name}:make"
+            raise UserError(f"{name} has no {', '.join(CHECKS)}; {model}")
+        return things
+    file, _, wanted = names.split(name)[0].rpartition(":")
     for kind, (registry, _) in CHECKS.items():
-        if registry is not None:
-            there = registry.defined(file) if file.endswith(".py") else registry
-            things += [
-                (kind, f"{file}:{each}" if whole else name)
-                for each in there
-                if whole or each == wanted
-            ]
-    if whole and not things:
-        model = f"a model is named with what makes it, as in {file}:make"
-        raise UserError(f"{file} has no {', '.join([*CHECKS][:-1])}; {model}")
-    if not things and named(name):
+        if wanted in (registry.defined(file) if file.endswith(".py") else registry):
+            return [(kind, name)]
+    if named(name):
         with suppress(UserError):
             makes = OwnModel.at(name).function()
             if not isinstance(makes, type) or issubclass(makes, nn.Module):
                 return [("model", name)]
-    return things or [("algorithm", name)]
+    return [("algorithm", name)]

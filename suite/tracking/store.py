@@ -20,7 +20,7 @@ from typing import Any, cast
 from urllib.parse import urlparse
 
 from suite.console import say
-from suite.environment import default, kept
+from suite.environment import kept
 from suite.formats import FORMAT, FormatError, check_format
 from suite.tracking import VARIABLE, Guarded, StoreError, is_local, is_server, without_user
 from suite.tracking.tags import PREFIX, RunKind
@@ -28,11 +28,8 @@ from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.common.files import plain
 
-default(
-    MLFLOW_DISABLE_TELEMETRY="true",
-    DO_NOT_TRACK="true",
-    MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT="true",
-)
+for _name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"):
+    os.environ.setdefault(_name, "true")
 
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
@@ -93,8 +90,7 @@ class Store:
                 place = os.open(storage, os.O_RDONLY)
                 stack.callback(os.close, place)
                 fcntl.flock(place, fcntl.LOCK_EX)
-            stack.enter_context(kept(*PATIENCE))
-            default(**PATIENCE)
+            stack.enter_context(kept(*PATIENCE, **PATIENCE))
             try:
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)

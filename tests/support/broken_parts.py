@@ -36,8 +36,6 @@ class Parts(IID):
             parts[0] = parts[1]
         if self.fault == "empty":
             parts[0] = parts[0][:0]
-        if self.fault == "sorts":
-            y.sort()
         return parts
 
     def skew(self, labels):

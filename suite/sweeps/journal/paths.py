@@ -17,17 +17,15 @@ from trials.run.checkpoint import CheckpointFolder
 
 JOURNAL, STATUS = "journal.jsonl", "status.json"
 """The file that a resumed sweep is rebuilt from, and what a sweep says of itself, each second and when it has ended."""
-NAME_BYTES = 255
-"""The longest name of a folder that common file systems take."""
 
 
 def check_name(name: str, given: str) -> None:
     """Raise `UserError`, which begins with what was `given`, where a name cannot be that of one folder."""
-    fits = name.isprintable() and len(name.encode()) <= NAME_BYTES
+    fits = name.isprintable() and len(name.encode()) <= 255  # as common file systems have it
     if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
         raise UserError(
             f"{given} {name!r}: must be the name of one folder: not . or .., without / and \\, control "
-            f"characters and space around it, and at most {NAME_BYTES} bytes"
+            "characters and space around it, and at most 255 bytes"
         )
 
 

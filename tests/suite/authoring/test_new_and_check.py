@@ -1,7 +1,6 @@
 """`suite new algorithm` writes what works; `suite check` finds what does not."""
 
 import os
-import re
 import runpy
 
 import numpy as np
@@ -37,25 +36,16 @@ FAULTS = {
         "executions",
         "    def direction(self, w, g, start, **rows):\n        return g - g.mean(0) / 2\n",
     ),
-    "nothing was sent down or up": (
-        "bytes",
-        '    def start(self, state, ids, fed):\n        return state["w"].expand(len(ids), -1)\n'
-        f'{AGGREGATE}        return {{**state, "w": local.mean(0)}}\n',
-    ),
     "nothing was sent up": (
         "bytes",
         f'{AGGREGATE}        return {{**state, "w": fed.weights(ids) @ local}}\n',
-    ),
-    "state 'w' has shape (3, 650) after a round, (650,) before it": (
-        "two rounds",
-        f'{AGGREGATE}        return {{**state, "w": fed.upload(ids, local)}}\n',
     ),
     "scored() gives 'test' the shape (1, 650), not (650,)": (
         "two rounds",
         '    def scored(self, state, fed):\n        return {"test": state["w"][None]}\n',
     ),
     "a run that goes on from a checkpoint differs": (
-        "state",
+        "repeats",
         f"    seen = {{}}\n{AGGREGATE}"
         "        self.seen[fed.round] = local.mean(0)\n"
         "        before = self.seen.pop(fed.round - 1, 0)\n"
@@ -68,7 +58,7 @@ FAULTS = {
         '        return {**new, "w": new["w"] + 1e-3 * torch.randn_like(new["w"])}\n',
     ),
     "states with different names: last": (
-        "shapes",
+        "two rounds",
         f'{AGGREGATE}        return {{**super().aggregate(state, ids, start, local, fed), "last": local}}\n',
     ),
 }
@@ -85,7 +75,7 @@ def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
     equal = ("--reduces-to", "fedavg", "--set", "beta=0")
     found = document(suite_here("check", "slowmo.py", *equal, "--json", cwd=tmp_path))
     assert found["passed"]
-    assert len(found["checks"]) == 3 * 8, "eight checks on three models"
+    assert len(found["checks"]) == 3 * 6, "six checks on three models"
     sent = {each["detail"] for each in found["checks"] if each["check"] == "bytes"}
     assert sent == {"1 K d down, 1 K d up"}
     tests = runpy.run_path(str(tmp_path / "test_slowmo.py"))
@@ -95,18 +85,34 @@ def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
         test()
 
 
+EQUAL = f"{AGGREGATE}        p = fed.weights(ids)\n"
+EQUAL += '        return {**state, "w": state["w"] + p @ (fed.upload(ids, local) - state["w"])}\n'
+
+
 def test_an_equal_formula_is_told_to_be_that_up_to_rounding(tmp_path, only_linear):
-    code = """
-    def aggregate(self, state, ids, start, local, fed):
-        return {**state, "w": state["w"] + fed.weights(ids) @ (fed.upload(ids, local) - state["w"])}
-"""
-    (tmp_path / "mine.py").write_text(HEAD + code)
+    (tmp_path / "mine.py").write_text(HEAD + EQUAL)
     asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
-    *rest, last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"]
-    assert all(one["ok"] for one in rest)
-    assert re.search(
-        r"[\d.]+e-1\d apart, relative to the largest: that is rounding", last["detail"]
-    )
+    for words, code in ((("--set", "local_steps=1"), 0), ((), 0), (("--exact",), 1)):
+        *rest, last = document(suite_here(*asked, *words, cwd=tmp_path, code=code))["checks"]
+        assert all(check["ok"] for check in rest)
+        assert (last["ok"], "e-1" in last["detail"]) == (not code, True)
+
+
+def test_a_mean_without_weights_is_one_where_a_setting_says_so(tmp_path, only_linear):
+    code = '        return {**state, "w": fed.upload(ids, local).mean(0)}\n'
+    (tmp_path / "mine.py").write_text(HEAD + AGGREGATE + code)
+    asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
+    last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"][-1]
+    assert "aggregation=plain" in last["detail"]
+    suite_here(*asked, "--aggregation", "plain", cwd=tmp_path)
+
+
+def test_counters_that_differ_are_named(tmp_path, only_linear):
+    code = "    def round(self, state, fed):\n        fed.counters['evaluation_passes'] += 1\n"
+    (tmp_path / "mine.py").write_text(f"{HEAD}{code}        return super().round(state, fed)\n")
+    asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
+    last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"][-1]
+    assert "evaluation_passes" in last["detail"]
 
 
 @pytest.mark.parametrize("says", FAULTS)

@@ -110,12 +110,6 @@ def test_a_free_place_takes_its_part_of_those_that_are_alike(tmp_path: Path) -> 
     assert list(desk.next("c")) == ["0-s0006"]
 
 
-def test_few_that_wait_are_shared_out(tmp_path: Path) -> None:
-    desk, told = made(tmp_path, count=3)
-    told.source.models = ("logreg", "logreg")
-    assert [list(desk.next(name)) for name in "ab"] == [["0-s0000", "1-s0001"], ["0-s0002"]]
-
-
 def test_those_of_one_algorithm_begin_together_and_the_next_are_drawn_meanwhile(
     tmp_path: Path,
 ) -> None:

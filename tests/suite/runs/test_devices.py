@@ -35,7 +35,7 @@ def run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def again(store: Store, run_id: str) -> single.Replay:
-    return single.replay(single.RecordedRun.run(store, run_id), None, lambda entry: None)
+    return single.replay(single.recorded_run(store, run_id), None, lambda entry: None)
 
 
 def test_the_card_of_the_record_is_used(run_on, monkeypatch):

@@ -24,7 +24,7 @@ from suite.sweeps.journal.events import (
     outcomes,
     read,
 )
-from suite.yaml_files import write_whole
+from suite.yaml_files import replacing
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 
@@ -214,7 +214,8 @@ def test_the_journal_ends_with_what_the_disk_took(
 
 def write_often(path: Path, text: str) -> None:
     for _ in range(300):
-        write_whole(path, text)
+        with replacing(path) as part:
+            part.write_text(text)
 
 
 def test_a_file_that_two_processes_write_is_always_one_of_theirs(tmp_path: Path) -> None:
