@@ -44,7 +44,3 @@ class Hubs(Partition):
             *np.array_split(order[:cut], self.hubs),
             *np.array_split(order[cut:], clients - self.hubs),
         ]
-
-    def skew(self, labels: int) -> float:
-        """How far clients' label shares are from even ones, 0 to 1: by it tuned configurations are found."""
-        return 0.0

@@ -77,10 +77,7 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
         equal = first.fingerprint == second.fingerprint
         demand(equal, "equal generators give other parts: what is random is drawn from `rng` alone")
         _check_modifiers(level, n)
-    skew = level.partition.skew(LABELS)
-    demand(skew is None or 0 <= skew <= 1, f"skew is {skew}, and a total variation is from 0 to 1")
-    seen = "of the data" if skew is None else f"{skew:.2f}"
-    return f"{', '.join(map(str, clients))} clients, skew {seen}"
+    return f"{', '.join(map(str, clients))} clients"
 
 
 def _check_modifiers(level: heterogeneity.Heterogeneity, n: int) -> None:

@@ -38,9 +38,6 @@ class Parts(IID):
             parts[0] = parts[0][:0]
         return parts
 
-    def skew(self, labels):
-        return 2.0 if self.fault == "skew" else None
-
 
 @dataclass(frozen=True)
 class Steps(Modifier):

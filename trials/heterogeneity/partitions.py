@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -37,21 +36,12 @@ class Partition(ABC):
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         """Return indices into `y` (N,) for each client; `owner` (N,) where data are born on clients."""
 
-    def skew(self, labels: int) -> float | None:
-        """Return the expected total variation between a client's shares of so many `labels` and even ones, for the
-        distance between levels; None where it depends on the data.
-        """
-        return None
-
 
 @dataclass(frozen=True)
 class IID(Partition):
     """Shuffle, cut into equal parts (sizes differ by at most one)."""
 
     summary = "a random equal share each"
-
-    def skew(self, labels: int) -> float:
-        return 0.0
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
@@ -72,9 +62,6 @@ class Dirichlet(Partition):
 
     summary = "equal sizes, label shares drawn from Dirichlet(a); small a is skewed"
     a: float = bounded(above=0)
-
-    def skew(self, labels: int) -> float:
-        return dirichlet_skew(self.a, labels)
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
@@ -123,9 +110,6 @@ class DirichletByClass(Partition):
     summary = "each label is shared by proportions drawn from Dirichlet(a)"
     a: float = bounded(above=0)
 
-    def skew(self, labels: int) -> float:
-        return dirichlet_skew(self.a, labels)
-
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         enough(len(y), clients)
         stock = stocks(y)
@@ -151,9 +135,6 @@ class Labels(Partition):
 
     summary = "each client holds exactly c labels"
     c: int = bounded(low=1)
-
-    def skew(self, labels: int) -> float:
-        return held_skew(self.c, labels)
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock = stocks(y)
@@ -187,9 +168,6 @@ class Shards(Partition):
     summary = "s shards of the samples sorted by label; strict: at most s labels"
     s: int = bounded(low=1)
     strict: bool = field(default=False, kw_only=True)
-
-    def skew(self, labels: int) -> float:
-        return held_skew(self.s, labels)
 
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock, shards = stocks(y), self.s * clients
@@ -281,10 +259,6 @@ class Gaussian(GaussianSizes):
         numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))
         return (rng.choice(present, number, replace=False) for number in numbers)
 
-    def skew(self, labels: int) -> float:
-        low, high = self._range
-        return fmean(held_skew(held, labels) for held in range(low, high + 1))
-
 
 @dataclass(frozen=True)
 class Groups(GaussianSizes):
@@ -309,24 +283,6 @@ class Groups(GaussianSizes):
         leading = min(max(round(self.share * clients), 1), clients - 1)
         groups = [np.array(sorted(labels)) for labels in (self.first, self.second)]
         return (groups[k >= leading] for k in range(clients))
-
-    def skew(self, labels: int) -> float:
-        first, second = (held_skew(len(held), labels) for held in (self.first, self.second))
-        return self.share * first + (1 - self.share) * second
-
-
-def held_skew(held: int, labels: int) -> float:
-    """Return the skew of a client that holds `held` of the labels alike: 1 - held / labels, at least 0."""
-    return max(0.0, 1 - held / labels)
-
-
-def dirichlet_skew(a: float, labels: int) -> float:
-    """Return (C / 2) E|p - 1/C| with p ~ Beta(a, b), C labels and b = (C - 1) a: I_{1/C}(a, b) - I_{1/C}(a + 1, b), I the
-    regularised incomplete beta function.
-    """
-    a = min(max(a, 1e-9), 1e9)  # beyond, the limits; and betainc gives up at 1e300
-    b, even = (labels - 1) * a, 1 / labels
-    return float(special.betainc(a, b, even) - special.betainc(a + 1, b, even))
 
 
 def enough(samples: int, clients: int) -> None:

@@ -264,7 +264,7 @@ def test_a_minibatch_of_one_value_is_normalised_by_running_statistics():
 
 def test_files_and_networks_that_there_are_not():
     for name in ("nowhere.py:make", "torchvision:resnet81", "torchvision:resnet18"):
-        with pytest.raises(UserError, match="nowhere|resnet"):
+        with pytest.raises(UserError, match=r"nowhere|resnet"):
             Model(models.parse(name), (64,), 7)
 
 
