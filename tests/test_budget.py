@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.simulations import ROOT
 
-LINES = {"suite": 12_350, "trials": 11_020, "reports": 4_600, "tests": 25_800}
+LINES = {"suite": 11_060, "trials": 9_690, "reports": 4_490, "tests": 21_600}
 
 
 @pytest.mark.parametrize("package", LINES)

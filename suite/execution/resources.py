@@ -13,12 +13,10 @@ Gigabytes = Annotated[FiniteFloat, Field(gt=0)] | None
 class Resources(BaseModel):
     """What a trial gets, how many run at once (default: what fits), and where.
 
-    `memory_per_trial` in GB replaces the estimate; `memory_budget` in GB is what a trial's clients
-    that are computed at once may take of it (`trials.common.device.memory_budget`). `address` is a running
-    cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does `local`.
-    `checkpoint_seconds` is how often a trial writes its checkpoint.
-
-    Raises `UserError` for numbers by which nothing can run, and for more than one GPU a trial, which computes on one.
+    `memory_per_trial` in GB replaces the estimate, `memory_budget` in GB is for the clients that a trial computes at once.
+    `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does
+    `local`. `checkpoint_seconds` is how often a trial writes its checkpoint. Raises `UserError` for numbers by which nothing
+    can run, and for more than one GPU a trial, which computes on one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
