@@ -18,7 +18,7 @@ from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from suite.results.table import Row, TrialTable, history_of
-from suite.yaml_files import writing
+from suite.yaml_files import replacing, writing
 from trials.algorithm import Range
 from trials.common.errors import UserError, unknown
 from trials.run.outcome import Status, reason
@@ -153,6 +153,9 @@ def export(table: TrialTable, path: Path) -> list[str]:
         raise UserError(f"no search trial of sweep {table.facts.name} has ended")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()  # which says in words why it cannot be
-    storage = RDBStorage(f"sqlite:///{path.absolute()}")
-    return [add(search, storage).study_name for search in searches]
+        with replacing(path) as part:
+            part.touch()  # which says in words why it cannot be
+            storage = RDBStorage(f"sqlite:///{part.absolute()}")
+            names = [add(search, storage).study_name for search in searches]
+            storage.remove_session()
+    return names
