@@ -102,7 +102,7 @@ class FedDCSynthetic(DatasetFamily):
 class Sine(DatasetFamily):
     """DeFed's regression y = 0.5 sin x + 1 + N(0, noise), scored by MSE.
 
-    6,000 training samples with x (N, 1) in [-6, 6] and 1,000 test samples with x in [-12, 12] (DeFed section V).
+    6,000 training samples with x (N, 1) in [-6, 6] and 1,000 test samples with x in [-12, 12] (DeFed section III).
     Reading: x is uniform, and the test set has the noise too; the paper states neither.
     """
 
