@@ -94,7 +94,7 @@ class Filled(Sweep):
             request, new = found
             self._requested(request, new)
             self._ended(request, self._outcome(request))
-            while self.recording._queue.qsize() > WAITING:
+            while len(self.state.ended) - len(self.state.recorded) > WAITING:
                 time.sleep(0.1)
 
     def _outcome(self, request: TrialRequest) -> TrialResult:

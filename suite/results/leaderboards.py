@@ -95,7 +95,7 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
         none = NONE_YET if tables.finals.empty else "no final run has all of these values"
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
-    shown = {row.sweep for row in (*board.rows, *standing)}  # type: ignore[attr-defined]
+    shown = {row.sweep for row in board.rows} | {row.sweep for row in standing}
     facts = [sweep for sweep in tables.facts.values() if sweep.name in shown]
     notes = [*board.notes, *notes]
     for sweep in reversed(facts):

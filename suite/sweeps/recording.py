@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -68,20 +67,20 @@ class SweepRecording(Recorder):
 
         Raises `UserError` where the store has another sweep of its name, `HaltedError` where it cannot be written.
         """
-        until = time.monotonic() + RECORD_SECONDS
-        for tries in count(1):
+        until, tries = time.monotonic() + RECORD_SECONDS, 0
+        while True:
             try:
                 self._find()
                 return self._missing(former)
             except StoreError as error:
+                tries += 1
                 late = self.control.ending or time.monotonic() > until
-                late = late or (is_local(self.store.uri) and tries >= LOCAL_TRIES)
+                late = late or (is_local(self.store.uri) and tries == LOCAL_TRIES)
                 if late or not error.passes:
                     why = f"tracking store {self.store.uri} cannot be written: {error.reason}"
                     raise HaltedError(why) from None
                 self.progress.waiting = f"{error.reason}: trying again"
                 time.sleep(1)
-        raise AssertionError  # `count` has no end
 
     def _find(self) -> None:
         runs, begun = self.store.sweeps(self.name), self.begun

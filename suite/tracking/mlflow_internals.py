@@ -22,7 +22,7 @@ def server(uri: str, artifacts: str) -> "ASGIApp":
     """Return MLflow's server of a store, to be mounted. It reads where things are from its environment.
 
     It serves artifacts below `artifacts` alone, links resolved, whatever folder an experiment names: MLflow itself takes the folder
-    that a run names on trust. It holds for the whole process.
+    that a run names on trust. GraphQL has no mutations there. Both hold for the whole process.
     """
     # Else it starts runners of jobs that nothing here submits, a handful of processes.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
@@ -35,6 +35,8 @@ def server(uri: str, artifacts: str) -> "ASGIApp":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow's imports, of what they will have to change
         from mlflow.server.fastapi_app import app
+        from mlflow.server.graphql.graphql_schema_extensions import schema
+    schema.graphql_schema.mutation_type = None
     root = Path(local_file_uri_to_path(artifacts)).resolve()
 
     class Below(LocalArtifactRepository):

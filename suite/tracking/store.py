@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ for _name in ("alembic", "mlflow"):
 # Tracebacks of writes that fail: they are tried again, and the last failure is said.
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
+NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
+"""Where SQLite loses data, as `stat` names them."""
 DATABASE = "mlflow.db"
 """The store below a storage root."""
 TABLE, SHA256 = "trials.parquet", "table_sha256"
@@ -77,6 +80,8 @@ class Store:
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
+        if tracking_uri is None:
+            _refuse_network(storage)
         _check_database(self.address)
         reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
         host = urlparse(self.address).hostname
@@ -250,6 +255,19 @@ def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[A
         page = search(*args, **options, max_results=1000, page_token=token or None)
         yield from page
         token = page.token or None
+
+
+def _refuse_network(storage: Path) -> None:
+    """Raise `UserError` where SQLite would lose data."""
+    place = storage.resolve()
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
+    command = ["stat", "--file-system", "--format=%T", str(there)]
+    kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise UserError(
+            f"{storage} is on a network file system ({kind}), where SQLite loses data. "
+            "Choose a local --storage, or start a server and pass --tracking-uri."
+        )
 
 
 def _check_database(uri: str) -> None:

@@ -37,7 +37,10 @@ Partitioned = Callable[[TrialSpec], FederatedData]
 def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
     """Return the data set of a spec, from files under `root` where it has files."""
     family, clients = datasets.parse(spec.dataset), spec.settings.clients
-    dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
+    try:
+        dataset: Dataset = hook(family, "load", Dataset, spec.settings.data_seed, clients, root)
+    except MemoryError:
+        raise UserError(f"data set {spec.dataset} is more than memory holds") from None
     return dataset
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -137,3 +138,11 @@ def test_runs_are_found_beside_more_than_a_thousand_experiments(tmp_path: Path) 
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as opened, opened:
         opened.executemany(f"insert into experiments ({names}) values (?, ?, ?, ?, ?)", rows)
     assert [run.run_id for run in store.sweeps("mine")] == [mine]
+
+
+def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = SimpleNamespace(stdout="nfs\n")
+    monkeypatch.setattr("suite.tracking.store.subprocess.run", lambda *_, **__: said)
+    with pytest.raises(UserError, match=r"network file system \(nfs\).*--tracking-uri"):
+        Store(None, tmp_path / "runs")
+    assert list(tmp_path.iterdir()) == []

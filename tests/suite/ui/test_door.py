@@ -1,11 +1,13 @@
 """Who `suite ui` answers, and what of MLflow and of Optuna's dashboard it lets through."""
 
+import asyncio
 import http.client
 import json
 import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +18,7 @@ from optuna.storages import InMemoryStorage
 from optuna_dashboard import wsgi
 
 from suite.tracking.store import Store
-from suite.ui import DASHBOARD_READS, MLFLOW_READS, reads
+from suite.ui import DASHBOARD_READS, MLFLOW_READS, app, reads
 from tests.support.served import Served, served
 from tests.support.watched import swept
 
@@ -239,6 +241,15 @@ def test_all_the_rest_of_mlflow_is_refused_and_writes_nothing(pages: Served, own
     assert owned.content() == before
 
 
+def test_graphql_has_no_mutations(pages: Served) -> None:
+    for said, done in (("query", "a"), ("mutation", None)):
+        name = "test" if said == "query" else "testMutation"
+        document = f'{said} {{ {name}(inputString: "a") {{ output }} }}'
+        answer = json.loads(ask(pages, "POST", "/graphql", json.dumps({"query": document}))[1])
+        assert answer["data"] == (done and {name: {"output": done}})
+        assert bool(answer["errors"]) == (done is None)
+
+
 @pytest.mark.parametrize("run", ["foreign", "linked"])
 def test_artifacts_elsewhere_are_not_served(pages: Served, owned: Owned, run: str) -> None:
     """Of an experiment that names another folder, and of a run whose own folder is a link to one."""
@@ -315,3 +326,14 @@ def test_a_client_reads_with_the_token_and_does_not_write(
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "another")
     with pytest.raises(MlflowException, match="these pages are for whoever started them"):
         client.get_run(owned.run)
+
+
+def test_only_http_passes() -> None:
+    sent: list[Any] = []
+
+    async def answer(*given: Any) -> None:
+        sent.append(given)
+
+    for kind in ("websocket", "lifespan"):
+        asyncio.run(app([], "token")({"type": kind, "headers": [], "path": "/"}, answer, answer))
+    assert sent == []
