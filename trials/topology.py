@@ -36,6 +36,7 @@ class Ring:
             raise UserError(f"topology ring: degree must be even, got {self.degree}")
 
     def matrix(self, n: int, seed: int) -> Array:
+        # On a circle the way back may be shorter.
         gap = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
         distance = np.minimum(gap, n - gap)
         return metropolis((distance > 0) & (distance <= self.degree // 2))
@@ -43,7 +44,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class Complete:
-    """Everybody with everybody: exact averaging."""
+    """Everybody with everybody, which is exact averaging."""
 
     def matrix(self, n: int, seed: int) -> Array:
         return metropolis(~np.eye(n, dtype=bool))
@@ -114,7 +115,7 @@ NAMED = {"ring": Ring, "complete": Complete, "star": Star, "erdos_renyi": ErdosR
 
 def parse(text: str) -> Topology:
     """Return the topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
-    kind, _, path = (text := str(text)).partition(":")
+    kind, _, path = (text := str(text)).partition(":")  # YAML may have read a number
     topology: Topology = FromFile(path) if kind == "file" else names.parse("topology", text, NAMED)
     return topology
 
