@@ -191,11 +191,6 @@ class Row(Search, Cost, Score, Method):
         """Return the bytes sent up, down and between peers."""
         return self.uploaded_bytes + self.downloaded_bytes + self.peer_bytes
 
-    @property
-    def compared_as(self) -> str:
-        """Return the name of the comparison over scenarios that it takes part in: warm-started scenarios have their own."""
-        return self.metric + ", warm-started" * self.warm
-
 
 @dataclass(frozen=True)
 class Leaderboard:

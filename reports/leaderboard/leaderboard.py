@@ -163,7 +163,8 @@ def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
         for row in rows:
             if row.rank is not None:
                 scores[row.algorithm] = [better * mean for mean in row.by_replicate]
-        families = compared.setdefault(rows[0].compared_as, {})
+        name = rows[0].metric + ", warm-started" * rows[0].warm
+        families = compared.setdefault(name, {})
         scenarios = families.setdefault(family(rows[0].dataset), {})
         # Groups that differ in their terms are about one scenario, which is to count once: the fullest speaks for it.
         scenario = str(rows[0].scenario)

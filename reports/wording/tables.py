@@ -81,12 +81,9 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     among them where rows have unequal many. Raises `UserError` for a head that there is none of.
     """
     score, better = head_of(rows[0].metric), sign(direction(rows[0].metric))
-    target = ""
-    if board.target is not None:
-        in_percent = percent(rows[0].metric)
-        target = (
-            f"rounds to {100 * board.target:g} %" if in_percent else f"rounds to {board.target:g}"
-        )
+    target, aim = "", board.target
+    if aim is not None:
+        target = f"rounds to {100 * aim:g} %" if percent(rows[0].metric) else f"rounds to {aim:g}"
     words, name = ColumnKind.WORDS, ColumnKind.NAME
     every = [
         Measure("rank", Column("#", better=-1, look="rank"), rank_text),
@@ -97,9 +94,15 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
         Measure("seeds", Column("seeds", better=1), lambda r: str(r.seeds)),
         Measure("spread", Column("spread by"), spread_text),
         Measure(
-            "worst_clients", Column("worst 10 %", better=better), _client_score("worst_clients")
+            "worst_clients",
+            Column("worst 10 %", better=better),
+            lambda r: score_text(r.worst_clients, r),
         ),
-        Measure("client_spread", Column("spread", better=-1), _client_score("client_spread")),
+        Measure(
+            "client_spread",
+            Column("spread", better=-1),
+            lambda r: score_text(r.client_spread, r),
+        ),
         Measure(
             "sample_gradients",
             Column("k samples", better=-1),
@@ -121,10 +124,6 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     if all(len(row.spread) < 2 for row in board.rows):
         shown.discard("spread by")
     return [measure for measure in every if measure.column.head in shown - {""}]
-
-
-def _client_score(field: str) -> Callable[[Row], str]:
-    return lambda row: score_text(getattr(row, field), row)
 
 
 def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
@@ -190,29 +189,29 @@ def interim_tables(board: Leaderboard) -> list[Table]:
     """Return how the scenarios stand that are not over, a table each."""
     tables = []
     for (sweep, place), members in groupby(board.interim, key=lambda standing: standing.group):
-        standings = list(members)
+        rows, metric = [], ""
+        for standing in members:
+            metric = standing.metric
+            cells = [
+                "-" if standing.rank is None else str(standing.rank),
+                short(standing.algorithm),
+                number(standing.best, metric),
+                f"{standing.trials}/{standing.planned}",
+                f"{standing.finals}/{standing.seeds}",
+                params_text(standing.params),
+            ]
+            rows.append(cells)
         heads = (
             Column("#"),
             Column("algorithm", ColumnKind.NAME),
-            Column(f"best {head_of(standings[0].metric)}".strip()),
+            Column(f"best {head_of(metric)}".strip()),
             Column("trials"),
             Column("final runs"),
             Column("best so far", ColumnKind.WORDS),
         )
         title = f"{place} ({sweep}): {MARK}"
-        tables.append(table(heads, map(_interim, standings), title=title, essential=3))
+        tables.append(table(heads, rows, title=title, essential=3))
     return tables
-
-
-def _interim(standing: Standing) -> list[str]:
-    return [
-        "-" if standing.rank is None else str(standing.rank),
-        short(standing.algorithm),
-        number(standing.best, standing.metric),
-        f"{standing.trials}/{standing.planned}",
-        f"{standing.finals}/{standing.seeds}",
-        params_text(standing.params),
-    ]
 
 
 def names_of(board: Leaderboard) -> list[str]:

@@ -80,6 +80,5 @@ class ASTW(FedAvg):
         return {**state, "w": w, "stamp": stamp}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        """Return the clients' own weights z (n, d)."""
         own: Tensor = state["z"][fed.everyone]
         return own

@@ -25,5 +25,4 @@ class Centralized(FedAvg):
     reference = True
 
     def round(self, state: State, fed: Federation) -> State:
-        """Train on as many pooled samples as the selected clients would have trained on."""
         return {**state, "w": fed.train_pooled(fed.select(), state["w"], self.lr)}

@@ -72,7 +72,6 @@ class DeFed(Algorithm):
         return {**state, "W": mixed.index_add(0, rows, moved)}
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Return every client's model, and their average."""
         w = state["W"]
         return {"clients": Devices(w, w.new_ones(len(w)) / len(w)), "average": w.mean(0)}
 

@@ -37,7 +37,6 @@ class FedAdagrad(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Take the adaptive step along the mean update."""
         delta = fed.weights(ids) @ (fed.upload(ids, local) - state["w"])
         M = self.beta1 * state["M"] + (1 - self.beta1) * delta
         V = self.second_moment(state["V"], delta)

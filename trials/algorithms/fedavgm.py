@@ -32,7 +32,6 @@ class FedAvgM(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Move `w` by the momentum after the mean update."""
         delta = fed.weights(ids) @ (fed.upload(ids, local) - state["w"])
         v = self.beta * state["v"] + delta
         return {**state, "w": state["w"] + self.server_lr * v, "v": v}

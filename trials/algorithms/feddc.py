@@ -43,7 +43,6 @@ class FedDC(FedDyn):
         return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Return the gradient of the local objective on the minibatch."""
         return super().direction(w, g, start, **rows) + rows["correction"]
 
     def aggregate(

@@ -46,7 +46,6 @@ class FedDyn(FedAvg):
         return {"target": state["w"] - state["h"][ids], "a": a.unsqueeze(1)}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Return g - g_k + a_k (v - w)."""
         return g + rows["a"] * (w - rows["target"])
 
     def aggregate(

@@ -48,7 +48,6 @@ class FedMAFixedWidth(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Match the clients' units to the server's, then average."""
         matched = match(fed.upload(ids, local), state["w"], fed.model)
         return {**state, "w": fed.weights(ids) @ matched}
 

@@ -26,7 +26,6 @@ class FedNova(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Average the updates, each divided by the steps it took."""
         p, rho = fed.weights(ids), fed.settings.momentum
         J = fed.upload(ids, fed.steps(ids))
         # Momentum lets a gradient move later steps as well, which count then.

@@ -30,9 +30,7 @@ class FedUmfFedDC(FedUmf, FedDC):
 
     @property
     def fusion_rate(self) -> float:
-        """Return FedUmf's alpha."""
         return self.fusion
 
     def displacement(self, state: State, start: Tensor, local: Tensor) -> Tensor:
-        """Return delta_i, (k, d)."""
         return local - (start if self.displacement_from == "start" else state["w"])

@@ -42,7 +42,6 @@ class FOLB(FedProx):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Weigh the updates by agreement with the mean gradient: (13), or (18)."""
         g = fed.upload(ids, fed.gradient(ids, start))
         mean = g.mean(0)
         agreement = g @ mean

@@ -31,7 +31,6 @@ class LBOptimal(LBNorm):
     )
 
     def importance(self, state: State, w: Tensor, fed: Federation) -> Tensor:
-        """Return I_k, (n,), at the rows w (n, d)."""
         everyone = fed.everyone
         g = fed.upload(everyone, fed.gradient(everyone, w))
         mean = fed.weights(everyone) @ g

@@ -28,14 +28,12 @@ class LocalOnly(Algorithm):
         return {"z": fed.client_rows(fed.initial)}
 
     def round(self, state: State, fed: Federation) -> State:
-        """Train the selected clients from where they are."""
         ids = fed.select()
         local = fed.train(ids, state["z"][ids], self.lr, lambda w, g: g)
         state["z"].write(ids, local)
         return state
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Return every client's model."""
         # On the common test set a large client's model speaks for more samples.
         sizes = fed.tensor(fed.data.sizes)
         return {"clients": Devices(state["z"][fed.everyone], sizes / sizes.sum())}

@@ -61,7 +61,6 @@ class SAFL(FedAvg):
         return super().aggregate(state, ids, start, local, fed)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        """Return the clients' own weights z (n, d)."""
         own: Tensor = state["z"][fed.everyone]
         return own
 

@@ -46,7 +46,6 @@ class SCAFFOLD(FedAvg):
         return {"correction": state["c"] - state["c_k"][ids]}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Return g - c_k + c."""
         return g + rows["correction"]
 
     def aggregate(

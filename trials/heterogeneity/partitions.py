@@ -180,20 +180,21 @@ class Shards(Partition):
         # Sorted by label, and within a label in a random order.
         order = rng.permutation(len(y))
         order = order[np.argsort(y[order], kind="stable")]
-        sizes = self._within_labels(stock, clients) if self.strict else equal(len(y), shards)
+        sizes = equal(len(y), shards)
+        if self.strict:
+            stock = stock[stock > 0]
+            if shards < len(stock):
+                raise UserError(
+                    f"{shards} shards cannot cover {len(stock)} labels; use more clients"
+                )
+            # Each label has a shard; a further one goes to the label whose shards are the largest.
+            cut = np.ones(len(stock), int)
+            for _ in range(shards - len(stock)):
+                cut[(stock / cut).argmax()] += 1
+            sizes = np.concatenate([equal(m, parts) for m, parts in zip(stock, cut, strict=True)])
         holder = np.empty(shards, int)
         holder[rng.permutation(shards)] = np.repeat(np.arange(clients), self.s)
         return by_client(np.repeat(holder, sizes), order, clients)
-
-    def _within_labels(self, stock: Array, clients: int) -> Array:
-        """Return shard sizes (s n,), label after label: the next one goes to the label whose shards are the largest."""
-        stock, shards = stock[stock > 0], self.s * clients
-        if shards < len(stock):
-            raise UserError(f"{shards} shards cannot cover {len(stock)} labels; use more clients")
-        cut = np.ones(len(stock), int)
-        for _ in range(shards - len(stock)):
-            cut[(stock / cut).argmax()] += 1
-        return np.concatenate([equal(m, parts) for m, parts in zip(stock, cut, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -254,12 +255,8 @@ class Gaussian(GaussianSizes):
     mean: float = bounded(600.0, above=0, kw_only=True)
     std: float = bounded(10.0, low=0, kw_only=True)
 
-    @property
-    def _range(self) -> Range:
-        return self.labels if isinstance(self.labels, tuple) else (self.labels, self.labels)
-
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        low, high = self._range
+        low, high = self.labels if isinstance(self.labels, tuple) else (self.labels, self.labels)
         if high > len(present):
             raise UserError(f"the data have only {len(present)} labels")
         numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))
