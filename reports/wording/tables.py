@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
-from reports.leaderboard.board import ABOUT, MARK, Contest, Leaderboard, Row, Standing
+from reports.leaderboard.board import ABOUT, MARK, Contest, Leaderboard, Row
 from reports.leaderboard.names import as_shown
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.table import (
