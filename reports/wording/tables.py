@@ -237,6 +237,8 @@ def overview(board: Leaderboard) -> Table:
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
     """Return each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
+    if not contests:
+        return []
     _, scenarios, warm = zip(*contests, strict=True)
     apart = [len(set(parts)) > 1 for parts in zip(*scenarios, strict=True)]
     apart = apart if any(apart) else [False, False, True]
