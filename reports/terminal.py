@@ -101,6 +101,7 @@ def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]
 
 def _spread(low: Sequence[int], high: Sequence[int], room: int) -> list[int]:
     """Return widths from `low` up to `high`, what room remains shared out evenly."""
+    # Who needs least comes first, and leaves what it does not need to the others.
     widths, spare = list(low), room - sum(low)
     short = sorted(range(len(low)), key=lambda i: high[i] - low[i])
     for left, i in zip(range(len(short), 0, -1), short, strict=True):

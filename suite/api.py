@@ -158,6 +158,7 @@ def run_request(
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base, algorithm = algorithm.model_dump(), None
     names = {**names, "algorithm": algorithm, "model": _model_name(names.get("model"))}
+    # A class or a data set is easily passed in the place of its name.
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
@@ -335,6 +336,7 @@ def status(
 
     (own,), folder = _places([sweep], storage)
     names = sweeps(folder)
+    # A sweep may be called as its study is, and then it is meant.
     if own in names:
         return read(folder, own)
     standings = []

@@ -187,8 +187,8 @@ def _end(trace: Trace) -> float:
 
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
-    """Return what of the vertical axis shows the last two thirds of the leaders with their bands: of the better half of
-    the lines by where they end, at least three. Of errors, which may start at any size, it is what most evaluations need.
+    """Return the part of the vertical axis that shows the last two thirds of the leaders' lines and bands. Leaders are the
+    better half by where they end, at least three. Of errors, which may start at any size, it shows 0 and 95 % of the values.
     """
     ended = [trace for trace in traces if math.isfinite(_end(trace))]
     order = sorted(ended, key=lambda trace: -better * _end(trace))
@@ -201,7 +201,7 @@ def leaders_span(traces: Sequence[Trace], better: int) -> Span:
     low, high = min(values), max(values)
     if better < 0:
         low, high = min(0.0, low), float(np.quantile(values, 0.95)) * 1.1
-    room = 0.03 * (high - low) or 0.01
+    room = 0.03 * (high - low) or 0.01  # also where all are equal
     return low - room, high + room
 
 
@@ -243,6 +243,7 @@ def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
     """Return the best validation score of the first 1, 2, ... trials; nan until one was scored at full
     rounds. Of an entry that was searched several times the mean of its searches.
     """
+    # Pruned and diverged trials tell nothing of full rounds: the line goes on as it was.
     curves = []
     for _, own in trials.sort_values("number").groupby("replicate"):
         scores = own["val_score"].astype(float).where(own["status"] == "finished")
@@ -282,6 +283,7 @@ def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
 
 def _plot(paper: str, unit: str, points: list[Spec]) -> Spec:
     values = [point[axis] for point in points for axis in ("x", "y")]
+    # Rounds to a target range over decades, shares do not.
     log = unit not in ("%", "points") and min(values) > 0
     low, high = min(values), max(values)
     room = 0.03 * (high - low) or 1.0

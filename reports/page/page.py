@@ -290,6 +290,7 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
         share = (score - start) / (end - start) if end > start else 0.5
         return round(EDGE + (STRIP - 2 * EDGE) * min(1.0, max(0.0, share)), 1)
 
+    # Who is far behind gets an arrow, so that the leaders have room.
     out = -1 if row.mean < start else 1 if row.mean > end else 0
     return {"low": at(row.ci_low), "mean": at(row.mean), "high": at(row.ci_high), "out": out}
 
@@ -355,7 +356,7 @@ def _templates() -> Environment:
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
         finalize=lambda value: _shown(value) if type(value) is str else value,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelled name is an error, not an empty text
         trim_blocks=True,
         lstrip_blocks=True,
     )

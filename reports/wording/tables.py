@@ -119,7 +119,7 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     shown = set(heads if "all" in wanted else [*USUAL, score, target, *wanted])
     if len({(row.seeds, row.failed_seeds) for row in board.rows}) > 1 or rows[0].failed_seeds:
         shown.add("seeds")
-    if board.at != "rounds":
+    if board.at != "rounds":  # scores are of a part of each run, these columns of the whole
         shown -= {*WHOLE, target}
     if all(len(row.spread) < 2 for row in board.rows):
         shown.discard("spread by")
@@ -161,6 +161,7 @@ def _by_model(board: Leaderboard, group: Contest) -> list[str]:
     At equal bytes or steps each model has a budget of its own, so nothing is said.
     """
     best: dict[str, Row] = {}
+    # The same question, but for the model.
     for row in board.rows:
         other = row.group._replace(scenario=row.scenario._replace(model=group.scenario.model))
         if other == group and row.rank == 1:
@@ -216,6 +217,7 @@ def interim_tables(board: Leaderboard) -> list[Table]:
 
 def names_of(board: Leaderboard) -> list[str]:
     """Return the methods, those first that are ranked in the most scenarios, of these the least average rank."""
+    # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:
         ranks[row.algorithm] += [row.rank] if row.rank else []
@@ -236,7 +238,9 @@ def overview(board: Leaderboard) -> Table:
 
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
-    """Return each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
+    """Return a short name for each contest: the parts of its scenario that are not the same in all, whether it was
+    warm-started, and its sweeps where names would still be alike.
+    """
     if not contests:
         return []
     _, scenarios, warm = zip(*contests, strict=True)
@@ -389,6 +393,7 @@ def _cell(value: Any) -> Any:
         value = " ".join(map(str, value))
     if isinstance(value, str):
         value = visible(value)
+        # Spreadsheets show text behind an apostrophe as it is.
         return f"'{value}" if value.lstrip().startswith(FORMULA) else value
     return value
 

@@ -127,6 +127,7 @@ for _group, _name, _command, _example in COMMANDS:
 def main() -> None:
     """Run the `suite` command, and exit as it ended."""
     gc.set_threshold(GARBAGE)
+    # A name from a file may hold control characters, whoever prints it.
     spell_out(HARMLESS)
     outlive_terminal()
     try:

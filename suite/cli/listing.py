@@ -31,6 +31,7 @@ def list_things(
     if as_json:
         emit(items)
         return
+    # Everything but algorithms is a name with what it is, or whom it names.
     heads, rows = [*items[0]], list[list[str]]()
     if kind == "algorithms":
         heads = ["name", "summary", "hyperparameters"]
@@ -166,7 +167,7 @@ def check(
     An algorithm runs two rounds on three models; executions, checkpoints and counted bytes are compared.
     --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
     """
-    say(f"reading {file}")
+    say(f"reading {file}")  # before imports that take seconds
     from suite.testing.parts import findings
     from suite.yaml_files import assignments
 

@@ -73,7 +73,7 @@ def tuned_export(
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    best: dict[Path, Tuned] = {}
+    best: dict[Path, Tuned] = {}  # the list is sorted: the first of an entry is its best
     for item in tuned:
         best.setdefault(item.path, item)
     files: dict[Path, bytes] = {}

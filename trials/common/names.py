@@ -54,7 +54,7 @@ def bounded(
 
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
-    """Return what a number, or both ends of a range that does not go down, must be, where they are not; else ""."""
+    """Return in words the rule that a number breaks, or a range whose ends must keep it and not go down; else ""."""
     ends = value if isinstance(value, tuple) else (value,)
     low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)

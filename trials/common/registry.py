@@ -69,7 +69,9 @@ class Registry(dict[str, type[T]]):
         raise unknown(self.kind, text or name, self.known())
 
     def read(self, text: str) -> tuple[str, T]:
-        """Return a name as it is recorded, and its object; raise `UserError` for what is none, or a path with `+(`."""
+        """Return the name as it is recorded, and the object that it stands for. Raise `UserError` for an unknown name, wrong
+        arguments, and a path with a sign that separates names, such as `+`.
+        """
         bare, arguments = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
         if name.rpartition(":")[0] and (sign := _SEPARATORS.search(name)):

@@ -183,7 +183,9 @@ class Model:
             return losses, [torch.bmm(dz.transpose(1, 2), x).flatten(1), dz.sum(1)]
 
     def exact(self, width: int, like: Tensor, slopes: bool = True) -> bool:
-        """Return whether a client's outputs, or `slopes`, have the same bits whoever is computed with it: tried."""
+        """Return whether a client's outputs, or its gradients (`slopes`), have the same bits whoever is computed with it. It is
+        tried once for each `width` of minibatches, dtype and device.
+        """
         key = width, slopes, like.dtype, like.device, torch.get_num_threads()
         if key not in self.network.exact:
             draw = torch.Generator().manual_seed(0)

@@ -95,7 +95,6 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
 def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     """Return the module of a call under a seed; raise `UserError` where it is none, or cannot be trained."""
     call = partial(make, shape, classes, **_arguments(name))
-    # torch's seeds are signed; ours have 64 bits.
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
     if not isinstance(module, nn.Module):

@@ -47,6 +47,7 @@ class Checkpoint:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the file; raise `StorageError` when the storage does not take it."""
+        # In memory first: what torch writes is hashed before it goes to the storage.
         started, buffer = time.monotonic(), io.BytesIO()
         torch.save(state, buffer)
         body = buffer.getbuffer()
@@ -68,7 +69,7 @@ class Checkpoint:
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state, None without any; raise `StorageError` where it is not to be read, or damaged: set aside."""
+        """Return the state, None where there is no file. Raise `StorageError` where it cannot be read; a damaged one is set aside."""
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()
