@@ -334,11 +334,11 @@ def status(
     from suite.sweeps.status import status as read
     from suite.sweeps.status import sweeps
 
-    (own,), folder = _places([sweep], storage)
+    (called,), folder = _places([sweep], storage)
     names = sweeps(folder)
-    # A sweep may be called as its study is, and then it is meant.
-    if own in names:
-        return read(folder, own)
+    # A sweep may have the name of its study, and then it is meant.
+    if called in names:
+        return read(folder, called)
     standings = []
     for name in names:
         try:
@@ -347,10 +347,10 @@ def status(
             say(f"sweep {name} is left out: {error}")
     if sweep is None:
         return standings
-    standings = [standing for standing in standings if standing["study"] == own]
+    standings = [standing for standing in standings if standing["study"] == called]
     if not standings:
-        return read(folder, own)
-    say(f"{own} is a study; its sweeps: {', '.join(standing['name'] for standing in standings)}")
+        return read(folder, called)
+    say(f"{called} is a study; its sweeps: {', '.join(standing['name'] for standing in standings)}")
     return standings
 
 

@@ -211,18 +211,18 @@ def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec
     """
     traces = []
     for name in dict.fromkeys(curve.algorithm for curve in runs):
-        own = [curve for curve in runs if curve.algorithm == name]
-        draws = [Draw(*curve.replicate, curve.seed) for curve in own]
+        seeds = [curve for curve in runs if curve.algorithm == name]
+        draws = [Draw(*curve.replicate, curve.seed) for curve in seeds]
         numbers = []
         # zip ends with the shortest run: only evaluations that all seeds had have a mean.
-        for scores in zip(*(curve.scores for curve in own), strict=False):
+        for scores in zip(*(curve.scores for curve in seeds), strict=False):
             estimate = mean_of(dict(zip(draws, scores, strict=True)))
             numbers.append((estimate.mean, estimate.half() or 0.0))
         means, half = np.array(numbers).T * unit(metric)
-        x: Sequence[float] = own[0].rounds[: len(means)]
+        x: Sequence[float] = seeds[0].rounds[: len(means)]
         if against != "rounds":
-            sent = zip(*(curve.sent_bytes[: len(means)] for curve in own), strict=True)
-            x = [fmean(seeds) / 1e6 for seeds in sent]
+            sent = zip(*(curve.sent_bytes[: len(means)] for curve in seeds), strict=True)
+            x = [fmean(step) / 1e6 for step in sent]
         bands = ((means - half).tolist(), (means + half).tolist())
         traces.append(Trace(name, x, means.tolist(), *bands))
     title = "rounds" if against == "rounds" else "MB sent, all directions"
@@ -245,8 +245,8 @@ def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
     """
     # Pruned and diverged trials tell nothing of full rounds: the line goes on as it was.
     curves = []
-    for _, own in trials.sort_values("number").groupby("replicate"):
-        scores = own["val_score"].astype(float).where(own["status"] == "finished")
+    for _, search in trials.sort_values("number").groupby("replicate"):
+        scores = search["val_score"].astype(float).where(search["status"] == "finished")
         curves.append((scores.cummax() if up else scores.cummin()).ffill())
     return list(map(fmean, zip(*curves, strict=False)))
 

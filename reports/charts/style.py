@@ -62,8 +62,8 @@ def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
     """
     names = list(dict.fromkeys(algorithms))
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
-    own = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
-    chosen = dict[str, tuple[str, Sequence[int]]](zip(own, pairs, strict=False))
+    ours = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
+    chosen = dict[str, tuple[str, Sequence[int]]](zip(ours, pairs, strict=False))
     # Others take what none of those on this page has.
     free = cycle([pair for pair in pairs if pair not in map(chosen.get, names)] or pairs)
     for name in sorted({*names} - chosen.keys()):

@@ -64,17 +64,17 @@ class Command(TyperCommand):
             return super().parse_args(ctx, list(args))
         except Exception as error:
             option = str(getattr(error, "option_name", ""))
-            own = set(chain.from_iterable(param.opts for param in self.params))
-            # An option of the command's own is known: what is wrong is its value.
-            if not option.startswith("--") or option in own:
+            declared = set(chain.from_iterable(param.opts for param in self.params))
+            # The command has this option: what is wrong is its value.
+            if not option.startswith("--") or option in declared:
                 raise
             keys: dict[str, str] = {}
-            for taker in own & {"--set", "--where"}:
+            for taker in declared & {"--set", "--where"}:
                 keys |= dict.fromkeys(keys_of(taker), taker)
         key = option.lstrip("-").replace("-", "_")
         if key not in keys:
             options = [f"--{name.replace('_', '-')}" for name in keys]
-            near = get_close_matches(option, [*own, *options], 1, 0.7)
+            near = get_close_matches(option, [*declared, *options], 1, 0.7)
             hint = f"Did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them."
             raise UserError(f"unknown option {option}. {hint}")
         at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)

@@ -144,11 +144,11 @@ def new_algorithm(
     from suite.authoring.new import new_algorithm
 
     class_name, file, test = new_algorithm(name, Path())
-    own = f"fedavg,{file}:{class_name}"
+    methods = f"fedavg,{file}:{class_name}"
     say(f"Wrote {file} and {test}. Next:")
     for words in (
         ["check", str(file), "--reduces-to", "fedavg", "--set", "beta=0"],
-        ["sweep", "quickstart", "--algorithms", own, "--name", file.stem],
+        ["sweep", "quickstart", "--algorithms", methods, "--name", file.stem],
     ):
         say(f"  {shlex.join(['suite', *words])}")
     say(f"Its test runs with pytest (pip install pytest): python -m pytest {test}")

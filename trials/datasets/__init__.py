@@ -64,10 +64,9 @@ def parse(text: str) -> DatasetFamily:
         return Given.at(place)
     if named(text):
         return Function.at(text)
-    known, bare = DATASETS.known(), names.split(text)[0]
-    if bare not in known:
-        own = [*(f"{scheme}:PATH" for scheme in PATHS), "FILE.py:function"]
-        raise unknown("dataset", text, [*known, *own])
+    if names.split(text)[0] not in (families := DATASETS.known()):
+        forms = [*(f"{scheme}:PATH" for scheme in PATHS), "FILE.py:function"]
+        raise unknown("dataset", text, [*families, *forms])
     return DATASETS.read(text)[1]
 
 

@@ -116,15 +116,15 @@ class Model:
     def initial(self, ids: Array, seed: int) -> Array:
         """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for the weights and the
         bias of a layer, PyTorch's default; the fan in is the length of a weight's row. A person's network starts as it
-        is made, under a seed.
+        is starts, under a seed.
         """
         if self.network.make is not None:
-            made = []
+            starts = []
             for client in np.ravel(ids).tolist():
                 module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
                 parameters = [p.detach() for p in module.parameters() if p.requires_grad]
-                made.append(torch.cat([p.double().flatten() for p in parameters]).numpy())
-            return np.stack(made)
+                starts.append(torch.cat([p.double().flatten() for p in parameters]).numpy())
+            return np.stack(starts)
         rows, w = np.reshape(ids, (-1, 1)), np.empty((np.size(ids), self.d))
         weights = {slot.layer: slot.shape for slot in reversed(self.layout)}  # a layer's first slot
         for slot in self.layout:

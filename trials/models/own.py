@@ -80,9 +80,9 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
     from trials.datasets.torchvision_import import torchvision
     from trials.models.torch_modules import ForImages
 
-    known = torchvision.models.list_models(module=torchvision.models)
-    if name not in known:
-        raise unknown("model of torchvision", name, known)
+    classifiers = torchvision.models.list_models(module=torchvision.models)
+    if name not in classifiers:
+        raise unknown("model of torchvision", name, classifiers)
     if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in more):
         rule = f"is for images (1 or 3, height, width), not {shape}, and weights are not downloaded"
         raise UserError(f"model torchvision:{name} {rule}: load them in my.py:make")

@@ -145,8 +145,8 @@ class Simulation:
         if not (counts or judged):
             return {}
         models = ranked if isinstance(ranked, torch.Tensor) else None
-        if (judged or models is None) and (own := self.personal()) is not None:
-            models = own
+        if (judged or models is None) and (personal := self.personal()) is not None:
+            models = personal
         self.own_models = not isinstance(ranked, torch.Tensor) or models is not ranked
         if judged and models is None:
             raise UserError("metric personal needs a model of every client: scored() or personal()")

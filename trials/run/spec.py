@@ -49,8 +49,8 @@ class Scenario(NamedTuple):
     @property
     def model_code(self) -> list[str]:
         """Return the model's name where it brings in code of others; torchvision's is a dependency's."""
-        own = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
-        return [self.model] if own else []
+        others = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
+        return [self.model] if others else []
 
     def names(self) -> dict[str, Any]:
         """Return the parts by name, as files and records hold them."""
