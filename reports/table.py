@@ -128,7 +128,7 @@ def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     """
     import pandas as pd  # half a second, for those who ask for a table
 
-    return pd.json_normalize([dict(record) for record in records], max_level=1)
+    return pd.json_normalize(list(map(dict, records)), max_level=1)
 
 
 @dataclass(frozen=True)

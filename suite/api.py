@@ -395,7 +395,7 @@ def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
     models = values.get("models")
     if callable(models) or isinstance(models, list | tuple):
         each = models if isinstance(models, list | tuple) else [models]
-        return {**values, "models": [_model_name(model) for model in each]}
+        return {**values, "models": [*map(_model_name, each)]}
     return dict(values)
 
 

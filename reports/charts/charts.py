@@ -125,7 +125,7 @@ def lines(
             "width": WIDTH,
             "height": HEIGHT,
             "title": titles[1],
-            "params": [{"name": "shown", "value": [short(name) for name in look]}],
+            "params": [{"name": "shown", "value": [*map(short, look)]}],
             "data": {"values": points},
             "transform": [{"filter": "indexof(shown, datum.algorithm) >= 0"}],
             "layer": _layers(look, titles, span, interpolate),

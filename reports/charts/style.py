@@ -85,7 +85,7 @@ def top(spec: Spec) -> Spec:
 def scale(look: Look, channel: str) -> Spec:
     """Return the encoding of algorithms as `color`, or as `strokeDash` of lines."""
     part = {"color": 0, "strokeDash": 1}[channel]
-    names, chosen = [short(name) for name in look], [style[part] for style in look.values()]
+    names, chosen = [*map(short, look)], [style[part] for style in look.values()]
     return {"field": "algorithm", "type": "nominal", "scale": {"domain": names, "range": chosen}}
 
 

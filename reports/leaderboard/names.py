@@ -92,5 +92,5 @@ def without_paths(value: T) -> T:
     elif isinstance(value, Mapping):
         new = {without_paths(key): without_paths(part) for key, part in value.items()}
     elif isinstance(value, list | tuple):
-        new = [without_paths(part) for part in value]
+        new = list(map(without_paths, value))
     return new

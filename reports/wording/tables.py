@@ -406,7 +406,7 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
             continue
         parts += [f"**{plain(part.headline)}**", markdown([part])]
         parts += [plain(" ".join(part.said))] if part.said else []
-    parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
+    parts += map("Note: {}".format, map(plain, (*board.notes, *setting_notes(board.rows))))
     if board.rows or not board.interim:
         parts.append(plain(" ".join([legend(board), *searches(board)])))
     return "\n\n".join(parts) + "\n"

@@ -96,7 +96,7 @@ def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataF
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
         raise UserError("two tables must have the same columns, and no test=")
     both = pd.concat(parts, ignore_index=True)
-    both[PART] = np.repeat(["train", "test"], [len(part) for part in parts])
+    both[PART] = np.repeat(["train", "test"], [*map(len, parts)])
     return both, options.model_copy(update={"test": PART})
 
 
@@ -286,7 +286,7 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
     numbers = pd.to_numeric(plain, errors="coerce")
     plain = numbers.astype(str).where(numbers.notna(), plain)
     if (twins := levels[plain.duplicated(keep=False)]).size:
-        shown = ", ".join(repr(word) for word in twins[:3])
+        shown = ", ".joinmap(repr, twins[:3])
         raise ask(title, f"holds {shown}, which differ by blanks, case or signs alone")
     return words
 

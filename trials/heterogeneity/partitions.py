@@ -98,7 +98,7 @@ class Dirichlet(Partition):
                 # The last one takes the place of who is full, which is quicker than moving all.
                 room[slot] = room[-1]
                 room.pop()
-        return [np.array(part) for part in partitioned]
+        return list(map(np.array, partitioned))
 
 
 @dataclass(frozen=True)

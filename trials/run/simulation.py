@@ -204,7 +204,7 @@ class Simulation:
             self.state = {**self.state, name: tensor.to(at)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
         self.fed.halved, self.fed.counters = saved["halved"], dict(saved["counters"])
-        self.history = [dict(entry) for entry in saved["history"]]
+        self.history = list(map(dict, saved["history"]))
         if self.fed.model.statistics is not None:
             self.fed.model.statistics.server = saved["statistics"]
 

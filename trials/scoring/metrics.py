@@ -66,7 +66,7 @@ LABELWISE = ("macro_f1", "balanced_accuracy", "auc")
 PERSONAL = "_personal"  # what the name of a mean over clients of each one's own score ends with
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)
 REGRESSION = Task("mse", "minimize", worst=1e30)
-_JUDGED = [CLASSIFICATION.by(metric) for metric in ("pooled", "personal", *LABELWISE)]
+_JUDGED = map(CLASSIFICATION.by, ("pooled", "personal", *LABELWISE))
 TASKS = {task.metric: task for task in (*_JUDGED, REGRESSION, REGRESSION.by("personal"))}
 """The tasks there are, by the metric that their runs are ranked by."""
 
