@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 class ColumnKind(Enum):
-    """What a column holds: numbers, which are never broken, words, or a name, which may be broken anywhere."""
+    """The content of a column: numbers, which are never broken, words, or a name, which may be broken anywhere."""
 
     NUMBER = auto()
     WORDS = auto()

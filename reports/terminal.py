@@ -22,7 +22,7 @@ FOLDED = 8
 
 
 class _Widths(NamedTuple):
-    """How wide a column can be: with names `folded`, with its cells `whole`, with its head on one line too."""
+    """The widths that a column can have: with names `folded`, with its cells `whole`, with its head on one line too."""
 
     folded: int
     whole: int

@@ -290,7 +290,7 @@ def report(
 
 
 def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
-    """Return the tables that `sources` are the paths of, or else those at a place that they name: sweeps, or studies; by default all."""
+    """Return the tables of `sources`, which are paths of tables or names of sweeps or studies; by default all of the place."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 

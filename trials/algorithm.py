@@ -1,4 +1,4 @@
-"""What an algorithm is: hyperparameters as fields, and the hooks of a round.
+"""The base of algorithms: hyperparameters as fields, and the hooks of a round.
 
     class FedProx(FedAvg):
         mu: float = real(0.01, low=1e-4, high=1, log=True)

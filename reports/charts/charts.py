@@ -92,7 +92,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Trace:
-    """What one algorithm has at each abscissa, with the interval around it where there is one."""
+    """The line of one algorithm: `y` at each `x`, with the interval around it where there is one."""
 
     algorithm: str
     x: Sequence[float]

@@ -114,10 +114,10 @@ COMPARED = (
     "own_models",
     "test_samples",
 )
-"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by it, or the
-untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first, where runs are
-compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started; the path of its
-leaderboard row in MLflow; whether clients' own models are scored; how many test samples there are.
+"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by
+it, or the untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first,
+where runs are compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started;
+the path of its leaderboard row in MLflow; whether clients' own models are scored; the number of test samples.
 """
 
 
@@ -128,8 +128,8 @@ def leaderboard(
     at: str = "rounds",
     margin: float | None = None,
 ) -> Leaderboard:
-    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes; what is shown to differ by
-    less than `margin` ties.
+    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes. Methods that are
+    shown to differ by less than `margin` tie.
     """
     groups, notes = matched(runs, trials)
     ranked: list[list[Row]] = []

@@ -27,7 +27,7 @@ Interval = tuple[float | None, float | None]
 
 
 class Draw(NamedTuple):
-    """What a final run was drawn by: its replicate, and its run seed."""
+    """The levels of the four factors that a final run was drawn at."""
 
     split: int
     partition: int
@@ -184,7 +184,7 @@ def spreads(scores: Scores) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far `first` is ahead of `second` in one scenario, over the runs they have in common.
+    """The lead of `first` over `second` in one scenario, over the runs they have in common.
 
     `low` and `high` hold together with those of all pairs of the scenario (`Errors`); None where there is nothing to
     estimate an error from. `tie`: whether they hold 0, which only says that a difference is not shown.
@@ -288,7 +288,7 @@ def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Differen
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a method is behind the best of its scenario, whichever that is: between `low` and `high`.
+    """The distance of a method behind the best of its scenario, whichever that is: between `low` and `high`.
 
     `beaten_by` are the rivals that are shown to be ahead; where there are any, the method is shown not to be the
     best. `tie`: whether it may be the best, and is shown to be within the study's margin of it.

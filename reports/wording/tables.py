@@ -60,7 +60,7 @@ from trials.scoring.metrics import direction, sign
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
 """The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
 WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
-"""Columns about whole runs and final models, as rounds to a target are, which mislead where scores are of a part, at equal bytes or steps."""
+"""Columns about whole runs and final models, as rounds to a target are: beside scores at equal bytes or steps they mislead."""
 
 
 class Measure(NamedTuple):

@@ -1,4 +1,4 @@
-"""Tuned configurations of a store and of imported files: which match, and which to start from on a scenario."""
+"""Tuned configurations of a store and of imported files: which match, and which a search starts from."""
 
 import shlex
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 class TunedList(list[Tuned]):
-    """Tuned configurations, those of a data set and level together, of these the best validated first."""
+    """Tuned configurations by data set and level, of each the best validated first: what `suite.tuned()` returns."""
 
     def __repr__(self) -> str:
         lines = [

@@ -1,4 +1,4 @@
-"""Where a trial computes, on the CPU or on a GPU, and how much memory of it the trial may take."""
+"""The device that a trial computes on, CPU or GPU, and the memory that it may take there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code of others, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
+"""Other people's code, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
 the SHA-256 of its file, and what it raises is shown with its own frames alone.
 """
 

@@ -1,4 +1,4 @@
-"""What a short name stands for, one class of a kind: algorithms, data sets, partitions, ...
+"""Short names and the classes that they stand for: algorithms, data sets, partitions, ...
 
 A `Registry` finds classes in three places: its own entries, the entry points of installed packages, and files
 that a name gives the path of, `path/to/file.py:Name` or, with arguments, `path/to/file.py:Name(3)`.
@@ -18,7 +18,7 @@ _SEPARATORS = re.compile(r"[+,(){}]")
 
 
 class Registry(dict[str, type[T]]):
-    """The classes of one kind by name. As a dict it has the project's own entries alone.
+    """The classes of one kind by name, as in `ALGORITHMS.resolve("fedavg")`. As a dict it has the project's own entries alone.
 
     A class of others derives from `base`, and defines the methods that it `needs`; `check(cls, where)` raises `UserError`
     where it breaks another rule of the kind.

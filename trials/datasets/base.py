@@ -1,4 +1,4 @@
-"""What a data set is, which files it is made of, and how these are checked before anything is read."""
+"""Data sets, the files that they are made of, and how these are checked before anything is read."""
 
 import gzip
 import hashlib

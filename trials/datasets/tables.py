@@ -41,7 +41,7 @@ ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
-    """What columns are for and how they are read: what stands behind `?` in a name, as in `csv:PATH?target=y&drop=id`.
+    """The part of a table's name behind `?`, as in `csv:PATH?target=y&drop=id`: what columns are for and how they are read.
     `test` is a column, or the share of rows that are test; `keep` are columns to be taken as they are.
     """
 

@@ -1,4 +1,4 @@
-"""What a model is: a network of PyTorch as a function of a flat weight vector, of one client or of k clients."""
+"""Models: networks of PyTorch as functions of a flat weight vector, of one client or of k clients."""
 
 from __future__ import annotations
 
