@@ -376,7 +376,8 @@ def tuned(
     from suite.tracking import usual
 
     configurations = list_tuned(folder_of(storage), usual(tracking_uri))
-    return select_tuned(configurations, algorithm, dataset, model, heterogeneity)
+    scenario = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    return select_tuned(configurations, algorithm, **scenario)
 
 
 def folder_of(storage: str | Path) -> Path:

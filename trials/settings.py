@@ -83,5 +83,5 @@ class Settings(BaseModel):
 
     @property
     def evaluation_gap(self) -> int:
-        """Rounds between two evaluations; the last round is always evaluated."""
+        """Return the rounds between two evaluations; the last round is always evaluated."""
         return self.eval_every or max(1, self.rounds // 10)

@@ -48,6 +48,7 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
+    # What the template has no lines for.
     unwritten = {
         f"algorithm {spec.algorithm}": spec.algorithm not in ALGORITHMS,
         f"level {level.name}": level.name != level.dealing,
@@ -100,8 +101,10 @@ def federation(simulation: Simulation) -> bytes:
         ids = fed.select()
         steps = fed.steps(ids).numpy().astype(np.int64)
         plan = minibatches(data, ids.numpy(), steps, s.batch_size, (fed.seed, number))
-        orders = zip(ids.tolist(), plan.samples, plan.weight, strict=True)
-        rounds.append({k: torch.from_numpy(order[weight > 0]) for k, order, weight in orders})
+        orders = {}
+        for client, order, weight in zip(ids.tolist(), plan.samples, plan.weight, strict=True):
+            orders[client] = torch.from_numpy(order[weight > 0])  # without padding
+        rounds.append(orders)
     content = {
         "about": SIGN,
         "x": torch.from_numpy(data.dataset.x),

@@ -25,5 +25,4 @@ class Centralized(FedAvg):
     reference = True
 
     def round(self, state: State, fed: Federation) -> State:
-        """The federated round's work, in one place."""
         return {**state, "w": fed.train_pooled(fed.select(), state["w"], self.lr)}

@@ -24,5 +24,4 @@ class FedProx(FedAvg):
     mu: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Gradient of h_k on the minibatch."""
         return g + self.mu * (w - start)

@@ -18,5 +18,4 @@ class FedYogi(FedAdam):
     """
 
     def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
-        """V after a step of (1 - beta2) Delta^2 towards Delta^2."""
         return V - (1 - self.beta2) * delta**2 * (V - delta**2).sign()

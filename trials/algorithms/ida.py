@@ -25,7 +25,6 @@ class IDA(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """SAFL (8)."""
         z = fed.upload(ids, local)
         nearness = 1 / ((fed.weights(ids) @ z - z).norm(dim=1) + 1e-12)
         return {**state, "w": nearness / nearness.sum() @ z}

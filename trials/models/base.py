@@ -119,7 +119,12 @@ class Model:
         is made, under a seed.
         """
         if self.network.make is not None:
-            return np.stack([self._made(int(client), seed) for client in np.ravel(ids)])
+            made = []
+            for client in np.ravel(ids).tolist():
+                module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
+                parameters = [p.detach() for p in module.parameters() if p.requires_grad]
+                made.append(torch.cat([p.double().flatten() for p in parameters]).numpy())
+            return np.stack(made)
         rows, w = np.reshape(ids, (-1, 1)), np.empty((np.size(ids), self.d))
         weights = {slot.layer: slot.shape for slot in reversed(self.layout)}  # a layer's first slot
         for slot in self.layout:
@@ -127,13 +132,6 @@ class Model:
             radius = prod(weights[slot.layer][1:]) ** -0.5
             w[:, slot.start : slot.stop] = (2 * u - 1) * radius
         return w
-
-    def _made(self, client: int, seed: int) -> Array:
-        """Return the weights (d,) that a person's network is made with for a client."""
-        assert self.network.make is not None
-        module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
-        parameters = [p for p in module.parameters() if p.requires_grad]
-        return torch.cat([p.detach().double().flatten() for p in parameters]).numpy()
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
         """Return (b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""

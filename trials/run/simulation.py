@@ -73,6 +73,7 @@ class Simulation:
         while not self.finished:
             fed.begin(fed.round + 1)
             now, before = replace(self.algorithm, lr=self._rate(fed.round)), self.state.get("w")
+            # A w of another shape would be broadcast somewhere later, and say nothing.
             self.state = hook(now, "round", dict, self.state, fed)
             after: Any = self.state.get("w", before)
             if before is not None and after.shape != before.shape:
@@ -100,6 +101,7 @@ class Simulation:
         for name, value in entry.items():
             check_recorded(f"{written(self.algorithm)}: its metric", name, value, int | float)
         if not self.diverged:
+            # By validation, since no test sample decides anything.
             loss = entry.get("val_loss", 0.0)
             if "val_loss" not in entry and self.finished:  # else the next training loss tells
                 loss = _scores(fed, ranked, fed.data.train)["loss"]
@@ -171,10 +173,19 @@ class Simulation:
 
     def save(self) -> dict[str, Any]:
         """Return everything that survives a round, as tensors, numbers and strings only."""
-        rows = {k: v for k, v in self.state.items() if isinstance(v, ClientRows)}
+        tensors: dict[str, Tensor] = {}
+        rows: dict[str, dict[str, Tensor | None]] = {}
+        for name, value in self.state.items():
+            kept = value.values if isinstance(value, ClientRows) else value
+            # On the host, without the rest of its storage, which would be written too.
+            kept = None if kept is None else kept.to("cpu", copy=True)
+            if isinstance(value, ClientRows):
+                rows[name] = {"slot": value.slot, "values": kept}
+            else:
+                tensors[name] = kept
         return {
-            "tensors": {k: _alone(v) for k, v in self.state.items() if k not in rows},
-            "rows": {k: {"slot": v.slot, "values": _alone(v.values)} for k, v in rows.items()},
+            "tensors": tensors,
+            "rows": rows,
             "round": self.fed.round,
             "counters": self.fed.counters,
             "history": self.history,
@@ -198,11 +209,6 @@ class Simulation:
             self.fed.model.statistics.server = saved["statistics"]
 
 
-def _alone(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor as it is written: on the host, without the rest of its storage, which would be written too."""
-    return None if tensor is None else tensor.to("cpu", copy=True)
-
-
 # On pooled samples
 
 
@@ -224,7 +230,8 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
     for part, ids in (("test", fed.data.test), ("val", fed.data.val)):
         if len(ids):
             values = _scores(fed, model, ids) | _labelwise(fed, model, ids)
-            entry |= {f"{prefix}{part}_{metric}": value for metric, value in values.items()}
+            for metric, value in values.items():
+                entry[f"{prefix}{part}_{metric}"] = value
     return entry
 
 

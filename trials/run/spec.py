@@ -142,11 +142,11 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
     """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
-    values, beside = dict(settings), []
+    reasons = []
     for key, (value, reason) in cls.requires.items():
-        if values[key] != value:
-            beside.append(f"{key} is {values[key]}, its paper's {value}: {reason}")
-    return "; ".join(beside)
+        if (asked := getattr(settings, key)) != value:
+            reasons.append(f"{key} is {asked}, its paper's {value}: {reason}")
+    return "; ".join(reasons)
 
 
 PACK = "pack"  # the one key of Tune's `config`

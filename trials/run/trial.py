@@ -183,7 +183,7 @@ class RunningTrial:
                 raise
         self._simulation, self._scores, self._reported = None, {}, 0
         if self.config.device == "cuda":
-            torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # else the torn allocation would still be held
         fed = self.simulation.fed
         fed.halved = {"round": fed.round + 1, "chunk": fed.half}
         return self._rounds(due)
@@ -227,6 +227,7 @@ class RunningPack:
         """Run until half of the trials that go on have a report, or a second is over; return what is new of each."""
         started, going, news = time.monotonic(), self.trials, dict[str, TrialResult]()
 
+        # Those that are far ahead wait for the others only until half of them have something to tell.
         def due() -> bool:
             return time.monotonic() - started > REPORT_SECONDS or 2 * len(news) > len(going)
 
@@ -238,4 +239,4 @@ class RunningPack:
         else:
             self._pack.run([partial(work, trial_id) for trial_id in going])
         self.trials = {i: going[i] for i in going if news[i].status == Status.RUNNING}
-        return {trial_id: news[trial_id] for trial_id in going}
+        return {trial_id: news[trial_id] for trial_id in going}  # in order, whoever was first
