@@ -63,7 +63,7 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
         "running_trials": sums["running"],
         "ended": len(state.ended),
         "superseded": len(state.ended) - sums["done"],
-        "recorded": len(state.recorded) - len(state.recorded.keys() & begun.entries.keys()),
+        "recorded": len(state.recorded),
         **{status.value: sums[status] for status in ENDINGS},
         "died": state.kills + sum(map(len, state.deaths.values())),
         "per_minute": pace and round(60 * pace, 1),

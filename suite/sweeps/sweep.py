@@ -139,12 +139,7 @@ class Sweep:
         state: events.SweepState | None = None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
-        if paths.begun and not resume:
-            raise UserError(
-                f"sweep {paths.name!r} exists in {paths.storage}: continue it with --resume, "
-                "or choose another --name"
-            )
-        paths.check()
+        paths.check(resume)
         self.entries = make_entries(study, f"study {study_name}")
         self.state = state or paths.state()
         self.id = self.state.begun.id if self.state.begun else uuid.uuid4().hex
@@ -234,7 +229,6 @@ class Sweep:
     def _begin(self) -> None:
         """Replay the search, and journal that a session begins. Raises `UserError` where others' code has changed."""
         state, lag = self.state, LAG
-        self.journal.read()
         self.control.clear()
         if state.begun is not None:
             self.id, lag = state.begun.id, state.begun.lag
@@ -418,12 +412,11 @@ class Sweep:
 
     def _summary(self, seconds: float) -> Summary:
         # Of the search, and of the final runs of what is best now.
-        searched, final = Counter[str](), Counter[str]()
-        for trial_id, end in self.state.ended.items():
-            if self.state.requests[trial_id].counted:
-                searched[end.status] += 1
-            elif trial_id in self.search.current_finals:
-                final[end.status] += 1
+        ended, searched = self.state.ended, Counter[str]()
+        for tally in self.state.tallies.values():
+            for (_, status), count in tally.items():
+                searched[status] += count
+        final = Counter(ended[i].status for i in self.search.current_finals & ended.keys())
         searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,

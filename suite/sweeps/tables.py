@@ -79,7 +79,7 @@ def table_of(
             name=entry.name,
             reference=entry.reference(),
             space=dict(entry.space.searched),
-            row=state.recorded.get(entry.id, ""),
+            row=state.rows.get(entry.id, ""),
             **entry.about(),
             **kept.get(entry.id, {}),
         )
@@ -122,12 +122,20 @@ def _row(
     name: str, begun: Begun, entry: Entry, request: TrialRequest, outcome: TrialResult
 ) -> dict[str, Any]:
     """Return the row of a trial of the sweep of this name."""
-    metric, params = entry.task.metric, request.params
+    metric, params, target = entry.task.metric, request.params, begun.study.get("target")
     warm = begun.warm.get(entry.id, ())
     last = outcome.history[-1] if outcome.history else {}
     asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
     how = {name: getattr(outcome, name) for name in ran}
+    asks = dict[str, Any]()
+    """What is asked of the trial by its study's target and constraints."""
+    if target is not None and not request.counted:
+        lost = outcome.lost(f"test_{metric}")
+        reached = {} if lost else reach(outcome.history, metric, target)
+        asks = {"reached": bool(reached), **reached}
+    if entry.constraints:
+        asks["feasible"] = ValidationResult.of(outcome).feasible(entry)
     return {
         "sweep": name,
         "study": begun.study_name,
@@ -155,24 +163,10 @@ def _row(
         "worst_clients": _of_clients(outcome, "worst10", metric),
         "client_spread": _of_clients(outcome, "spread", metric),
         **{name: _finite(last.get(name)) for name in COUNTED},
-        **_target(entry, begun.study.get("target"), request, outcome),
+        **asks,
         **begun.versions,
         **_curves(request, outcome, metric),
     }
-
-
-def _target(
-    entry: Entry, target: float | None, request: TrialRequest, outcome: TrialResult
-) -> dict[str, Any]:
-    """Return what a row says of the study's target and constraints."""
-    metric, values = entry.task.metric, dict[str, Any]()
-    if target is not None and not request.counted:
-        lost = outcome.lost(f"test_{metric}")
-        reached = {} if lost else reach(outcome.history, metric, target)
-        values = {"reached": bool(reached), **reached}
-    if entry.constraints:
-        values["feasible"] = ValidationResult.of(outcome).feasible(entry)
-    return values
 
 
 def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.results.table import FILE as TABLE
-from suite.sweeps.journal.events import START, SweepState, begun, check_first, first_line, lock_of
+from suite.sweeps.journal.events import LOCK, START, SweepState, begun, check_first, first_line
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.run.checkpoint import CheckpointFolder
@@ -67,13 +67,18 @@ class SweepPaths:
             return f"{self.checkpoints}/{quote(own)}"
         return f"{Path(self.checkpoints).resolve()}/{own}"
 
-    def check(self) -> None:
-        """Raise `UserError` when the folder is someone else's, or the checkpoints' place cannot be used."""
+    def check(self, resume: bool) -> None:
+        """Raise `UserError` where a sweep is there and not to be resumed, the folder is someone else's, or the checkpoints' place
+        cannot be used.
+        """
+        if self.begun and not resume:
+            ways = "continue it with --resume, or choose another --name"
+            raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
         with writing(self.folder):
             first = first_line(self.journal)[: len(START)]
             # A session that was cut off before it began has left a lock.
             theirs = self.folder.exists() and any(self.folder.iterdir())
-            theirs = theirs and not lock_of(self.journal).exists()
+            theirs = theirs and not (self.folder / LOCK).exists()
         if (theirs and first != START) or not START.startswith(first):
             raise UserError(
                 f"{self.folder} holds files that are no sweep's, or whose journal is damaged: "
@@ -84,7 +89,7 @@ class SweepPaths:
     def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""
         CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(())
-        for name in (JOURNAL, lock_of(self.journal).name, STATUS, TABLE):
+        for name in (JOURNAL, LOCK, STATUS, TABLE):
             (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()
