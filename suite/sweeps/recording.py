@@ -78,9 +78,8 @@ class SweepRecording:
 
     def open(self, former: Collection[str]) -> list[str]:
         """Find or make the run of the sweep, the parent of all others; return which of the trials that have ended lack a whole run.
-        Of the `former` runs, which the sweep's table has, those go that the journal does not know. A server is waited for.
-
-        Raises `UserError` where the store has another sweep of its name, `HaltedError` where it cannot be written.
+        Of the `former` runs, which the sweep's table has, those go that the journal does not know. Raises `UserError` where the store
+        has another sweep of its name, `HaltedError` where it cannot be written; a server is waited for.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
@@ -100,10 +99,11 @@ class SweepRecording:
     def _find(self) -> None:
         runs, begun = self.store.sweeps(self.name), self.begun
         if runs and runs[0].tags.get("sweep_id") != begun.id:
-            raise UserError(
-                f"{self.store.uri} holds another sweep {self.name!r}, which another storage has, or whose folder "
-                "is gone: choose another --name, or its --storage"
+            other = (
+                f"another sweep {self.name!r}, which another storage has, or whose folder is gone"
             )
+            ways = "choose another --name, or its --storage"
+            raise UserError(f"{self.store.uri} holds {other}: {ways}")
         self.experiment = self.store.experiment(begun.study_name)
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": begun.id, **begun.versions}
         if begun.code:
@@ -150,25 +150,23 @@ class SweepRecording:
         """Write once; return whether that has not to be tried again."""
         try:
             write()
+            self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()
+            return True
+        except HaltedError as error:
+            self.control.halt(str(error))
         except Exception as error:
             if isinstance(error, StoreError) and not error.passes:
                 self._refused[str(error)] += 1
                 return True
-            self._given_up = self._gives_up(error)
-            return self._given_up
-        self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()
-        return True
-
-    def _gives_up(self, error: Exception) -> bool:
-        # A server may come back; a store on this machine that refuses again and again has to be seen to.
-        why, uri = f"{type(error).__name__}: {reason(error)}", self.store.uri
-        self.progress.waiting = f"{why}: trying again"
-        self._faults += 1
-        if isinstance(error, HaltedError):
-            self.control.halt(str(error))
-        elif self._faults >= LOCAL_TRIES and (is_local(uri) or not isinstance(error, StoreError)):
-            self.control.halt(f"tracking store {uri} cannot be written: {why}")
-        return self.control.ending == "halted"
+            # A server may come back; a store on this machine that refuses again and again has to be seen to.
+            why = f"{type(error).__name__}: {reason(error)}"
+            away = isinstance(error, StoreError) and not is_local(self.store.uri)
+            self.progress.waiting = f"{why}: trying again"
+            self._faults += 1
+            if self._faults >= LOCAL_TRIES and not away:
+                self.control.halt(f"tracking store {self.store.uri} cannot be written: {why}")
+        self._given_up = self.control.ending == "halted"
+        return self._given_up
 
     def record(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Write one ended trial."""
@@ -237,9 +235,8 @@ class SweepRecording:
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Write a run of each row of the leaderboard, and the tuned files below a folder, and let no final runs count but those
-        of what is best now. Return the leaderboard, None when no entry has a final run, and the table's facts with the
-        run and the tuned file of each entry.
+        """Write the leaderboard's rows as runs and as tuned files below a folder, and let no final runs count but those of what is best
+        now. Return it, None when no entry has a final run, and the table's facts with the run and the tuned file of each entry.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():

@@ -23,10 +23,8 @@ LEAST = 0.05
 
 
 def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
-    """Return how far a sweep is, as plain data, which its terminal and `suite status` show.
-
-    `active` says whether a process runs it, which alone knows what is running and how fast. `best` has a row an entry,
-    `now` one a running trial.
+    """Return how far a sweep is, as plain data; `best` has a row an entry, `now` one a running trial. `active` says whether a process runs
+    it, which alone knows what is running and how fast.
     """
     begun = state.begun
     assert begun is not None
@@ -97,9 +95,8 @@ def sweeps(storage: Path) -> list[str]:
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
-    """Return the JSON document of `suite status`: how far a sweep is, and `idle_seconds`, the time since anything happened.
-
-    Raises `UserError` when there is no such sweep, or its journal is damaged or of another version.
+    """Return the JSON document of `suite status`: how far a sweep is, and `idle_seconds`, the time since anything happened. Raises
+    `UserError` when there is no such sweep, or its journal is damaged or of another version.
     """
     folder = _folder(storage, name)
     journal, seen = folder / JOURNAL, dict[str, Any]()

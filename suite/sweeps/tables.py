@@ -49,18 +49,15 @@ def table_of(
     finals: Collection[str],
     **facts: Any,
 ) -> TrialTable:
-    """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal.
-
-    `finals` are the final runs of what is best now. `facts` are those that no journal has: when it ended, where MLflow has it.
+    """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal. `finals` are
+    the final runs of what is best now, `facts` those that no journal has: when it ended, where MLflow has it.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
     parts, there, kept = [rows_table([])], set[str](), dict[str, dict[str, Any]]()
     if before is not None and before.facts.id == begun.id:
         facts = before.facts.model_dump(include={"experiment", "run_id"}) | facts
-        kept = {
-            entry.id: entry.model_dump(include=RAN | {"tuned"}) for entry in before.facts.entries
-        }
+        kept = {e.id: e.model_dump(include=RAN | {"tuned"}) for e in before.facts.entries}
         parts = [before.whole()]
         there = set(parts[0]["trial_id"].to_pylist())
     by_id, rows = {entry.id: entry for entry in entries}, list[dict[str, Any]]()
@@ -200,7 +197,7 @@ def _finite(value: float | None) -> float | None:
 def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
-    """Return the tables of these names: paths of files, or sweeps of a tracking server or else of a storage, or their studies; without
+    """Return the tables of these names: paths of files, or sweeps or their studies, of a tracking server or else of a storage; without
     names all. A sweep that was named must be sound; of others those that cannot be read are left out, which is said.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
@@ -253,16 +250,15 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Sou
         for name, begin in here.items():
             yield name, Source(begin.get("study_name", ""), partial(local_table, storage, name))
         return
-    from suite.tracking.store import Record, Store  # MLflow takes a second to load
-
-    def fetched(run: Record) -> TrialTable:
-        return read(store.table(run))
+    from suite.tracking.store import Store  # MLflow takes a second to load
 
     store = Store(tracking_uri, storage)
     for run in store.sweeps():
         name = run.tags["sweep"]
         own = here.get(name, {}).get("id") == run.tags["sweep_id"]
-        fetch = partial(local_table, storage, name) if own else partial(fetched, run)
+        fetch = (
+            partial(local_table, storage, name) if own else lambda run=run: read(store.table(run))
+        )
         yield name, Source(run.tags["study"], fetch)
 
 
@@ -278,9 +274,7 @@ def _of_files(files: Iterable[Path]) -> list[TrialTable]:
 
 
 def local_table(storage: Path, name: str) -> TrialTable:
-    """Return the table of a sweep of this machine: its file, where the sweep has ended since its journal grew last, else its journal's
-    trials. Raises `UserError` where the journal is damaged.
-    """
+    """Return the table of a sweep of this machine: its file where the sweep has ended since its journal grew last, else its journal's trials."""
     paths = SweepPaths(storage, name)
     written, size = earlier(paths), os.path.getsize(paths.journal)
     if written is not None and written.facts.ended is not None and written.facts.journal == size:

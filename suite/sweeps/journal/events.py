@@ -1,7 +1,7 @@
 """A sweep's journal: what was asked, what ended, what is recorded; events, one fsynced line of JSON each.
 
-It is the only thing that a resumed sweep is rebuilt from, as the `SweepState` that its events add up to. One process
-writes it at a time, which a lock on a file beside it enforces; a line torn by a crash is cut off by the next one.
+It is the only thing that a resumed sweep is rebuilt from. One process writes it at a time, which a lock on a file beside it
+enforces; a line torn by a crash is cut off by the next one.
 """
 
 import errno
@@ -44,8 +44,8 @@ class _Event(BaseModel):
 
 
 class Begun(_Event):
-    """A session of the sweep begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name,
-    `code` is the SHA-256 of others' code by name.
+    """A session begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name, `code` is the SHA-256
+    of others' code by name.
     """
 
     event: Literal["begin"] = "begin"
@@ -135,15 +135,13 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
 
 @dataclass
 class SweepState:
-    """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
-    pages are drawn from.
+    """A sweep as far as its journal was read: what it is resumed from, and its terminal, `suite status` and pages are drawn from.
 
     Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
     in the order in which trials were first asked for, `recorded` its run in MLflow, `finals` the runs that repeat the best
     configuration, by search. By entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by
     kind and status, `best` the best score at full rounds, and `rows` the run of its row. `began` is when the first session did.
-    No journal has the round and score of each `running` trial, `since` when trials of this session run, and how many had
-    `ended_before`.
+    No journal has the round and score of each `running` trial, since when trials run, and how many had `ended_before`.
     """
 
     begun: Begun | None = None
@@ -174,9 +172,7 @@ class SweepState:
     """What the line before has, where it is a curve; [] where nothing here is made of it."""
 
     def read(self, path: Path) -> Self:
-        """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole. Raises `UserError` for
-        the first line that cannot be where it is.
-        """
+        """Take in the whole lines that a journal has beyond those that were read. Raises `UserError` for the first that cannot be there."""
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
@@ -275,8 +271,8 @@ class SweepState:
 
 
 class Journal:
-    """An append-only file of JSON lines, which one process has until it is closed, and the `state` that they add up to, of which
-    one thread at a time has the `lock`.
+    """An append-only file of JSON lines, which one process has until it is closed, and the `state` that they add up to. One thread at a
+    time has its `lock`.
     """
 
     def __init__(self, path: Path, state: SweepState) -> None:
@@ -291,9 +287,8 @@ class Journal:
             time.sleep(PAUSE)
         else:
             self._owned.close()
-            raise UserError(
-                f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
-            )
+            ways = "let it end, or choose another --name"
+            raise UserError(f"another process is running this sweep ({path} is locked): {ways}")
         self._file = path.open("ab", buffering=0)
         # What another process wrote before the lock was this one's is taken in, and what it left torn is cut off.
         self._file.truncate(state.read(path).offset)
