@@ -1,4 +1,4 @@
-"""By when a sweep is over, and how far it is: on stderr a line that rewrites itself on a terminal, a line a change elsewhere."""
+"""By when a sweep is over, and how far it is: a line on stderr that rewrites itself on a terminal, a line a change elsewhere."""
 
 import math
 import sys

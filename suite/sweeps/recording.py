@@ -30,7 +30,6 @@ from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
 
-History = list[dict[str, int | float]]
 LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
 """What is recorded of a search trial as it was at the end: losses, and counters that are not 0."""
 RECORD_SECONDS = 600.0
@@ -198,7 +197,7 @@ class SweepRecording:
         name: str,
         tags: dict[str, Any],
         params: Mapping[str, Any],
-        history: History,
+        history: list[dict[str, Any]],
         status: str = "FINISHED",
         seconds: float = 0.0,
     ) -> None:
@@ -217,7 +216,7 @@ class SweepRecording:
                 self.journal.write(event(run_id=""))
             raise
 
-    def _metrics(self, request: TrialRequest, outcome: TrialResult) -> History:
+    def _metrics(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, Any]]:
         """Return what is recorded of what a trial reported, and at its last round the scores that are compared: of a search trial
         the curve of the ranked metric alone, of a final run also what it took to its study's target.
         """
@@ -243,8 +242,7 @@ class SweepRecording:
             # What comes back first: at no moment is an entry without final runs.
             for row in ran[ran["run_id"] != ""].sort_values("kind").itertuples():
                 self.store.log(row.run_id, tags={"kind": row.kind})
-        tables = Tables([table])
-        board, texts = None, dict[str, str]()
+        tables, board, texts = Tables([table]), None, dict[str, str]()
         if (tables.finals["status"] != Status.FAILED).any():
             board = read_leaderboard(tables)
             # MLflow shows the run that began last first: that is the first row.
@@ -285,9 +283,8 @@ class SweepRecording:
             "outside": entry.outside(row.params),
             **versions(),
         }
-        scores = {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
-        values = (asdict(row) | scores).items()
-        numbers = {name: value for name, value in values if isinstance(value, int | float)}
+        values = asdict(row) | {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
+        numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
         # As in `1 · fedprox 0.9509 ± 0.0033 · digits logreg iid`.
         name = f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(row.scenario)}"
         event = partial(Ranked, entry_id=entry.id)

@@ -29,7 +29,6 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
     begun = state.begun
     assert begun is not None
     running = state.running.copy() if active else {}  # another thread may add one
-    at_once = Counter(state.requests[trial_id].entry_id for trial_id in running)
     names = classes_of_files(about["algorithm"] for about in begun.entries.values())
     finals: dict[str, list[TrialRequest]] = defaultdict(list)
     for group in state.finals.values():
@@ -37,13 +36,14 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
     rows, sums = dict[str, dict[str, Any]](), Counter[str]()
     for entry_id, about in begun.entries.items():
         short = names.get(about["algorithm"], about["algorithm"]).rpartition(":")[2]
-        row = {"entry_id": entry_id, **about, "name": short, "running": at_once[entry_id]}
+        row = {"entry_id": entry_id, **about, "name": short, "running": 0}
         row = rows[entry_id] = row | _progress(state, entry_id, finals[entry_id])
-        sums.update({key: row[key] for key in ("planned", "done", "running", *ENDINGS)})
+        sums.update({key: row[key] for key in ("planned", "done", *ENDINGS)})
     now, shares = [], 0.0
     for trial_id, (at, score) in running.items():
         request, rounds = state.requests[trial_id], begun.study["settings"]["rounds"]
         shares += at / rounds
+        rows[request.entry_id]["running"] += 1
         row = {key: rows[request.entry_id][key] for key in ("entry_id", "name", "metric")}
         row |= {"trial_id": trial_id, "kind": request.kind.value, "params": request.params}
         now.append(row | {"round": at, "rounds": rounds, "score": score})
@@ -58,7 +58,7 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
         "entries": len(rows),
         "expected": sums["planned"],
         "requested": len(state.requests),
-        "running_trials": sums["running"],
+        "running_trials": len(running),
         "ended": len(state.ended),
         "superseded": len(state.ended) - sums["done"],
         "recorded": len(state.recorded),
@@ -74,7 +74,8 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
     """Return how many trials an entry has, and its best search trial; final runs of a former best are not `done`."""
     assert state.begun is not None
-    tally, study = state.tallies[entry_id], state.begun.study
+    study = state.begun.study
+    tally = Counter({key[1:]: count for key, count in state.tallies.items() if key[0] == entry_id})
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
     counts = Counter(state.ended[i.trial_id].status for i in finals if i.trial_id in state.ended)
     for (_, status), count in tally.items():

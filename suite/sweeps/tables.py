@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from suite.console import say
 from suite.results.table import (
@@ -40,6 +40,8 @@ AT_ONCE = 500
 """So many rows become a part of the table together: as Python objects they take ten times the memory."""
 RAN = {"own_models", "test_samples"}
 """What its trials say of an entry."""
+Source = tuple[str, Callable[[], TrialTable]]
+"""The study of a sweep, and what opens its table."""
 
 
 def table_of(
@@ -209,17 +211,17 @@ def open_tables(
         uri = without_user(tracking_uri or "")
         raise UserError(f"{uri} holds no sweep" if uri else nothing_in(storage))
     asked = set(names) - sources.keys()
-    for study in asked:
-        own = [sweep for sweep, source in sources.items() if source.study == study]
+    for name in asked:
+        own = [sweep for sweep, (study, _) in sources.items() if study == name]
         if not own:
-            studies = {source.study for source in sources.values()}
-            raise unknown("sweep", study, sources.keys() | studies)
-        say(f"{study} is a study; its sweeps: {', '.join(own)}")
+            studies = {study for study, _ in sources.values()}
+            raise unknown("sweep", name, sources.keys() | studies)
+        say(f"{name} is a study; its sweeps: {', '.join(own)}")
     opened = []
-    for sweep, source in sources.items():
-        if not names or sweep in names or source.study in asked:
+    for sweep, (study, fetch) in sources.items():
+        if not names or sweep in names or study in asked:
             try:
-                opened.append(source.open())
+                opened.append(fetch())
             except UserError as error:
                 if sweep in names:
                     raise
@@ -227,13 +229,6 @@ def open_tables(
     if not opened:
         raise UserError("no sweep is left that can be read")
     return Tables(opened)
-
-
-class Source(NamedTuple):
-    """The study of a sweep, and what opens its table."""
-
-    study: str
-    open: Callable[[], TrialTable]
 
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
@@ -248,7 +243,7 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Sou
             say(str(error))
     if tracking_uri is None:
         for name, begin in here.items():
-            yield name, Source(begin.get("study_name", ""), partial(local_table, storage, name))
+            yield name, (begin.get("study_name", ""), partial(local_table, storage, name))
         return
     from suite.tracking.store import Store  # MLflow takes a second to load
 
@@ -259,7 +254,7 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Sou
         fetch = (
             partial(local_table, storage, name) if own else lambda run=run: read(store.table(run))
         )
-        yield name, Source(run.tags["study"], fetch)
+        yield name, (run.tags["study"], fetch)
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:

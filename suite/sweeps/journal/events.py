@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -155,9 +155,7 @@ class SweepState:
     recorded: dict[str, str] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
-    tallies: dict[str, Counter[tuple[TrialKind, Status]]] = field(
-        default_factory=lambda: defaultdict(Counter)
-    )
+    tallies: Counter[tuple[str, TrialKind, Status]] = field(default_factory=Counter)
     best: dict[str, float] = field(default_factory=dict)
     looks: list[int] = field(default_factory=list)
 
@@ -258,7 +256,7 @@ class SweepState:
         if not request.counted:
             return
         entry_id = request.entry_id
-        self.tallies[entry_id][request.kind, end.status] += 1
+        self.tallies[entry_id, request.kind, end.status] += 1
         full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
         if full and end.value is not None and math.isfinite(end.value):
             better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min
@@ -342,7 +340,7 @@ def begun(journal: Path) -> bool:
 
 def check_first(journal: Path) -> dict[str, Any]:
     """Return the first line as plain data, {} where that is no sweep's. Raises `FormatError` for one of another version."""
-    line: dict[str, Any] = {}
+    line = dict[str, Any]()
     with suppress(ValueError):  # which is said by who reads all of it
         line = from_json(first_line(journal)) if begun(journal) else {}
     if line:
