@@ -98,14 +98,13 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
     board = _ranked(tables, query, sound)
     shown = {row.sweep for row in board.rows} | {row.sweep for row in standing}
     facts = [sweep for sweep in tables.facts.values() if sweep.name in shown]
-    notes = [*board.notes, *notes]
-    for sweep in reversed(facts):
+    about = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
+    for sweep in facts:
         if sweep.looks:
             counts = ", ".join(map(str, sweep.looks))
             before = f"{sweep.name} was ranked before with {counts} final runs an entry"
-            notes.insert(0, f"{before}; {ADDED}.")
-        if sweep.cut:
-            notes.insert(0, f"{sweep.name} was {sweep.cut}.")
+            about.append(f"{before}; {ADDED}.")
+    notes = [*about, *board.notes, *notes]
     for run in finals.drop_duplicates(["dataset", "heterogeneity"]).itertuples(index=False):
         lines = [text for text in str(run.data_note).splitlines() if text.startswith(UNREACHED)]
         notes += [f"{run.dataset} · {run.heterogeneity}: {text}." for text in lines]

@@ -229,7 +229,7 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `facts` and the `page` of
+        """Return the entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `facts` and the `page` of
         their row in MLflow; `finals` counts final runs, and `going`: the sweep has not ended, and an entry of the scenario lacks some.
         """
         import pandas as pd
@@ -255,14 +255,14 @@ class Tables:
 
     @cached_property
     def finals(self) -> pd.DataFrame:
-        """The final runs, without their curves; one that has no run in MLflow has a name of its own as `run_id`."""
+        """Return the final runs, without their curves; one that has no run in MLflow has a name of its own as `run_id`."""
         rows = self.frame(PLAIN, FINALS)
         named = rows["sweep"] + "/" + rows["trial_id"]
-        return rows.assign(run_id=rows["run_id"].replace("", None).fillna(named))
+        return rows.assign(run_id=rows["run_id"].where(rows["run_id"].astype(bool), named))
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """`SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
+        """Return `SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}

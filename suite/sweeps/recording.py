@@ -72,7 +72,7 @@ class SweepRecording:
 
     @property
     def refusals(self) -> list[str]:
-        """What the store refused, a line for each reason."""
+        """Return what the store refused, a line for each reason."""
         return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def open(self, former: Collection[str]) -> list[str]:

@@ -81,7 +81,7 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
     """Return a `former` study and what is added to it. Raises `UserError` for changes to less, or to something else."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # A dump leaves out factors of one level.
-    was, now = (dict[str, Any](of) | of.model_dump(mode="json") for of in (before, study))
+    was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))
     faults = Faults(source)
     grown: dict[str, list[str]] = {}
     for key in changes:
