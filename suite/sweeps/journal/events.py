@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -175,8 +175,10 @@ class SweepState:
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
             else:
-                with _named(path, number):
+                try:
                     self.add(EVENTS.validate_json(raw))
+                except ValueError as error:
+                    raise broken(path, number, error) from None
             self.lines, self.offset = number, self.offset + len(raw)
         return self
 
@@ -348,18 +350,14 @@ def check_first(journal: Path) -> dict[str, Any]:
     return line
 
 
-@contextmanager
-def _named(path: Path, number: int) -> Iterator[None]:
-    """Name the line that a sweep did not write there."""
-    try:
-        yield
-    except ValueError as error:
-        fault = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False)[0]
-            fault = "".join(f"{part}: " for part in first["loc"]) + first["msg"]
-        line = f"journal {path}, line {number}: {fault}"
-        raise UserError(f"{line}. It is damaged, or a later version of suite wrote it") from None
+def broken(path: Path, number: int, error: ValueError) -> UserError:
+    """Return the error that names a line which a sweep did not write there."""
+    fault = str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        fault = "".join(f"{part}: " for part in first["loc"]) + first["msg"]
+    line = f"journal {path}, line {number}: {fault}"
+    return UserError(f"{line}. It is damaged, or a later version of suite wrote it")
 
 
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
@@ -369,8 +367,10 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, Tria
         start = OUTCOME.match(raw)  # the rest of a line is parsed where it is wanted alone
         if start is None or start[1].decode() not in trial_ids:
             continue
-        with _named(path, number):
+        try:
             event = EVENTS.validate_json(raw)
+        except ValueError as error:
+            raise broken(path, number, error) from None
         if isinstance(event, Evaluated):
             history = event.history
         elif isinstance(event, Ended):
