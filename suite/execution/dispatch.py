@@ -279,8 +279,8 @@ class Dispatch:
             self.control.halt(outcome.error)
             return
         outcome.seconds = trial.seconds = trial.seconds + now - (trial.began or now)
-        told = self._tell(self.hooks.ended, request, outcome)
-        if told and outcome.status != Status.FAILED:  # one that failed may be started again
+        taken = self._tell(self.hooks.ended, request, outcome)
+        if taken and outcome.status != Status.FAILED:  # one that failed may be started again
             del self._trials[request.trial_id]
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
@@ -296,10 +296,10 @@ class Dispatch:
         waits = self.cluster.shared and time.monotonic() - self._ran > PATIENCE
         self._tell(self.hooks.waits, self.cluster.waits() if waits else "")
 
-    def _tell(self, hook: Callable[..., None], *what: Any) -> bool:
+    def _tell(self, hook: Callable[..., None], *arguments: Any) -> bool:
         """Call a hook; return whether it raised nothing."""
         try:
-            hook(*what)
+            hook(*arguments)
             return True
         except Exception as error:
             if not isinstance(error, HaltedError):

@@ -213,8 +213,8 @@ def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvalua
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)
-    own = {name: ran[name] for name in ("execution", "chunk") if name in ran}
-    settings = Settings.model_validate(spec.settings.model_dump() | own)
+    recorded_as = {name: ran[name] for name in ("execution", "chunk") if name in ran}
+    settings = Settings.model_validate(spec.settings.model_dump() | recorded_as)
     before = ran.get("device", "cpu")
     cards = look()[1] if before != "cpu" else []
     device, here = ("cuda", cards[0][0]) if cards else ("cpu", "cpu")
