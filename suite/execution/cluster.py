@@ -323,7 +323,7 @@ def _authenticate(token: str | None) -> None:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     elif not os.environ.get("RAY_AUTH_MODE"):
         # Ray shows the token that a person has only where the mode says so.
-        has_token = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
-        has_token = has_token or (Path.home() / ".ray" / "auth_token").exists()
+        named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+        has_token = bool(named) or (Path.home() / ".ray" / "auth_token").exists()
         os.environ["RAY_AUTH_MODE"] = "token" if has_token else "disabled"
     read_authentication_again()
