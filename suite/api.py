@@ -187,7 +187,7 @@ def recorded_runs(
 
     folder = folder_of(storage)
     if source.endswith(TABLE):
-        return single.sample(open_tables(folder, None, [source]), sample)
+        return [*single.sample(open_tables(folder, None, [source]), sample)]
     return [single.recorded_run(open_existing(usual(tracking_uri), folder), source)]
 
 

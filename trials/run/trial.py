@@ -96,14 +96,11 @@ def run(
     on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
     memory: float | None = None,
     halved: dict[str, int] | None = None,
-    tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run to the end, without Ray; `halved` is as recorded, `tell` takes the data's notes. `UserError` of the device."""
+    """Run to the end, without Ray; `halved` is as recorded. `UserError` of the device."""
     usable(device)
     try:
         data = partition_data(spec, load_dataset(spec, root))
-        if data.note:
-            tell(data.note)
         simulation = simulate(spec, data, device, memory=memory)
         simulation.fed.halved = halved
         on_evaluation(simulation.history[0])
