@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from trials import heterogeneity
 from trials.common.device import CONTEXT, budgets
 from trials.common.tensors import Tensor, torch
-from trials.engine.budget import resident_bytes, selected, widest
+from trials.engine.budget import client_bytes, resident_bytes, selected, widest
 from trials.engine.federation import ClientRows, Federation
 from trials.engine.training import BLOCK, execution
 from trials.federated_data import FederatedData
@@ -73,7 +73,7 @@ def footprint(
     # A chunk is given because working one out on the meta device loads seconds' worth of torch.
     settings = s.model_copy(update={"execution": None, "chunk": 1})
     fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
-    values = spec.configured().init(fed).values()
+    values = [*spec.configured().init(fed).values(), *fed.kept.values()]
     state = sum(map(_size, values))
     steps, most = 0.0, 0
     for round_index in range(1, ROUNDS + 1):
@@ -83,7 +83,7 @@ def footprint(
         most = max(most, len(ids))
     one = torch.empty(0, dtype=fed.dtype)
     size, width = one.element_size(), widest(data, s)
-    client = model.bytes_a_client(width, one)
+    client = client_bytes(model, data, s, one)
     evaluated = BLOCK * (client - 5 * model.d * size) / width
     if device != "cpu":
         vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
