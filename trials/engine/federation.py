@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.engine import budget, training
 from trials.engine.direction import Direction
-from trials.engine.training import Adam, Memory, Momentum, Rule, Solver
+from trials.engine.training import Adam, Memory, Optimizer, Rule, Solver
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
@@ -124,14 +123,10 @@ class Federation:
         self.execution = training.execution(model, settings, device)
         self.chunk, self.tables = self._divided(memory, members)
         self.kept: dict[str, ClientRows] = {}
-        """What the optimizer keeps of clients between rounds: the fields of a `Memory`, if any."""
-        if settings.keep_moments and (optimizer := self._rule(0.0).optimizer).vectors:
-
-            def none(name: str, ids: Tensor) -> Any:
-                return vars(Memory.empty(optimizer, self._zeros(ids)))[name]
-
-            for name, width in (("moments", optimizer.vectors * self.d), ("taken", 1)):
-                self.kept[name] = self.client_rows(partial(none, name), width)
+        """What the optimizer keeps of clients between rounds: its moments and, last, their `taken` (n, 1)."""
+        if settings.keep_moments and (vectors := self._rule(0.0).optimizer.vectors):
+            self.kept = {f"optimizer's moment {i}": self.client_rows() for i in range(vectors)}
+            self.kept["optimizer's steps"] = self.client_rows(lambda ids: self._zeros(ids)[:, :1])
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
@@ -264,13 +259,9 @@ class Federation:
         """Return the server's initial weights (d,); zeros, or those that all clients have if common."""
         return self.initial(torch.tensor([SERVER]))[0]
 
-    def client_rows(
-        self, default: Callable[[Tensor], Tensor] | None = None, width: int | None = None
-    ) -> ClientRows:
-        """Return per-client state (n, d), zero (or `default(ids)`, of `width` numbers) until written; on the host where a
-        GPU has no room.
-        """
-        size = self.n * (width or self.d) * self.dtype.itemsize
+    def client_rows(self, default: Callable[[Tensor], Tensor] | None = None) -> ClientRows:
+        """Return per-client state (n, d), zero (or `default(ids)`) until written; on the host where a GPU has no room."""
+        size = self.n * self.d * self.dtype.itemsize
         host = size > self.tables
         self.tables -= 0 if host else size
         return ClientRows(self.n, default or self._zeros, self.device, host)
@@ -456,19 +447,18 @@ class Federation:
     def _rule(self, lr: float | Tensor, ids: Array | None = None) -> Rule:
         """Return the study's rule, with what the optimizer kept of clients `ids`, if it keeps anything between rounds."""
         s, memory, decay = self.settings, None, self.settings.weight_decay
-        optimizer: Momentum | Adam = Momentum(s.momentum)
-        if s.optimizer == "adam":
-            optimizer = Adam(s.betas)
-        elif s.optimizer == "adamw":
-            optimizer, decay = Adam(s.betas, decay), 0.0
+        optimizer = Optimizer(s.momentum) if s.optimizer == "sgd" else Adam(betas=s.betas)
+        if s.optimizer == "adamw":
+            optimizer, decay = Adam(betas=s.betas, decay=decay), 0.0
         if self.kept and ids is not None:
-            at = torch.from_numpy(ids)
-            memory = Memory(**{name: table[at] for name, table in self.kept.items()})
+            *moments, taken = (table[torch.from_numpy(ids)] for table in self.kept.values())
+            memory = Memory(torch.stack(moments, 1), taken.double())
         return Rule(lr, optimizer, decay, s.clip_norm, memory)
 
     def _keep(self, ids: Array, memory: Memory) -> None:
-        for name, table in self.kept.items():
-            table.write(torch.from_numpy(ids), getattr(memory, name))
+        rows = *memory.moments.unbind(1), memory.taken
+        for number, table in enumerate(self.kept.values()):
+            table.write(torch.from_numpy(ids), rows[number])
 
     def _per_epoch(self, ids: Array) -> Array:
         return training.steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)

@@ -119,7 +119,7 @@ def _counts_up(lengths: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Momentum:
+class Optimizer:
     """SGD's rule for w from what a step follows: v <- momentum v + along, w <- w - lr v; without momentum nothing is kept."""
 
     momentum: float = 0.0
@@ -140,30 +140,27 @@ class Momentum:
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(Optimizer):
     """Adam's rule, as `torch.optim` has it: moments m, v of `along`, corrected for their start at 0; w <- w - lr m / (sqrt(v) + eps).
 
-    `decay` is AdamW's: w <- (1 - lr decay) w before each step. A Memory's moments are m and v.
+    `decay` is AdamW's: w <- (1 - lr decay) w before each step.
     """
 
-    betas: tuple[float, float]
+    betas: tuple[float, float] = (0.9, 0.999)
     decay: float = 0.0
-    vectors: ClassVar[int] = 2
+    vectors: ClassVar[int] = 2  # type: ignore[misc]
     eps: ClassVar[float] = 1e-8
 
     def begin(self, w: Tensor, rate: Tensor | float, memory: Memory) -> tuple[Tensor, Any]:
-        """Return the tensor (a, d) that `along` is to be added to, and the factor that comes before it."""
         return torch.zeros_like(w), 1.0
 
     def end(self, w: Tensor, along: Tensor, rate: Tensor, memory: Memory) -> None:
-        """Move the weights w (a, d) in place, once `along` is complete."""
         (m, v), count = memory.moments.unbind(1), memory.taken.add_(1)
         first, second = (1 - beta**count for beta in self.betas)
         # Products and sums apart: fused ones round otherwise in the last few weights of a row.
         m.mul_(self.betas[0]).add_((1 - self.betas[0]) * along)
         v.mul_(self.betas[1]).add_((1 - self.betas[1]) * along * along)
-        if self.decay:
-            w.mul_(1 - rate * self.decay)
+        w.mul_(1 - rate * self.decay)
         w.sub_((rate / first).to(w) * m / (v.sqrt() / second.sqrt().to(w) + self.eps))
 
 
@@ -175,7 +172,7 @@ class Memory:
     taken: Tensor
 
     @classmethod
-    def empty(cls, optimizer: Momentum | Adam, start: Tensor) -> Memory:
+    def empty(cls, optimizer: Optimizer, start: Tensor) -> Memory:
         """Return that of clients that begin at `start` (k, d)."""
         k, d = start.shape
         taken = start.new_zeros(k, 1, dtype=torch.float64)
@@ -195,7 +192,7 @@ class Rule:
     """
 
     lr: float | Tensor
-    optimizer: Momentum | Adam = Momentum()
+    optimizer: Optimizer = Optimizer()
     weight_decay: float = 0.0
     clip_norm: float | None = None
     memory: Memory | None = None
@@ -231,7 +228,7 @@ class LocalTraining:
     scale: Tensor
     pull: Tensor | None = None
     shift: Tensor | None = None
-    optimizer: Momentum | Adam = Momentum()
+    optimizer: Optimizer = Optimizer()
     memory: Memory | None = None
 
     @classmethod
@@ -337,7 +334,7 @@ class Solver:
     def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
         """Return the sum over a plan of the gradients at w (k, d), with `full_pass` those of F_k, and their mean F_k, ()."""
         none = np.zeros((len(w), 0), np.int64)
-        still = LocalTraining(w, plan, none, None, w.new_ones(len(w), 1), optimizer=Momentum(1.0))
+        still = LocalTraining(w, plan, none, None, w.new_ones(len(w), 1), optimizer=Optimizer(1.0))
         answer = self.call(Solver.follow, still, width=plan.samples.shape[2])
         return answer["moments"][:, 0], answer["loss"].sum().to(w) / len(w)
 

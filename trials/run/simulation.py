@@ -171,11 +171,11 @@ class Simulation:
 
     def save(self) -> dict[str, Any]:
         """Return everything that survives a round, as tensors, numbers and strings only."""
-        rows = {k: v for k, v in self.state.items() if isinstance(v, ClientRows)}
+        state = {**self.state, **self.fed.kept}
+        rows = {k: v for k, v in state.items() if isinstance(v, ClientRows)}
         return {
-            "tensors": {k: _alone(v) for k, v in self.state.items() if k not in rows},
-            "rows": {k: _table(v) for k, v in rows.items()},
-            "kept": {k: _table(v) for k, v in self.fed.kept.items()},
+            "tensors": {k: _alone(v) for k, v in state.items() if k not in rows},
+            "rows": {k: {"slot": v.slot, "values": _alone(v.values)} for k, v in rows.items()},
             "round": self.fed.round,
             "counters": self.fed.counters,
             "history": self.history,
@@ -186,9 +186,9 @@ class Simulation:
 
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
-        for tables, of in ((saved["rows"], self.state), (saved["kept"], self.fed.kept)):
-            for name, table in tables.items():
-                of[name].slot, of[name].values = table["slot"].clone(), table["values"]
+        for name, table in saved["rows"].items():
+            rows = self.fed.kept.get(name) or self.state[name]
+            rows.slot, rows.values = table["slot"].clone(), table["values"]
         for name, tensor in saved["tensors"].items():
             at = self.state[name].device if name in self.state else self.fed.device
             self.state = {**self.state, name: tensor.to(at)}
@@ -197,10 +197,6 @@ class Simulation:
         self.history = [dict(entry) for entry in saved["history"]]
         if self.fed.model.statistics is not None:
             self.fed.model.statistics.server = saved["statistics"]
-
-
-def _table(rows: ClientRows) -> dict[str, Tensor | None]:
-    return {"slot": rows.slot, "values": _alone(rows.values)}
 
 
 def _alone(tensor: Tensor | None) -> Tensor | None:
