@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _rate(self, round_index: int) -> float:
-        return float(self.algorithm.lr * self.fed.settings.lr_decay ** (round_index - 1))
+        return self.fed.settings.rate(self.algorithm.lr, round_index)
 
     def _evaluation(self) -> dict[str, float]:
         """Return the scores of the models that the algorithm names; the ranked one's have no prefix."""
@@ -175,7 +175,7 @@ class Simulation:
         """Return everything that survives a round, as tensors, numbers and strings only."""
         tensors: dict[str, Tensor] = {}
         rows: dict[str, dict[str, Tensor | None]] = {}
-        for name, value in self.state.items():
+        for name, value in {**self.state, **self.fed.kept}.items():
             kept = value.values if isinstance(value, ClientRows) else value
             # On the host, without the rest of its storage, which would be written too.
             kept = None if kept is None else kept.to("cpu", copy=True)
@@ -197,7 +197,7 @@ class Simulation:
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
         for name, table in saved["rows"].items():
-            rows = self.state[name]
+            rows = self.fed.kept.get(name) or self.state[name]
             rows.slot, rows.values = table["slot"].clone(), table["values"]
         for name, tensor in saved["tensors"].items():
             at = self.state[name].device if name in self.state else self.fed.device

@@ -71,6 +71,9 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
     s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
     model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
+    if model.network.make is not None and s.weights != "default":
+        rule = f"weights is {s.weights}, but {spec.model} starts as its own code makes it"
+        raise UserError(f"{rule}: leave it out")
     what = f"model {spec.model} has {model.d:.3g} weights, which take"
     _refuse_more_than_memory(model.d * BYTES_A_WEIGHT, what)
     if device != "cpu" or s.execution == "compiled":  # else any is, and torch waits
