@@ -6,8 +6,9 @@ is a target that was not reached (a speed-up: by one of the two), or the loss of
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from trials.common.errors import UserError, unknown
 class MetricKind:
     """A metric: its unit, the direction that is better, and how far a printed number may be from a measured mean: `points`
     in the metric's unit, or `share` of the printed number if that is more. It is read from the recorded metric `key`, of the
-    `last` evaluation (so that a run that was cut short has none), or of `every_round`.
+    `last` evaluation (so that a run that was cut short has none), or of all rounds `over` which it is a mean or the like.
     """
 
     unit: str
@@ -28,23 +29,35 @@ class MetricKind:
     share: float = 0.0
     key: str = "test_accuracy"
     last: bool = True
-    every_round: bool = False
+    over: Callable[[Sequence[float]], float] | None = None
     arguments: int = 0
+
+
+def largest_drop(values: Sequence[float]) -> float:
+    """Return by how much a curve falls at most from one round to the next."""
+    return max((before - after for before, after in pairwise(values)), default=0.0)
 
 
 KINDS = {
     "test_accuracy": MetricKind("%", "more", points=1.0),
-    "best_test_accuracy": MetricKind("%", "more", points=1.0, every_round=True),
-    "mean_accuracy": MetricKind("%", "more", points=1.0, every_round=True),
+    "best_test_accuracy": MetricKind("%", "more", points=1.0, over=max),
+    "mean_accuracy": MetricKind("%", "more", points=1.0, over=fmean),
+    "largest_drop": MetricKind("%", "less", points=1.0, over=largest_drop),
+    "train_accuracy": MetricKind("%", "more", points=1.0, key="train_accuracy"),
+    "mean_train_accuracy": MetricKind("%", "more", points=1.0, key="train_accuracy", over=fmean),
     "top5_accuracy": MetricKind("%", "more", points=1.0, key="test_top5_accuracy"),
     "test_loss": MetricKind("", "less", share=0.1, key="test_loss"),
     "test_mse": MetricKind("", "less", share=0.1, key="test_mse"),
+    "train_mse": MetricKind("", "less", share=0.1, key="train_mse"),
     "train_loss": MetricKind("", "less", share=0.1, key="train_loss"),
-    "uploads": MetricKind("uploads", "less", share=0.05, key="clients_uploaded"),
-    "rounds_to": MetricKind(
-        "rounds", "less", points=2.0, share=0.2, last=False, every_round=True, arguments=1
+    "mean_train_loss": MetricKind("", "less", share=0.1, key="train_loss", over=fmean),
+    "global_train_loss": MetricKind("", "less", share=0.1, key="global_train_loss"),
+    "mean_global_train_loss": MetricKind(
+        "", "less", share=0.1, key="global_train_loss", over=fmean
     ),
-    "speedup": MetricKind("x", "more", share=0.2, last=False, every_round=True, arguments=2),
+    "uploads": MetricKind("uploads", "less", share=0.05, key="clients_uploaded"),
+    "rounds_to": MetricKind("rounds", "less", points=2.0, share=0.2, last=False, arguments=1),
+    "speedup": MetricKind("x", "more", share=0.2, last=False, arguments=2),
     "gain": MetricKind("points", "more", points=2.0, arguments=1),
 }
 
@@ -65,7 +78,12 @@ class Metric:
     @property
     def every_round(self) -> bool:
         """Whether the metric needs an evaluation after each round."""
-        return self.at is not None or self.kind.every_round
+        return self.at is not None or self.kind.over is not None or not self.kind.last
+
+    @property
+    def of_training(self) -> bool:
+        """Whether the metric needs the model's scores on all training samples."""
+        return self.kind.key in ("train_accuracy", "train_mse", "global_train_loss")
 
     def tolerance(self, printed: float) -> float:
         """Return the largest difference of a mean from a printed number that still reproduces it."""
@@ -132,8 +150,12 @@ Runs = Mapping[str, Mapping[int, ClaimRun]]
 
 
 def measured(wanted: Metric, method: str, runs: Runs) -> dict[int, float]:
-    """Return a metric of a method for each seed; seeds without a value are left out."""
+    """Return a metric of a method for each seed, or of "A - B" the difference; seeds without a value are left out."""
+    method, _, other = method.partition(" - ")
     values = {seed: _value(wanted, method, seed, runs) for seed in runs.get(method, {})}
+    if other:
+        theirs = measured(wanted, other, runs)
+        values = {seed: value - theirs.get(seed, math.nan) for seed, value in values.items()}
     return {seed: value for seed, value in values.items() if not math.isnan(value)}
 
 
@@ -149,14 +171,11 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
         return theirs / ours if math.isfinite(theirs) and math.isfinite(ours) else theirs + ours
     if name == "rounds_to":
         return run.rounds_to(float(wanted.arguments[0]) / 100)
-    if name in ("best_test_accuracy", "mean_accuracy"):
-        if run.diverged:
-            return 100 * run.at("test_accuracy", None)
-        trained = [e["test_accuracy"] for e in run.history if "test_accuracy" in e][1:]
-        if not trained:
-            return math.nan
-        return 100 * (max(trained) if name == "best_test_accuracy" else fmean(trained))
-    return (100 if name.endswith("accuracy") else 1) * run.at(wanted.kind.key, wanted.at)
+    kind, scale = wanted.kind, 100 if wanted.kind.unit == "%" else 1
+    if kind.over is None or run.diverged:
+        return scale * run.at(kind.key, wanted.at)
+    trained = [e[kind.key] for e in run.history if kind.key in e and e["round"] > 0]
+    return scale * kind.over(trained) if trained else math.nan
 
 
 REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN = (

@@ -82,10 +82,11 @@ class TableRow(Shared):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims."""
+    """A table or figure of a paper: its methods, rows and claims; about how many hours of one GPU take what was not run of it."""
 
     source: str
     about: str
+    gpu_hours: float = 0.0
     methods: dict[str, PaperMethod] = {}
     rows: dict[str, TableRow]
     claims: list[Statement] = []
@@ -158,13 +159,16 @@ class Configured:
         decided = {name: decision.value for name, decision in self.decisions.items()}
         return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
-    def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
-        draws them where they are random, unless it is decided otherwise.
+    def spec(
+        self, variant: Mapping[str, Any], seed: int, rounds: int, every: int, training: bool = False
+    ) -> TrialSpec:
+        """Return the trial of one run under the paper's protocol: no validation data, scored on `training` data where a metric
+        is of these; the seed also partitions the data, and draws them where they are random, unless it is decided otherwise.
         """
         values = {key: self.value(key) for key in (*self.decisions, *SEEDED)}
         values |= {key: seed for key in SEEDED if values[key] == PER_SEED}
         values |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0, **variant}
+        values["score_training"] = training
         settings = {k: v for k, v in values.items() if k in Settings.model_fields}
         params = {k: v for k, v in values.items() if k not in settings}
         return canonical(self.algorithm, params, self.scenario, Settings(**settings), seed)

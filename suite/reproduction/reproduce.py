@@ -106,6 +106,7 @@ def plan_of(paper: Paper, made: Experiment, seeds: int, most_rounds: int | None 
     names = [*table.rows[made.row].numbers, *(c.metric for c in table.claims if c.metric)]
     metrics = [wanted for wanted in map(metric_or_none, names) if wanted is not None]
     every_round = any(wanted.every_round for wanted in metrics)
+    training = any(wanted.of_training for wanted in metrics)
     planned = max(int(configured.value("rounds")) for configured in made.methods.values())
     rounds = planned if most_rounds is None else min(planned, most_rounds)
     jobs = {}
@@ -113,7 +114,8 @@ def plan_of(paper: Paper, made: Experiment, seeds: int, most_rounds: int | None 
         for number, variant in enumerate(configured.variants):
             shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
             for seed in range(seeds):
-                spec = configured.spec(variant, seed, rounds, 1 if every_round else rounds)
+                every = 1 if every_round else rounds
+                spec = configured.spec(variant, seed, rounds, every, training)
                 name = " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"]))
                 jobs[method, number, seed] = Job(spec, name)
     return Plan(made, metrics, jobs, rounds, planned)
