@@ -12,6 +12,8 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from pydantic import BaseModel, ConfigDict
+
 from reports.leaderboard.statistics import corrected, half_width, interval
 from trials.common.errors import UserError, unknown
 
@@ -75,23 +77,9 @@ class Metric:
         """The metric's unit, tolerances and source."""
         return KINDS[self.name]
 
-    @property
-    def every_round(self) -> bool:
-        """Whether the metric needs an evaluation after each round."""
-        return self.at is not None or self.kind.over is not None or not self.kind.last
-
-    @property
-    def of_training(self) -> bool:
-        """Whether the metric needs the model's scores on all training samples."""
-        return self.kind.key in ("train_accuracy", "train_mse", "global_train_loss")
-
     def tolerance(self, printed: float) -> float:
         """Return the largest difference of a mean from a printed number that still reproduces it."""
         return max(self.kind.points, self.kind.share * abs(printed))
-
-    def apart(self, size: float) -> float:
-        """Return how far two means of about this size may be from each other to count as alike."""
-        return KINDS["gain"].points if self.kind.unit == "%" else self.tolerance(size)
 
 
 def metric(text: str) -> Metric:
@@ -134,16 +122,6 @@ class ClaimRun:
         rows = [e for e in self.history if round_index is None or e["round"] == round_index]
         return float(rows[-1].get(key, math.nan)) if rows else math.nan
 
-    def rounds_to(self, target: float) -> float:
-        """Return the first round whose test accuracy is at least the target; infinite if there is none, NaN where it was not
-        measured.
-        """
-        if not any("test_accuracy" in entry for entry in self.history):
-            return math.nan
-        trained = (entry for entry in self.history if entry["round"] > 0)
-        hits = (entry["round"] for entry in trained if entry["test_accuracy"] >= target)
-        return float(next(hits, math.inf))
-
 
 Runs = Mapping[str, Mapping[int, ClaimRun]]
 """Method -> seed -> run, of one row."""
@@ -169,8 +147,10 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
         if name == "gain":
             return ours - theirs
         return theirs / ours if math.isfinite(theirs) and math.isfinite(ours) else theirs + ours
-    if name == "rounds_to":
-        return run.rounds_to(float(wanted.arguments[0]) / 100)
+    if name == "rounds_to":  # the untrained model does not count
+        target, key = float(wanted.arguments[0]) / 100, wanted.kind.key
+        reached = (e["round"] for e in run.history if e["round"] > 0 and e[key] >= target)
+        return float(next(reached, math.inf))
     kind, scale = wanted.kind, 100 if wanted.kind.unit == "%" else 1
     if kind.over is None or run.diverged:
         return scale * run.at(kind.key, wanted.at)
@@ -181,7 +161,7 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
 REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN = (
     "reproduced",
     "direction only",
-    "not reproduced",
+    "not under these settings",
     "too noisy to say",
     "not run",
 )
@@ -192,38 +172,34 @@ MOST_SEEDS = 1000
 """No verdict is said to need more seeds than these."""
 
 
-RULE = (
-    "**Reproduced**: the mean's 95 % interval over seeds lies within the tolerance of the printed number, or in what a bound or a "
-    "statement allows. docs/reproduce.md has all rules."
-)
-
-
-@dataclass(frozen=True)
-class VerdictSummary:
-    """A mean over seeds. Where some are infinite (`reached` < 1) there is no interval: a mean of rounds counts seeds that never
-    reached the target as the last round plus one, a lower bound; others leave out runs that diverged and speed-ups without
-    two numbers.
+class Measured(BaseModel):
+    """A mean over seeds. Where some are infinite (`reached_share` < 1) there is no interval: a mean of rounds counts seeds that
+    never reached the target as the last round plus one, a lower bound; others leave out runs that diverged and speed-ups
+    without two numbers.
     """
 
-    mean: float
-    low: float | None
-    high: float | None
-    seeds: int
-    reached: float
+    model_config = ConfigDict(frozen=True)
+
+    measured: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    seeds: int = 0
+    reached_share: float | None = None
 
 
-def summary(values: Seeds, wanted: Metric, rounds: int) -> VerdictSummary | None:
-    """Return the mean over seeds with its interval; None without values."""
+def summary(values: Seeds, wanted: Metric, rounds: int) -> Measured:
+    """Return the mean over seeds with its interval."""
     if not values:
-        return None
+        return Measured()
     finite = [v for v in values.values() if math.isfinite(v)]
-    reached = len(finite) / len(values)
-    if wanted.kind.unit != "rounds":
-        mean = fmean(finite) if finite else math.inf
-    else:
-        mean = fmean([*finite, *[rounds + 1.0] * (len(values) - len(finite))])
+    reached, counts = len(finite) / len(values), list(finite)
+    if wanted.kind.unit == "rounds":
+        counts += [rounds + 1.0] * (len(values) - len(finite))
     low, high = interval(finite) if reached == 1 else (None, None)
-    return VerdictSummary(mean, low, high, len(values), reached)
+    mean = fmean(counts) if counts else None
+    return Measured(
+        measured=mean, ci_low=low, ci_high=high, seeds=len(values), reached_share=reached
+    )
 
 
 @dataclass(frozen=True)
@@ -254,15 +230,11 @@ def printed(number: float | str | None) -> Printed:
     return Printed(relation, float(value))
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One of `VERDICTS`, and why where that is not plain from the numbers. `seeds_needed`: about how many seeds would
-    say more where it is too noisy; None where that is unknown or over `MOST_SEEDS`.
-    """
+class Verdict(NamedTuple):
+    """One of `VERDICTS`, and why where that is not plain from the numbers."""
 
     verdict: str
     reason: str = ""
-    seeds_needed: int | None = None
 
 
 NOTHING = Verdict(NOT_RUN, "nothing was measured")
@@ -297,16 +269,13 @@ def of_sample(
     room = min(abs(mean - least), abs(mean - most))
     enough = range(len(values) + 1, MOST_SEEDS + 1)
     needed = next((n for n in enough if half_width(spread, n) <= room), None)
-    return Verdict(NOISY, f"about {needed or f'over {MOST_SEEDS}'} seeds would say", needed)
+    return Verdict(NOISY, f"about {needed or f'over {MOST_SEEDS}'} seeds would say")
 
 
-class Order(NamedTuple):
-    """How a method stands to others whose printed numbers differ from its own, in a row and a metric: to which of
-    them the other way round than printed, and whether to all of them as printed.
-    """
-
-    reversed_to: Sequence[str]
-    as_printed: bool
+Order = tuple[Sequence[str], bool]
+"""How a method stands to others whose printed numbers differ from its own, in a row and a metric: to which of them the other
+way round than printed, and whether to all of them as printed.
+"""
 
 
 def order_of(
@@ -331,17 +300,17 @@ def order_of(
         sign = 0 if low is None or high is None else (low > 0) - (high < 0)
         signs[name] = sign if mine.less(numbers[name]) > 0 else -sign
     wrong = [name for name, sign in signs.items() if sign < 0]
-    return Order(wrong, bool(signs) and all(sign > 0 for sign in signs.values()))
+    return wrong, bool(signs) and all(sign > 0 for sign in signs.values())
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
     """Return the verdict on a printed number whose method stands to others of its row in this order."""
     if not values:
         return NOTHING
-    verdict = _agreement(claim, wanted, values, rounds)
-    if order.reversed_to:
-        return Verdict(FAILED, f"the order to {', '.join(order.reversed_to)} is reversed")
-    return Verdict(DIRECTION) if verdict.verdict == FAILED and order.as_printed else verdict
+    verdict, (reversed_to, as_printed) = _agreement(claim, wanted, values, rounds), order
+    if reversed_to:
+        return Verdict(FAILED, f"the order to {', '.join(reversed_to)} is reversed")
+    return Verdict(DIRECTION) if verdict.verdict == FAILED and as_printed else verdict
 
 
 def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Verdict:
@@ -375,32 +344,22 @@ def compare(
     rounds: int,
     times: float = 1.0,
     by: float = 0.0,
-) -> tuple[Verdict, VerdictSummary | None]:
-    """Return the verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary."""
+) -> tuple[Verdict, Measured]:
+    """Return the verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary. A run that diverged is
+    the worse one; the pair decides only where it stands alike in every seed.
+    """
     seeds = [seed for seed in of if seed in to]
     lost = [(math.isinf(of[seed]), math.isinf(to[seed])) for seed in seeds]
-    if wanted.kind.last and any(map(any, lost)):
-        return _of_diverged(relation, lost), None
     if lost and all(map(all, lost)):
-        return Verdict(FAILED, "neither gets there"), None
+        return Verdict(FAILED, "neither gets there"), Measured()
+    if wanted.kind.last and any(map(any, lost)):
+        worse, alike = ">" if lost[0][0] else "<", len(lost) > 1 and len(set(lost)) == 1
+        word = (REPRODUCED if relation[0] == worse else FAILED) if alike else NOISY
+        return Verdict(word, "runs diverge"), Measured()
+    if not seeds:
+        return NOTHING, Measured()
     gaps = {s: counted(of[s], rounds) - times * counted(to[s], rounds) for s in seeds}
-    difference = summary(gaps, wanted, rounds)
-    if difference is None:
-        return NOTHING, None
     size = fmean(times * counted(to[s], rounds) for s in seeds)
-    agrees = agreeing(relation, by, wanted.apart(size))
-    return of_sample(agrees, list(gaps.values())), difference
-
-
-def _of_diverged(relation: str, lost: Sequence[tuple[bool, bool]]) -> Verdict:
-    """Return the verdict on values at the end, from which runs of either method are `lost` in each seed: a run that diverged is
-    the worse one, and the pair decides only where it stands alike in every seed.
-    """
-    if len(lost) < 2:
-        return Verdict(NOISY, "one seed")
-    if len(set(lost)) > 1:
-        return Verdict(NOISY, "runs diverge in some seeds")
-    if all(lost[0]):
-        return Verdict(FAILED, "both diverge")
-    greater = ">" if lost[0][0] else "<"
-    return Verdict(REPRODUCED if relation[0] == greater else FAILED, "one of them diverges")
+    apart = KINDS["gain"].points if wanted.kind.unit == "%" else wanted.tolerance(size)
+    agrees = agreeing(relation, by, apart)
+    return of_sample(agrees, list(gaps.values())), summary(gaps, wanted, rounds)
