@@ -84,6 +84,9 @@ class Settings(BaseModel):
     buffers: Literal["averaged", "frozen"] = _unless(
         "averaged", "BatchNorm's running statistics: of all clients, or as they are made"
     )
+    score_training: Annotated[bool, Field(exclude_if=lambda score: not score)] = Field(
+        False, description="score the model on all training samples too: train_accuracy, ..."
+    )
     data_seed: Seed = 0
     partition_seed: Seed = 0
 

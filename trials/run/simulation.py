@@ -225,13 +225,18 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return a model's scores on test and, where there are any, validation samples: `test_accuracy`, ..."""
+    """Return a model's scores on test, on validation, and where asked on training samples: `test_accuracy`, ..."""
     entry: dict[str, float] = {}
-    for part, ids in (("test", fed.data.test), ("val", fed.data.val)):
+    parts = {"test": fed.data.test, "val": fed.data.val}
+    if fed.settings.score_training:
+        parts["train"] = fed.data.train
+    for part, ids in parts.items():
         if len(ids):
             values = _scores(fed, model, ids) | _labelwise(fed, model, ids)
             for metric, value in values.items():
                 entry[f"{prefix}{part}_{metric}"] = value
+    if (name := f"{prefix}train_loss") in entry:  # a round's `train_loss` is its local training's
+        entry[f"{prefix}global_train_loss"] = entry.pop(name)
     return entry
 
 
