@@ -22,15 +22,14 @@ from trials import datasets, heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.common import names
 from trials.common.errors import UserError
-from trials.common.plugins import named, tried
+from trials.common.plugins import named
 from trials.common.registry import Registry
-from trials.common.tensors import Tensor, nn, torch
+from trials.common.tensors import nn, torch
 from trials.datasets.base import Dataset
 from trials.datasets.own import broken_rules
 from trials.federated_data import partition
 from trials.models.base import Model
-from trials.models.network import EVALUATION, STEP, Network, seeded
-from trials.models.own import OwnModel, close, numbers, slopes
+from trials.models.own import OwnModel, check_module
 from trials.settings import Settings
 
 LABELS, SAMPLES = 10, 2000
@@ -105,52 +104,6 @@ def check_model(text: str, dataset: str = "digits") -> str:
     check_module(fitted.network, torch.from_numpy(data.x[ids]))
     check_algorithm("fedavg", models=(model.name,), dataset=dataset, level="iid")
     return f"right, {fitted.d:,} weights, {fitted.network.note}"
-
-
-def check_module(network: Network, x: Tensor) -> None:
-    """Raise `WrongError` where a module of others is no function of weights, samples and PyTorch's random numbers, or
-    where it is computed otherwise than PyTorch does: outputs and gradients, in training and evaluation mode.
-    """
-    assert network.make is not None
-    first, twin = network.make(0), network.make(0).state_dict()
-    for key, value in first.state_dict().items():
-        rule = "made with the same torch.manual_seed: draw initial weights by torch alone"
-        demand(torch.equal(value, twin[key]), f"{key} differs between two modules {rule}")
-    x = x.to(next(iter(network.trained.values())).dtype)
-    kept = {name: value.clone() for name, value in network.constants(x).items()}
-    for purpose, mode in ((EVALUATION, "evaluation mode"), (STEP, "training mode")):
-        once, again = (numbers(network, x, purpose) for _ in range(2))
-        rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
-        other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
-        demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
-        taken = x.clone()
-        right = tried(mode, partial(_untouched, first, taken, purpose == STEP, network.frozen))
-        demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
-        wrong = "called with given weights it has other outputs or gradients than by itself"
-        demand(all(map(close, once, right)), f"{wrong}, in {mode}")
-    for name, value in network.constants(x).items():
-        rule = f"it changes its buffer {name} in a forward pass: only BatchNorm may"
-        demand(_same(value, kept[name]), rule)
-    weights = {name: p.detach() for name, p in network.trained.items()}
-    outputs = network({**network.constants(x), **network.tracked, **weights}, x)
-    rule = "it trains tensors that are not its parameters: keep layers in attributes, tensors in nn.Parameter"
-    demand(not outputs.requires_grad, rule)
-
-
-def _untouched(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list[Tensor]:
-    """Return outputs and gradients of a module as PyTorch computes them."""
-    module.train(training)
-    for child in module.modules():
-        if frozen and isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
-            child.eval()
-    with seeded(1):
-        outputs = module(x)
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    return [outputs.detach(), *slopes(outputs, parameters)]
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {

@@ -39,7 +39,12 @@ class Network:
         self._constants: dict[Any, Values] = {}
         self.trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-        norms = {name: child for name, child in module.named_modules() if isinstance(child, kinds)}
+        module.train()  # who keeps a BatchNorm from training by a `train` of her own has constants of it
+        norms = {
+            name: child
+            for name, child in module.named_modules()
+            if isinstance(child, kinds) and child.training
+        }
         self._norms: list[Any] = list(norms.values())
         self.tracked: Values = {}
         for place, norm in norms.items():
