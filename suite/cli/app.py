@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -127,6 +128,10 @@ def main() -> None:
     outlive_terminal()
     try:
         os.getcwd()
+        Path.home()
+    except RuntimeError:  # MLflow asks for it where it is imported
+        say("error: this user has no home: set HOME to a folder")
+        sys.exit(2)
     except FileNotFoundError:  # PyTorch would end the process, in words of MKL
         say("error: the current folder was deleted: cd to one that exists")
         sys.exit(2)
