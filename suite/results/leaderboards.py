@@ -150,7 +150,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     histories = tables.histories(CURVES[1:]) if more else dict[Key, History]()
     rows = []
     about = tables.entries[[*KEYS, "page", "own_models", "test_samples"]]
-    for run in finals.merge(about, on=KEYS).to_dict("records"):
+    for run in finals.merge(about, "left", on=KEYS, validate="many_to_one").to_dict("records"):
         rows.append(_compared(run, histories.get((run["sweep"], run["trial_id"]), []), query))
     runs = pd.DataFrame(rows, columns=[*finals, *COMPARED]).fillna(dict.fromkeys(COUNTED, 0.0))
     margins = {study.get("margin") for study in studies.values()}

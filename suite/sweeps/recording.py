@@ -206,7 +206,7 @@ class SweepRecording(Recorder):
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
             # What comes back first: at no moment is an entry without final runs.
-            for row in each(ran[ran["run_id"] != ""].sort_values("kind")):
+            for row in each(ran[ran["run_id"] != ""].sort_values("kind", kind="stable")):
                 self.store.log(row.run_id, tags={"kind": row.kind})
         tables = Tables([table])
         board, texts = None, dict[str, str]()

@@ -32,7 +32,7 @@ from trials.common.files import plain
 for _name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"):
     os.environ.setdefault(_name, "true")
 
-from mlflow.entities import Metric, Param, RunTag
+from mlflow.entities import Metric, Param, RunTag, ViewType
 from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
@@ -150,13 +150,14 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
+        values = {"metrics": metrics, "params": texts, "tags": own}
+        self.client.log_batch(run_id, **values, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
         """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
-            self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path))
+            self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
 
     def table(self, sweep: Record) -> Path:
         """Return the path of a copy of a sweep's table, which is fetched unless it is in the cache. Raises `UserError` where that fails."""
@@ -185,6 +186,8 @@ class Store:
         except StoreError as error:
             if error.passes:
                 raise
+            if "not found" not in error.reason:
+                say(f"run {run_id} stays in {self.uri}, which refuses to delete it: {error.reason}")
 
     def sweeps(self, name: str | None = None) -> list[Record]:
         """Return the runs of sweeps, of this name or else all that have a table, oldest first. One of another format is refused with a
@@ -228,9 +231,11 @@ class Store:
 
     def _runs(self, where: str) -> list[Record]:
         """Return the runs of all experiments that MLflow's search finds, oldest first."""
-        ids = [each.experiment_id for each in _every(self.client.search_experiments)]
+        there = _every(self.client.search_experiments, view_type=ViewType.ACTIVE_ONLY)
+        ids = [each.experiment_id for each in there]
         records = []
-        for run in _every(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
+        how = {"order_by": ["attributes.start_time"], "run_view_type": ViewType.ACTIVE_ONLY}
+        for run in _every(self.client.search_runs, ids, where, **how):
             texts, info = run.data.tags.items(), run.info
             own = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
             record = Record(info.run_id, own, run.data.metrics, info.status, info.experiment_id)

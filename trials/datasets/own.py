@@ -24,6 +24,28 @@ from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 pd: Any = Lazy("pandas")
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 CLIENT = "client_train"
+ABSENT = [
+    "?",
+    "#N/A",
+    "#NA",
+    "N/A",
+    "n/a",
+    "NA",
+    "<NA>",
+    "NaN",
+    "-NaN",
+    "nan",
+    "-nan",
+    "NULL",
+    "null",
+    "None",
+    "1.#IND",
+    "-1.#IND",
+    "1.#QNAN",
+    "-1.#QNAN",
+]
+ABSENT += ["", "#N/A N/A"]
+"""The words of a csv file for a missing value: pandas' own, whose list grew, and the question mark of older ones."""
 FORM = ("sep", "decimal", "thousands", "absent")
 NUMBERED = "labels are numbered, as numpy.unique(y, return_inverse=True)[1] does"
 
@@ -108,7 +130,8 @@ class Csv(Own):
         if (twice := head[head.duplicated() & head.notna()]).size:
             raise UserError(f"two columns have the name {twice.iloc[0]!r}")
         form |= {"decimal": point, "thousands": options.thousands}
-        form |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
+        form |= {"na_values": [*ABSENT, *options.absent], "keep_default_na": False}
+        form |= {"index_col": False, "low_memory": False}
         with warnings.catch_warnings():
             # Of rows that are longer than the line of names pandas would only warn.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -122,7 +145,7 @@ class Parquet(Own):
     scheme: ClassVar[str] = "parquet"
 
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
-        return pd.read_parquet(plain(Path(self.path), "file"))
+        return pd.read_parquet(plain(Path(self.path), "file"), engine="pyarrow")
 
 
 @dataclass(frozen=True)

@@ -249,10 +249,10 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
     # Below a thousand a spreadsheet writes 567, from there on 1.234; of true fractions few are whole.
     apart = np.abs(x[x % 1 != 0])
     parts = np.round(1000 * apart)
-    if 0 < len(apart) < 0.95 * len(x) and apart.min() > 1 and (parts % 10 > 0).mean() > 0.8:
-        if np.allclose(parts / 1000, apart, rtol=0, atol=1e-9):
-            meant = f"{apart[0]:g}, which may be {parts[0]:,.0f} (&thousands=.&decimal=,)"
-            return f"holds whole numbers beside {meant}"
+    few = 0 < len(apart) < 0.95 * len(x) and apart.min() > 1 and (parts % 10 > 0).mean() > 0.8
+    if few and np.allclose(parts / 1000, apart, rtol=0, atol=1e-9):
+        meant = f"{apart[0]:g}, which may be {parts[0]:,.0f} (&thousands=.&decimal=,)"
+        return f"holds whole numbers beside {meant}"
     return ""
 
 
@@ -316,15 +316,16 @@ def scaled(x: Array, test: Array) -> Array:
     from sklearn.preprocessing import StandardScaler
 
     x = x.astype(np.float64)
-    scaler = make_pipeline(SimpleImputer(), StandardScaler())
-    standardised: Any = scaler.fit(x[~test]).transform(x)
-    return standardised.astype(np.float32)
+    absent = SimpleImputer(strategy="mean", keep_empty_features=False)
+    scaler = make_pipeline(absent, StandardScaler(with_mean=True, with_std=True))
+    # By its `set_config` a program may have scikit-learn return tables.
+    return np.asarray(scaler.fit(x[~test]).transform(x), np.float32)
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
     """Return an indicator (N, features) float32 of each value that a column of words has among the training rows."""
     from sklearn.preprocessing import OneHotEncoder
 
-    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
-    encoded_words: Array = encoder.fit(table[~test]).transform(table)
-    return encoded_words
+    all_values: dict[str, Any] = {"categories": "auto", "drop": None, "min_frequency": None}
+    how = {"handle_unknown": "ignore", "sparse_output": False, "dtype": np.float32, **all_values}
+    return np.asarray(OneHotEncoder(**how).fit(table[~test]).transform(table), np.float32)
