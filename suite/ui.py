@@ -274,7 +274,7 @@ class Pages:
         data, facts = self._kept(self._board, name)
         links = {of["name"]: self._links(of["name"], facts.get(of["name"])) for of in shown}
         start = self.server + experiments_page()
-        text = home_page(name, shown, [] if name else faults, data, links, start, nonce)
+        text = home_page(name, shown, [] if name and shown else faults, data, links, start, nonce)
         return HTMLResponse(text, headers={POLICY: OWN_POLICY.format(nonce)})
 
     def report(self, request: Request) -> Response:

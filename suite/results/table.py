@@ -64,6 +64,20 @@ _TYPES = (
 COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
 """The Arrow type of each column besides the curves, in their order."""
 PLAIN = tuple(COLUMNS)
+NEEDED = [
+    "sweep",
+    "trial_id",
+    "kind",
+    "entry_id",
+    "replicate",
+    "number",
+    "params",
+    "settings",
+    "seed",
+    "status",
+    "metric",
+]
+"""Columns with a value in each row."""
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
     *("round", "val", "test", "val_loss", "test_loss", "train_loss", "test_top5_accuracy"),
@@ -156,6 +170,9 @@ class TrialTable:
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
         if "sweep" in frame:
             frame["sweep"] = self.facts.name  # a file may go by another name among others
+        if isinstance(self.source, Path):
+            with _reading(self.source):
+                _check(frame, {entry.id for entry in self.facts.entries})
         return frame
 
     def whole(self, names: Sequence[str] = PLAIN + CURVES) -> Any:
@@ -206,6 +223,20 @@ def read(path: Path) -> TrialTable:
         if not file.schema_arrow.equals(schema()):
             raise ValueError("its columns are not those of docs/table.md")
         return TrialTable(TableFacts.model_validate(content), path)
+
+
+def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
+    """Raise `ValueError` for rows that would count otherwise than a sweep, with these entries, meant them."""
+    for name in frame.columns.intersection(NEEDED):
+        if frame[name].isna().any():
+            raise ValueError(f"{name} has no value in some rows")
+    if "trial_id" in frame and frame["trial_id"].duplicated().any():
+        raise ValueError("a trial is there twice")
+    if "entry_id" in frame and not frame["entry_id"].isin(entries).all():
+        raise ValueError("a trial is of no entry of its sweep")
+    for name in frame.columns.intersection(["params", "settings"]):
+        if not all(isinstance(json.loads(text), dict) for text in frame[name].unique()):
+            raise ValueError(f"{name} must be mappings, as JSON")
 
 
 @contextmanager
@@ -315,7 +346,10 @@ def run_id(row: Row) -> str:
 
 def spec_of(row: Row) -> TrialSpec:
     """Return the trial that a row is of: all that it takes to run it again."""
-    settings = Settings.model_validate_json(row["settings"])
+    try:
+        settings = Settings.model_validate_json(row["settings"])
+    except ValueError as error:
+        raise UserError(f"trial {row['trial_id']}: its settings are none: {error}") from None
     params = json.loads(row["params"])
     own = {name: value for name, value in params.items() if name not in Settings.model_fields}
     names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}

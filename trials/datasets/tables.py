@@ -32,7 +32,7 @@ PART = "(part)"  # the column that says which of two tables a row is of
 TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")  # what such a column may hold
 SEVERAL = ("drop", "keep", "absent")
 # Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of.
-NUMBER_LIKE = re.compile(r"\W*\d[\d\W_T]*\w{0,3}\W*")
+NUMBER_LIKE = re.compile(r"(b')?\W*\d[\d\W_T]*\w{0,3}\W*")
 NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|None|nan|\s*|[-+]?\d*[.,]\d+(e[-+]?\d+)?")
 INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]"
 BETWEEN = "(?<=[^\\W_])[\\s_\u2010-\u2015\u2212-]+(?=[^\\W_])"  # blanks and dashes inside of words
