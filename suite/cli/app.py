@@ -129,11 +129,12 @@ def main() -> None:
     try:
         os.getcwd()
         Path.home()
-    except RuntimeError:  # MLflow asks for it where it is imported
-        say("error: this user has no home: set HOME to a folder")
-        sys.exit(2)
-    except FileNotFoundError:  # PyTorch would end the process, in words of MKL
-        say("error: the current folder was deleted: cd to one that exists")
+    except (
+        FileNotFoundError,
+        RuntimeError,
+    ) as error:  # PyTorch and MLflow need both, in words of their own
+        deleted = "the current folder was deleted: cd to one that exists"
+        say(f"error: {deleted if isinstance(error, OSError) else 'there is no home: set HOME'}")
         sys.exit(2)
     try:
         with one_command():

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from suite.formats import FORMAT, check_format
 from suite.studies.replicates import finals_of
@@ -64,20 +64,12 @@ _TYPES = (
 COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
 """The Arrow type of each column besides the curves, in their order."""
 PLAIN = tuple(COLUMNS)
-NEEDED = [
-    "sweep",
-    "trial_id",
-    "kind",
-    "entry_id",
-    "replicate",
-    "number",
-    "params",
-    "settings",
-    "seed",
-    "status",
-    "metric",
-]
+NEEDED = ("trial_id", "kind", "replicate", "number", "seed", "status", "metric")
 """Columns with a value in each row."""
+READERS: dict[str, Any] = {
+    "params": TypeAdapter(dict[str, Any]).validate_json,
+    "settings": Settings.model_validate_json,
+}
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
     *("round", "val", "test", "val_loss", "test_loss", "train_loss", "test_top5_accuracy"),
@@ -230,13 +222,12 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
     for name in frame.columns.intersection(NEEDED):
         if frame[name].isna().any():
             raise ValueError(f"{name} has no value in some rows")
-    if "trial_id" in frame and frame["trial_id"].duplicated().any():
-        raise ValueError("a trial is there twice")
-    if "entry_id" in frame and not frame["entry_id"].isin(entries).all():
-        raise ValueError("a trial is of no entry of its sweep")
-    for name in frame.columns.intersection(["params", "settings"]):
-        if not all(isinstance(json.loads(text), dict) for text in frame[name].unique()):
-            raise ValueError(f"{name} must be mappings, as JSON")
+    double = "trial_id" in frame and frame["trial_id"].duplicated().any()
+    if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
+        raise ValueError("a trial is there twice, or of no entry of its sweep")
+    for name, read_text in READERS.items():
+        for text in frame[name].unique() if name in frame else ():
+            read_text(text)
 
 
 @contextmanager
@@ -346,10 +337,7 @@ def run_id(row: Row) -> str:
 
 def spec_of(row: Row) -> TrialSpec:
     """Return the trial that a row is of: all that it takes to run it again."""
-    try:
-        settings = Settings.model_validate_json(row["settings"])
-    except ValueError as error:
-        raise UserError(f"trial {row['trial_id']}: its settings are none: {error}") from None
+    settings = Settings.model_validate_json(row["settings"])
     params = json.loads(row["params"])
     own = {name: value for name, value in params.items() if name not in Settings.model_fields}
     names = {name: row[name] for name in ("algorithm", *Scenario._fields, "seed")}

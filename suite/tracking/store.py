@@ -32,7 +32,7 @@ from trials.common.files import plain
 for _name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"):
     os.environ.setdefault(_name, "true")
 
-from mlflow.entities import Metric, Param, RunTag, ViewType
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
@@ -231,11 +231,9 @@ class Store:
 
     def _runs(self, where: str) -> list[Record]:
         """Return the runs of all experiments that MLflow's search finds, oldest first."""
-        there = _every(self.client.search_experiments, view_type=ViewType.ACTIVE_ONLY)
-        ids = [each.experiment_id for each in there]
+        ids = [each.experiment_id for each in _every(self.client.search_experiments)]
         records = []
-        how = {"order_by": ["attributes.start_time"], "run_view_type": ViewType.ACTIVE_ONLY}
-        for run in _every(self.client.search_runs, ids, where, **how):
+        for run in _every(self.client.search_runs, ids, where, order_by=["attributes.start_time"]):
             texts, info = run.data.tags.items(), run.info
             own = {key[len(PREFIX) :]: text for key, text in texts if key.startswith(PREFIX)}
             record = Record(info.run_id, own, run.data.metrics, info.status, info.experiment_id)

@@ -24,27 +24,8 @@ from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 pd: Any = Lazy("pandas")
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 CLIENT = "client_train"
-ABSENT = [
-    "?",
-    "#N/A",
-    "#NA",
-    "N/A",
-    "n/a",
-    "NA",
-    "<NA>",
-    "NaN",
-    "-NaN",
-    "nan",
-    "-nan",
-    "NULL",
-    "null",
-    "None",
-    "1.#IND",
-    "-1.#IND",
-    "1.#QNAN",
-    "-1.#QNAN",
-]
-ABSENT += ["", "#N/A N/A"]
+WORDS = "|?|#N/A N/A|#N/A|#NA|N/A|n/a|NA|<NA>|NaN|-NaN|nan|-nan|NULL|null|None"
+ABSENT = f"{WORDS}|1.#IND|-1.#IND|1.#QNAN|-1.#QNAN".split("|")
 """The words of a csv file for a missing value: pandas' own, whose list grew, and the question mark of older ones."""
 FORM = ("sep", "decimal", "thousands", "absent")
 NUMBERED = "labels are numbered, as numpy.unique(y, return_inverse=True)[1] does"

@@ -326,6 +326,5 @@ def indicators(table: pd.DataFrame, test: Array) -> Array:
     """Return an indicator (N, features) float32 of each value that a column of words has among the training rows."""
     from sklearn.preprocessing import OneHotEncoder
 
-    all_values: dict[str, Any] = {"categories": "auto", "drop": None, "min_frequency": None}
-    how = {"handle_unknown": "ignore", "sparse_output": False, "dtype": np.float32, **all_values}
-    return np.asarray(OneHotEncoder(**how).fit(table[~test]).transform(table), np.float32)
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
+    return np.asarray(encoder.fit(table[~test]).transform(table))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -117,10 +117,7 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
         size = f"({len(x)}, {classes}) of samples {tuple(x.shape)}"
         raise UserError(f"model {name} must give a tensor {size}, not {tuple(outputs.shape)}")
     if not name.startswith(TORCHVISION):
-        try:
-            plugins.tried("it", partial(check_module, network, x))
-        except UserError as error:
-            raise UserError(f"model {name}: {error}") from error
+        plugins.tried(f"model {name}", partial(check_module, network, x, f"model {name}: "))
     network.draws = _draws(network, x)
     network.one_by_one = _by_sample(network, x, EVALUATION)
     network.why_alone = _why_alone(network, x)
@@ -184,34 +181,40 @@ def _why_alone(network: Network, x: Tensor) -> str:
     return "" if all(map(close, at_once, right)) else "torch.func.vmap gives other numbers"
 
 
-def check_module(network: Network, x: Tensor) -> None:
+def check_module(network: Network, x: Tensor, where: str = "") -> None:
     """Raise `UserError` where a module of others is no function of weights, samples and PyTorch's random numbers, or
     where it is computed otherwise than PyTorch does: outputs and gradients, in training and evaluation mode.
     """
+
+    def demand(right: bool, problem: str) -> None:
+        if not right:
+            raise UserError(where + problem)
+
     assert network.make is not None
     first, twin = network.make(0), network.make(0)
-    before = {key: value.clone() for key, value in _content(first)}
-    for key, value in _content(twin):
+    tensors = [*first.named_parameters(), *first.named_buffers()]
+    before = {key: value.clone() for key, value in tensors}
+    for key, value in [*twin.named_parameters(), *twin.named_buffers()]:
         rule = "made with the same torch.manual_seed: draw initial weights by torch alone"
-        _demand(torch.equal(value, before[key]), f"{key} differs between two modules {rule}")
+        demand(torch.equal(value, before[key]), f"{key} differs between two modules {rule}")
     taken = x.clone()
     pytorchs(twin, taken, training=True, frozen=network.frozen)
-    _demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
-    for key, value in _content(twin):
+    demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
+    for key, value in [*twin.named_parameters(), *twin.named_buffers()]:
         same = key in network.tracked or _same(value, before[key])
-        _demand(same, f"it changes its {key} in a forward pass: only BatchNorm may")
+        demand(same, f"it changes its {key} in a forward pass: only BatchNorm may")
     for purpose, mode in ((EVALUATION, "evaluation mode"), (STEP, "training mode")):
         once, again = (numbers(network, x, purpose) for _ in range(2))
         rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
         other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
-        _demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
+        demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
         right = pytorchs(first, x.clone(), purpose == STEP, network.frozen)
         wrong = "called with given weights it has other outputs or gradients than by itself"
-        _demand(all(map(close, once, right)), f"{wrong}, in {mode}")
+        demand(all(map(close, once, right)), f"{wrong}, in {mode}")
     weights = {name: p.detach() for name, p in network.trained.items()}
     outputs = network({**network.constants(x), **network.tracked, **weights}, x)
     rule = "it trains tensors that are not its parameters: keep layers in attributes, tensors in nn.Parameter"
-    _demand(not outputs.requires_grad, rule)
+    demand(not outputs.requires_grad, rule)
 
 
 def pytorchs(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list[Tensor]:
@@ -224,16 +227,6 @@ def pytorchs(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list
         outputs = module(x)
     parameters = [p for p in module.parameters() if p.requires_grad]
     return [outputs.detach(), *slopes(outputs, parameters)]
-
-
-def _content(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from module.named_parameters()
-    yield from module.named_buffers()
-
-
-def _demand(right: bool, problem: str) -> None:
-    if not right:
-        raise UserError(problem)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

@@ -247,9 +247,8 @@ def test_outputs_that_look_like_probabilities_are_said():
 @pytest.mark.parametrize("buffers", ["averaged", "frozen"])
 def test_a_module_is_computed_as_pytorch_does(name, buffers):
     """Outputs and gradients, in training and evaluation mode; BatchNorm with an activation in it, too."""
-    shape = (3, 8, 8)
-    network = Model(models.parse(own(name)), shape, 4, buffers=buffers).network
-    check_module(network, torch.rand(16, *shape))
+    network = Model(models.parse(own(name)), (3, 8, 8), 4, buffers=buffers).network
+    check_module(network, torch.rand(16, 3, 8, 8))
 
 
 def test_batchnorm_with_an_activation_is_batchnorm_and_then_it():
