@@ -65,7 +65,7 @@ class TunedList(list[Tuned]):
 def tuned_of(tables: Tables, row: Row) -> Tuned:
     """Return the tuned configuration behind a row of a leaderboard of these tables."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
-    ordered = tables.finals.sort_values("seed").to_dict("records")
+    ordered = tables.finals.sort_values("seed", kind="stable").to_dict("records")
     finals = [final for final in ordered if final["run_id"] in row.chosen]
     first, spec = finals[0], spec_of(finals[0])
     scores = {final["seed"]: final["test_score"] for final in finals}

@@ -240,7 +240,7 @@ class SweepRecording:
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
             # What comes back first: at no moment is an entry without final runs.
-            for row in ran[ran["run_id"] != ""].sort_values("kind").itertuples():
+            for row in ran[ran["run_id"] != ""].sort_values("kind", kind="stable").itertuples():
                 self.store.log(row.run_id, tags={"kind": row.kind})
         tables, board, texts = Tables([table]), None, dict[str, str]()
         if (tables.finals["status"] != Status.FAILED).any():

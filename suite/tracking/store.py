@@ -164,13 +164,14 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
+        values = {"metrics": metrics, "params": texts, "tags": own}
+        self.client.log_batch(run_id, **values, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
         """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
-            self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path))
+            self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
         if is_local(self.uri):
             _count(Path(self.uri.removeprefix("sqlite:///")))
 
@@ -201,6 +202,8 @@ class Store:
         except StoreError as error:
             if error.passes:
                 raise
+            if "not found" not in error.reason:
+                say(f"run {run_id} stays in {self.uri}, which refuses to delete it: {error.reason}")
 
     def sweeps(self, name: str | None = None) -> list[Record]:
         """Return the runs of sweeps, oldest first: all that have a table, or those of this name. One of another format is left out,
