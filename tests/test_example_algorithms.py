@@ -14,7 +14,6 @@ from suite.testing import check_algorithm
 from suite.testing.algorithms import SETTINGS
 from tests.support import equations
 from tests.support.commands import SINGLY, document, records, study_file, suite_here
-from tests.support.equations import Problem
 from tests.support.oracle import (
     LR,
     SEED,
@@ -22,6 +21,7 @@ from tests.support.oracle import (
     STEPS,
     TWO,
     D,
+    Problem,
     agrees,
     apart,
     clients,
