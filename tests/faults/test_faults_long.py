@@ -1,4 +1,4 @@
-"""The long forms: `make test-faults`. Each injects its fault for real, many times or for long."""
+"""The long forms: `make test-nightly`. Each injects its fault for real, many times or for long."""
 
 import os
 import random
@@ -32,7 +32,7 @@ from tests.support.faults import (
     workers_of,
 )
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(7200)]
 LEVELS = '"iid", "labels(2)"'
 
 
