@@ -96,10 +96,18 @@ def test_every_number_and_statement_is_accounted_for_and_the_declared_settings_c
     assert toy.documents == ["anything.json", "few.json", "other.json"]
 
 
-def test_the_shipped_results_are_all_counted_and_their_page_is_up_to_date(tmp_path):
-    for paper in summary(RESULTS):
+def test_the_shipped_results_are_all_counted_and_their_pages_are_up_to_date(tmp_path):
+    shipped = summary(RESULTS)
+    for paper in shipped:
         judged = len(paper.numbers) + len(paper.claims)
         assert judged + sum(count for *_, count in paper.left) == sum(paper.printed.values())
+    text = " ".join((RESULTS / "README.md").read_text().split())
+    for kind, part in (("numbers", "numbers"), ("statements", "claims")):
+        printed = sum(paper.printed[kind] for paper in shipped)
+        judged = sum(len(getattr(paper, part)) for paper in shipped)
+        assert f"of {printed} printed {kind} {judged} have a verdict" in text
+    assert min(number.seeds for paper in shipped for *_, number in paper.numbers) == 3
+    assert "every verdict rests on three seeds or more" in text
     suite_here("reproduce", "--summary", RESULTS, "--output", tmp_path, cwd=tmp_path)
     assert (tmp_path / "summary.md").read_text() == (RESULTS / "summary.md").read_text()
     assert (tmp_path / FIGURE).read_text().startswith("<svg")
