@@ -53,12 +53,6 @@ class Normalised(nn.Module):
         return self.out(self.dropout(h)) * self.scale
 
 
-def by_batch(shape, classes, tracked=False):
-    """BatchNorm that keeps no statistics: a sample's outputs depend on its batch."""
-    inputs, norm = torch.Size(shape).numel(), nn.BatchNorm1d(8, track_running_stats=tracked)
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm, nn.Linear(8, classes))
-
-
 def normalising(shape, classes):
     return nn.Sequential(nn.BatchNorm1d(shape[0]), nn.Linear(shape[0], classes))
 
