@@ -69,10 +69,6 @@ def fused(shape, classes, norm=Activated):
     return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm(8), nn.Linear(8, classes))
 
 
-def apart(shape, classes):
-    return fused(shape, classes, lambda width: nn.Sequential(nn.BatchNorm1d(width), nn.ReLU()))
-
-
 class Tempered(nn.Module):
     """A parameter without dimensions."""
 
