@@ -89,6 +89,23 @@ def test_a_partition_that_is_kept_travels_with_the_samples(monkeypatch: pytest.M
     assert again.train.flags.writeable
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"partition_seed": 1}, {"val_fraction": 0.3}, {"clients": 5}, {"heterogeneity": "labels(2)"}],
+    ids=str,
+)
+def test_a_partition_that_is_kept_is_no_other_s(other: dict[str, Any]) -> None:
+    asked = batched()
+    there = load_dataset(asked, None)
+    kept = partition_data(asked, there, keep=True)
+    level = other.get("heterogeneity", "iid")
+    settings = asked.settings.model_copy(
+        update={key: value for key, value in other.items() if key != "heterogeneity"}
+    )
+    changed = asked.model_copy(update={"settings": settings, "heterogeneity": level})
+    assert partition_data(changed, there, keep=True).fingerprint != kept.fingerprint
+
+
 def test_a_checkpoint_holds_the_rows_that_were_written(tmp_path: Path) -> None:
     """3 of 40 clients: the table has room for twice as many, the file has their rows alone."""
     from trials.run.checkpoint import Checkpoint

@@ -42,6 +42,10 @@ def deep(entry: Entry) -> list[InitialConfiguration]:
     return [InitialConfiguration("warm", entry.space.default({"depth": depth})) for depth in depths]
 
 
+def test_every_sampler_is_resumed() -> None:
+    assert TRIALS.keys() == {*SAMPLERS, OWN}
+
+
 @pytest.mark.parametrize("sampler", TRIALS, ids=lambda name: name.rpartition(":")[2])
 @pytest.mark.parametrize("entry", conditional(), ids=lambda entry: "-".join(entry.space.ranges))
 def test_what_is_suggested_after_a_replay_is_what_was(sampler: str, entry: Entry) -> None:
