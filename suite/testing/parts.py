@@ -6,7 +6,6 @@ Each check returns what it saw, in words, and raises `WrongError` or `UserError`
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import numpy as np

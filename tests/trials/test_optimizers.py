@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.equations import Problem
-from tests.support.oracle import CLASSES, EXECUTIONS, FEATURES, LR, SEED
+from tests.support.oracle import CLASSES, EXECUTIONS, FEATURES, LR, SEED, Problem
 from tests.support.simulations import finish, partitioned, settings, simulation
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError

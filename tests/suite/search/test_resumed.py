@@ -9,6 +9,7 @@ import pytest
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration
 from suite.studies.entries import Entry
+from suite.studies.samplers import SAMPLERS
 from suite.studies.space import Space
 from tests.support.searches import Player, a_study, entries_of, replay
 from trials import algorithms
