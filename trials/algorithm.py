@@ -201,6 +201,9 @@ class Algorithm:
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
     `+system(...)` or `+delay(...)`)."""
+    any_optimizer: ClassVar[bool] = False
+    """Whether local steps may be other than SGD's. Only the class's own word counts, not a parent's: it trains each client
+    once a round, and uses of it where that ends, not the rate or the number of steps."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
     with this reason, not ranked."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from trials import heterogeneity
 from trials.common.device import CONTEXT, budgets
 from trials.common.tensors import Tensor, torch
-from trials.engine.budget import resident_bytes, selected, widest
+from trials.engine.budget import client_bytes, resident_bytes, selected, widest
 from trials.engine.federation import ClientRows, Federation
 from trials.engine.training import BLOCK, execution
 from trials.federated_data import FederatedData
@@ -74,7 +74,7 @@ def footprint(
     # A chunk is given because working one out on the meta device loads seconds' worth of torch.
     settings = s.model_copy(update={"execution": None, "chunk": 1})
     fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
-    values = spec.configured().init(fed).values()
+    values = [*spec.configured().init(fed).values(), *fed.kept.values()]
     state = sum(map(_size, values))
     # Who is selected, and under +system how much they do, differs from round to round.
     steps, most = 0.0, 0
@@ -85,7 +85,7 @@ def footprint(
         most = max(most, len(ids))
     like = torch.empty(0, dtype=fed.dtype)
     size, width = like.element_size(), widest(data, s)
-    client = model.bytes_a_client(width, like)
+    client = client_bytes(model, data, s, like)
     evaluated = BLOCK * (client - 5 * model.d * size) / width
     if device != "cpu":
         # One client is computed at a time where no more fit.

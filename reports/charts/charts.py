@@ -256,7 +256,7 @@ SIDE, COLUMNS = 170, 3
 LOOKS = {
     "reproduced": (HUES[2], "circle"),
     "direction only": (HUES[1], "triangle-up"),
-    "not reproduced": (HUES[3], "cross"),
+    "not under these settings": (HUES[3], "cross"),
     "too noisy to say": (HUES[0], "diamond"),
 }
 """Colour and shape of each verdict."""

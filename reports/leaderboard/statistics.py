@@ -152,7 +152,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
 
 def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return ranks within rows of (rows, algorithms), 1 is the best; equal ones share their average."""
-    ranks: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), axis=-1)
+    ranks: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), "average", axis=-1)
     return ranks
 
 
@@ -178,7 +178,7 @@ def _bootstrap(
         drawn.append(_ranks(-rank))
     chosen = rng.integers(len(rows), size=(BOOTSTRAP, len(rows)))
     means = np.array(drawn)[chosen, np.arange(BOOTSTRAP)[:, None]].mean(1)
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0, method="linear")
     return tuple(map(float, low)), tuple(map(float, high))
 
 
@@ -199,7 +199,7 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     (1 + x^r) / 2 are the distribution of that sum; ranks are doubled to be whole.
     """
     unequal = gaps[gaps != 0]
-    ranks = (2 * stats.rankdata(abs(unequal))).astype(int)
+    ranks = (2 * stats.rankdata(abs(unequal), "average")).astype(int)
     chance = np.ones(1)
     for rank in ranks:
         chance = (np.pad(chance, (0, rank)) + np.pad(chance, (rank, 0))) / 2

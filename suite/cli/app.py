@@ -11,6 +11,7 @@ import platform
 import sys
 from difflib import get_close_matches
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -132,8 +133,13 @@ def main() -> None:
     outlive_terminal()
     try:
         os.getcwd()
-    except FileNotFoundError:  # PyTorch would end the process, in words of MKL
-        say("error: the current folder was deleted: cd to one that exists")
+        Path.home()
+    except (
+        FileNotFoundError,
+        RuntimeError,
+    ) as error:  # PyTorch and MLflow need both, in words of their own
+        deleted = "the current folder was deleted: cd to one that exists"
+        say(f"error: {deleted if isinstance(error, OSError) else 'there is no home: set HOME'}")
         sys.exit(2)
     try:
         with one_command():

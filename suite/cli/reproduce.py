@@ -20,8 +20,9 @@ SIGNS = (
     "Published numbers are the paper's; measured ones come from the runs of",
     '"command": "suite reproduce ',
     "# Published and measured, over all papers",
+    "A verdict is of a number or a statement under the settings that its line names",
 )
-"""How the page, the document and the summary are known again."""
+"""How the page, the document and the summaries are known again."""
 
 
 def reproduce(
@@ -95,23 +96,21 @@ def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
 
 
 def _summary(folder: Path, path: str | None, output: Path | None, as_json: bool) -> None:
-    from reports.claims.page import FIGURE, drawn, summary_page
-    from suite.reproduction.summary import read_documents, summary
+    from reports.claims.page import FIGURE, drawn, paper_page, summary_page
+    from suite.reproduction.summary import summary
 
     papers = summary(folder, path)
-    text = summary_page(papers)
+    pages = {f"{paper.command}.md": paper_page(paper) for paper in papers}
+    text = "\n".join(pages.values()) if path else summary_page(papers)
     if output is not None:
         from reports.charts.charts import published
         from reports.charts.drawing import SIGN, svg
-        from reports.claims.page import page
 
-        files: dict[Path, bytes] = {}
-        for file, content in read_documents(folder).items():
-            files[(output / file).with_suffix(".md")] = page(content).encode()
-        say(f"writing {output / 'summary.md'}, {FIGURE} and {len(files)} pages")
-        files |= {output / "summary.md": text.encode()}
-        files |= {output / FIGURE: svg(published(drawn(papers))).encode()}
-        write_files(files, *SIGNS, SIGN)
+        if path is None:
+            pages |= {"summary.md": text, FIGURE: svg(published(drawn(papers)))}
+        say(f"writing {', '.join(pages)} in {output}")
+        encoded = {output / name: page.encode() for name, page in pages.items()}
+        write_files(encoded, *SIGNS, SIGN)
     emit([paper.model_dump() for paper in papers]) if as_json else write(f"{text}\n")
 
 

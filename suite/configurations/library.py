@@ -15,7 +15,7 @@ from reports.wording.words import params_text, scored, short
 from suite.configurations import configuration
 from suite.configurations.configuration import Tuned
 from suite.console import say
-from suite.results.table import FILE, TableFacts, Tables, nothing_in, read, run_id, spec_of
+from suite.results.table import FILE, TableFacts, Tables, nothing_in, read, spec_of
 from suite.search.trial import InitialConfiguration
 from suite.studies.entries import Entry
 from trials import algorithms, datasets
@@ -65,12 +65,10 @@ class TunedList(list[Tuned]):
 def tuned_of(tables: Tables, row: Row) -> Tuned:
     """Return the tuned configuration behind a row of a leaderboard of these tables."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
-    finals: dict[str, Any] = {}
-    for final in tables.finals.sort_values("seed").to_dict("records"):
-        if run_id(final) in row.chosen:
-            finals[run_id(final)] = final
-    first = next(iter(finals.values()))
-    spec, scores = spec_of(first), {run["seed"]: run["test_score"] for run in finals.values()}
+    ordered = tables.finals.sort_values("seed", kind="stable").to_dict("records")
+    finals = [final for final in ordered if final["run_id"] in row.chosen]
+    first, spec = finals[0], spec_of(finals[0])
+    scores = {final["seed"]: final["test_score"] for final in finals}
     mean, between = row.mean, [row.ci_low, row.ci_high]
     if len(row.chosen) < len(row.runs):  # the row is about several tunings, the file about one
         mean, between = fmean(scores.values()), [*interval([*scores.values()])]
@@ -84,7 +82,7 @@ def tuned_of(tables: Tables, row: Row) -> Tuned:
         "search_trial": first["source"],
         "suite_version": first["version"],
         "date": datetime.now(UTC).date().isoformat(),
-        "runs": [*finals],
+        "runs": [final["run_id"] for final in finals],
     }
     return Tuned(
         algorithm=spec.algorithm,

@@ -55,6 +55,10 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
         f"selection {s.selection}": s.selection != "without_replacement",
         f"init {s.init}": s.init == "own",
         f"loss {s.loss}": s.loss in ("two_sided", "half_squared_error"),
+        f"optimizer {s.optimizer}": s.optimizer != "sgd",
+        f"weights {s.weights}": s.weights != "default",
+        "keep_moments": s.keep_moments,
+        f"lr_decay {s.lr_decay}": isinstance(s.lr_decay, str),
         f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
     }
     if reasons := [what for what, is_so in unwritten.items() if is_so]:

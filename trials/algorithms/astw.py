@@ -28,6 +28,7 @@ class ASTW(FedAvg):
     """
 
     paper = "Chen et al. 2020"
+    any_optimizer = True
 
     A: float = real(math.e / 2, low=1.0, high=math.e, at_least=1)
     loop: int = whole(15, low=1, high=30, searched=False, above=0)

@@ -22,6 +22,7 @@ class Centralized(FedAvg):
     """
 
     paper = "reference"
+    any_optimizer = True
     reference = True
 
     def round(self, state: State, fed: Federation) -> State:

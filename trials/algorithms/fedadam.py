@@ -19,6 +19,8 @@ class FedAdam(FedAdagrad):
         the server rate is not given there.
     """
 
+    any_optimizer = True
+
     beta1: float = real(0.9, low=0.0, high=0.99, searched=False, at_least=0, at_most=1)
     beta2: float = real(0.99, low=0.9, high=0.999, searched=False, at_least=0, at_most=1)
 

@@ -21,6 +21,7 @@ class FedAvg(Algorithm):
     """
 
     paper = "McMahan et al. 2017"
+    any_optimizer = True
     sent: ClassVar[tuple[str, ...]] = ("w",)
     """What of the state the server sends down each round; clients start from the first."""
 

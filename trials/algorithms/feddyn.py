@@ -27,6 +27,7 @@ class FedDyn(FedAvg):
     """
 
     paper = "Acar et al. 2021"
+    any_optimizer = True
     unsupported = {
         "init=own": "drift is measured from one common model w",
         "selection=with_replacement": "the server's h is the mean of states that change once a round",

@@ -34,6 +34,7 @@ class FedMAFixedWidth(FedAvg):
     """
 
     paper = "Wang et al. 2020 (FedMA)"
+    any_optimizer = True
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
         """Raise `UserError` unless each layer's inputs are the units of the layer before (times pixels)."""

@@ -20,6 +20,7 @@ class FedNuSign(FedProx):
     """
 
     paper = "FOLB"
+    any_optimizer = True
     reference = True
     unsupported = {"init=own": "gradients are compared at one common model w"}
 

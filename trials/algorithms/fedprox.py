@@ -20,6 +20,7 @@ class FedProx(FedAvg):
     """
 
     paper = "Li et al. 2020"
+    any_optimizer = True
 
     mu: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 

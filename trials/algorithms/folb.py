@@ -31,6 +31,7 @@ class FOLB(FedProx):
     """
 
     paper = "FOLB"
+    any_optimizer = True
     unsupported = {"init=own": "gradients are compared at one common model w"}
     home = {"system": "its paper's devices take unequal numbers of steps (+system)"}
 

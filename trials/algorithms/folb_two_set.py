@@ -27,6 +27,7 @@ class FOLBTwoSet(FedProx):
     """
 
     paper = "FOLB"
+    any_optimizer = True
     unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def aggregate(

@@ -21,6 +21,7 @@ class IDA(FedAvg):
     """
 
     paper = "Yeganeh et al. 2020"
+    any_optimizer = True
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation

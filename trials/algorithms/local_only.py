@@ -20,6 +20,7 @@ class LocalOnly(Algorithm):
     """
 
     paper = "reference"
+    any_optimizer = True
     reference = True
     ranked_under = "personal"
 

@@ -29,6 +29,7 @@ class SAFL(FedAvg):
     """
 
     paper = "SAFL"
+    any_optimizer = True
     home = {"init=own": "its paper's devices start from weights of their own (init=own)"}
 
     epsilon: float = real(0.3, low=0.0, high=1.0, at_least=0, at_most=1)

@@ -26,6 +26,8 @@ class SAFLExtended(SAFL):
         studies that bound `uploaded_bytes`.
     """
 
+    any_optimizer = True
+
     nu: float = real(
         0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes", above=0
     )

@@ -33,8 +33,8 @@ PART = "(part)"  # the column that says which of two tables a row is of
 TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")  # what such a column may hold
 SEVERAL = ("drop", "keep", "absent")
 # Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of.
-NUMBER_LIKE = re.compile(r"\W*\d[\d\W_T]*\w{0,3}\W*")
-NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|None|nan|\s*")
+NUMBER_LIKE = re.compile(r"(b')?\W*\d[\d\W_T]*\w{0,3}\W*")
+NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|None|nan|\s*|[-+]?\d*[.,]\d+(e[-+]?\d+)?")
 INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]"
 BETWEEN = "(?<=[^\\W_])[\\s_\u2010-\u2015\u2212-]+(?=[^\\W_])"  # blanks and dashes inside of words
 ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
@@ -169,7 +169,8 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise ask(column, "has no name, as row numbers that pandas' to_csv writes")
+            rule = "as row numbers that pandas' to_csv writes, or a file without a line of names"
+            raise ask(column, f"has no name, {rule}")
     return special
 
 
@@ -237,6 +238,13 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
     in_a_row = levels == len(x) == np.ptp(x) + 1
     if levels > FEW and (in_order or (whole and (in_a_row or ID.fullmatch(column)))):
         return "seems to number the rows, or to sort them"
+    # Below a thousand a spreadsheet writes 567, from there on 1.234; of true fractions few are whole.
+    apart = np.abs(x[x % 1 != 0])
+    parts = np.round(1000 * apart)
+    few = 0 < len(apart) < 0.95 * len(x) and apart.min() > 1 and (parts % 10 > 0).mean() > 0.8
+    if few and np.allclose(parts / 1000, apart, rtol=0, atol=1e-9):
+        meant = f"{apart[0]:g}, which may be {parts[0]:,.0f} (&thousands=.&decimal=,)"
+        return f"holds whole numbers beside {meant}"
     return ""
 
 
@@ -300,9 +308,10 @@ def scaled(x: Array, test: Array) -> Array:
     from sklearn.preprocessing import StandardScaler
 
     x = x.astype(np.float64)
-    scaler = make_pipeline(SimpleImputer(), StandardScaler())
-    standardised: Any = scaler.fit(x[~test]).transform(x)
-    return standardised.astype(np.float32)
+    absent = SimpleImputer(strategy="mean", keep_empty_features=False)
+    scaler = make_pipeline(absent, StandardScaler(with_mean=True, with_std=True))
+    # By its `set_config` a program may have scikit-learn return tables.
+    return np.asarray(scaler.fit(x[~test]).transform(x), np.float32)
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
@@ -310,5 +319,4 @@ def indicators(table: pd.DataFrame, test: Array) -> Array:
     from sklearn.preprocessing import OneHotEncoder
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
-    encoded_words: Array = encoder.fit(table[~test]).transform(table)
-    return encoded_words
+    return np.asarray(encoder.fit(table[~test]).transform(table))

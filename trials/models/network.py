@@ -39,7 +39,8 @@ class Network:
         self._constants: dict[Any, Values] = {}
         self.trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-        norms = {name: child for name, child in module.named_modules() if isinstance(child, kinds)}
+        module.train()  # who keeps a BatchNorm from training has constants of it
+        norms = {n: m for n, m in module.named_modules() if isinstance(m, kinds) and m.training}
         self._norms: list[Any] = list(norms.values())
         self.tracked: Values = {}
         for place, norm in norms.items():

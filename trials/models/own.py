@@ -101,7 +101,7 @@ def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int
         kind = type(module).__name__
         raise UserError(f"model {name} returned {kind}, but must return a torch.nn.Module")
     kinds = {p.dtype for p in module.parameters() if p.requires_grad}
-    if not kinds or not kinds <= {torch.float32, torch.float64}:
+    if kinds != {torch.float32}:
         raise UserError(f"model {name} must have parameters to train, of torch.float32")
     return module
 
@@ -117,6 +117,8 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
     if outputs.shape != (len(x), classes):
         size = f"({len(x)}, {classes}) of samples {tuple(x.shape)}"
         raise UserError(f"model {name} must give a tensor {size}, not {tuple(outputs.shape)}")
+    if not name.startswith(TORCHVISION):
+        plugins.tried(f"model {name}", partial(check_module, network, x, f"model {name}: "))
     # Whether a training step draws shows in the state of PyTorch's generator.
     with seeded(1), torch.no_grad():
         before = torch.get_rng_state()
@@ -127,6 +129,8 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
     network.why_alone = _why_alone(network, x)
     alone = f"one client after the other: {network.why_alone}"
     network.note = alone if network.why_alone else "clients at once, by torch.func.vmap"
+    if classes > 1 and close(outputs.sum(1), torch.ones(len(x))) and (outputs >= 0).all():
+        network.note += "; its outputs look like probabilities, but a loss takes logits: no softmax"
     return network
 
 
@@ -172,6 +176,58 @@ def _why_alone(network: Network, x: Tensor) -> str:
         return f"torch.func.vmap cannot: {str(error).split('. ')[0].strip()}"
     right = map(torch.stack, zip(*alone, strict=True))
     return "" if all(map(close, at_once, right)) else "torch.func.vmap gives other numbers"
+
+
+def check_module(network: Network, x: Tensor, where: str = "") -> None:
+    """Raise `UserError` where a module of others is no function of weights, samples and PyTorch's random numbers, or
+    where it is computed otherwise than PyTorch does: outputs and gradients, in training and evaluation mode.
+    """
+
+    def demand(right: bool, problem: str) -> None:
+        if not right:
+            raise UserError(where + problem)
+
+    assert network.make is not None
+    first, twin = network.make(0), network.make(0)
+    tensors = [*first.named_parameters(), *first.named_buffers()]
+    before = {key: value.clone() for key, value in tensors}
+    for key, value in [*twin.named_parameters(), *twin.named_buffers()]:
+        rule = "made with the same torch.manual_seed: draw initial weights by torch alone"
+        demand(torch.equal(value, before[key]), f"{key} differs between two modules {rule}")
+    taken = x.clone()
+    pytorchs(twin, taken, training=True, frozen=network.frozen)
+    demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
+    for key, value in [*twin.named_parameters(), *twin.named_buffers()]:
+        same = key in network.tracked or _same(value, before[key])
+        demand(same, f"it changes its {key} in a forward pass: only BatchNorm may")
+    for purpose, mode in ((EVALUATION, "evaluation mode"), (STEP, "training mode")):
+        once, again = (numbers(network, x, purpose) for _ in range(2))
+        rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
+        other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
+        demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
+        right = pytorchs(first, x.clone(), purpose == STEP, network.frozen)
+        wrong = "called with given weights it has other outputs or gradients than by itself"
+        demand(all(map(close, once, right)), f"{wrong}, in {mode}")
+    weights = {name: p.detach() for name, p in network.trained.items()}
+    outputs = network({**network.constants(x), **network.tracked, **weights}, x)
+    rule = "it trains tensors that are not its parameters: keep layers in attributes, tensors in nn.Parameter"
+    demand(not outputs.requires_grad, rule)
+
+
+def pytorchs(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list[Tensor]:
+    """Return outputs and gradients of a module as PyTorch computes them."""
+    module.train(training)
+    for child in module.modules():
+        if frozen and isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+            child.eval()
+    with seeded(1):
+        outputs = module(x)
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    return [outputs.detach(), *slopes(outputs, parameters)]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 def close(a: Tensor, b: Tensor) -> bool:

@@ -88,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _rate(self, round_index: int) -> float:
-        return float(self.algorithm.lr * self.fed.settings.lr_decay ** (round_index - 1))
+        return self.fed.settings.rate(self.algorithm.lr, round_index)
 
     def _evaluation(self) -> dict[str, float]:
         """Return the scores of the models that the algorithm names; the ranked one's have no prefix."""
@@ -175,7 +175,7 @@ class Simulation:
         """Return everything that survives a round, as tensors, numbers and strings only."""
         tensors: dict[str, Tensor] = {}
         rows: dict[str, dict[str, Tensor | None]] = {}
-        for name, value in self.state.items():
+        for name, value in {**self.state, **self.fed.kept}.items():
             kept = value.values if isinstance(value, ClientRows) else value
             # On the host, without the rest of its storage, which would be written too.
             kept = None if kept is None else kept.to("cpu", copy=True)
@@ -197,7 +197,7 @@ class Simulation:
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
         for name, table in saved["rows"].items():
-            rows = self.state[name]
+            rows = self.fed.kept.get(name) or self.state[name]
             rows.slot, rows.values = table["slot"].clone(), table["values"]
         for name, tensor in saved["tensors"].items():
             at = self.state[name].device if name in self.state else self.fed.device
@@ -225,13 +225,18 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return a model's scores on test and, where there are any, validation samples: `test_accuracy`, ..."""
+    """Return a model's scores on test, on validation, and where asked on training samples: `test_accuracy`, ..."""
     entry: dict[str, float] = {}
-    for part, ids in (("test", fed.data.test), ("val", fed.data.val)):
+    parts = {"test": fed.data.test, "val": fed.data.val}
+    if fed.settings.score_training:
+        parts["train"] = fed.data.train
+    for part, ids in parts.items():
         if len(ids):
             values = _scores(fed, model, ids) | _labelwise(fed, model, ids)
             for metric, value in values.items():
                 entry[f"{prefix}{part}_{metric}"] = value
+    if (name := f"{prefix}train_loss") in entry:  # a round's `train_loss` is its local training's
+        entry[f"{prefix}global_train_loss"] = entry.pop(name)
     return entry
 
 

@@ -122,6 +122,10 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
     for setting, reason in cls.unsupported.items():
         if setting in asked:
             raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
+    for setting in ("optimizer", "keep_moments"):
+        if setting in asked and not vars(cls).get("any_optimizer"):
+            reason = "its own class does not say any_optimizer, so its steps are SGD's"
+            raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
 
 
 def _asked(settings: Settings, level: str) -> dict[str, str]:

@@ -73,6 +73,9 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
     s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
     model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
+    if model.network.make is not None and s.weights != "default":
+        rule = f"weights is {s.weights}, but {spec.model} starts as its own code makes it"
+        raise UserError(f"{rule}: leave it out")
     what = f"model {spec.model} has {model.d:.3g} weights, which take"
     _refuse_more_than_memory(model.d * BYTES_A_WEIGHT, what)
     if device != "cpu" or s.execution == "compiled":  # else any is, and torch waits
@@ -98,14 +101,11 @@ def run(
     on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
     memory: float | None = None,
     halved: dict[str, int] | None = None,
-    tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run to the end, without Ray; `halved` is as recorded, `tell` takes the data's notes. `UserError` of the device."""
+    """Run to the end, without Ray; `halved` is as recorded. `UserError` of the device."""
     usable(device)
     try:
         data = partition_data(spec, load_dataset(spec, root))
-        if data.note:
-            tell(data.note)
         simulation = simulate(spec, data, device, memory=memory)
         simulation.fed.halved = halved
         on_evaluation(simulation.history[0])
