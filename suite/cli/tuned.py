@@ -85,7 +85,7 @@ def tuned_export(
     if not files:
         raise UserError("no program is written of any of them")
     write_files(files, SIGN)
-    write("".joinmap("{}\n".format, files))
+    write("".join(map("{}\n".format, files)))
 
 
 @app.command("import", epilog="Example: suite tuned import theirs")

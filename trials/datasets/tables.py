@@ -294,7 +294,7 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
     numbers = pd.to_numeric(plain, errors="coerce")
     plain = numbers.astype(str).where(numbers.notna(), plain)
     if (twins := levels[plain.duplicated(keep=False)]).size:
-        shown = ", ".joinmap(repr, twins[:3])
+        shown = ", ".join(map(repr, twins[:3]))
         raise ask(title, f"holds {shown}, which differ by blanks, case or signs alone")
     return words
 
