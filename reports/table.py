@@ -108,7 +108,9 @@ class Table:
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of plain rows. Of columns that are named by their heads the first is a name, the others are words."""
+    """Return a table of plain rows. A column that is given by its head alone holds a name if it is the first, else
+    words.
+    """
     heads = []
     for place, column in enumerate(columns):
         kind = ColumnKind.WORDS if place else ColumnKind.NAME

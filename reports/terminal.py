@@ -86,7 +86,7 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of as many of the first columns as there is room for."""
+    """Return the widths of the first columns, of as many as there is room for."""
     # Columns go one by one, but names fold before an essential one goes.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])

@@ -113,11 +113,11 @@ def run(
 ) -> Finished:
     """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
 
-    What is not given is the tuned configuration's where there is one in the place of an algorithm's name, else the
-    command's default (digits, logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model`
-    may be the function that makes it. `data`, in the place of a `dataset`'s name, is what the program holds: two
-    `torch.utils.data.Dataset`s (train, test), or one table or two of pandas, pyarrow or Hugging Face, with the column
-    `target` and, for `natural`, the column `client`; `task` is "classification" or "regression" (docs/data.md).
+    What is left out comes from the tuned configuration, if `algorithm` is one, else it is the command's default
+    (digits, logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model` may be the
+    function that makes it. `data` takes the place of a `dataset`'s name: two `torch.utils.data.Dataset`s (train, test),
+    or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
+    `client`; `task` is "classification" or "regression" (docs/data.md).
     """
     from suite.runs.single import execute
     from trials.datasets.own import given

@@ -156,7 +156,9 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the names that exist under each other: whose `when` holds, of names that exist."""
+    """Return the values of the hyperparameters that exist: without `when`, or with one that holds for values of others
+    that exist.
+    """
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}

@@ -28,7 +28,7 @@ UNUSED = re.compile(
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
-    """Return the charts as files of these forms by name, each with `SIGN` in it."""
+    """Return the charts drawn in these forms by file name, each with `SIGN` in it."""
     wanted, content = list(forms), dict[str, bytes]()
     for chart in charts if wanted else ():
         text = svg(chart.spec)

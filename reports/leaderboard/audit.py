@@ -168,8 +168,9 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 
 
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
-    """Return a range with one end moved out: by a factor of 10 on a log scale, by its width on a linear one; not
-    beyond half the way to what has a meaning, and a low end above 0 is halved. None where nothing beyond has a meaning.
+    """Return a range with one end moved out: by a factor of 10 on a log scale, by its own width on a linear one (a low
+    end above 0 is halved), but at most half the way to a limit of what has a meaning. None where the end is at that
+    limit.
     """
     assert spec.low is not None
     assert spec.high is not None

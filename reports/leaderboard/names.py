@@ -37,8 +37,8 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
 
 
 def without_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return what names with a path in them are shown as, `npz:/home/me/my.npz` as `npz:my.npz`, but for files of one name
-    in several folders.
+    """Return shorter names for those that hold a path, `npz:my.npz` for `npz:/home/me/my.npz`, unless two would be
+    alike.
     """
     short = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
     count = Counter(short.values())

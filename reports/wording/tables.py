@@ -187,7 +187,7 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 
 def interim_tables(board: Leaderboard) -> list[Table]:
-    """Return how the scenarios stand that are not over, a table each."""
+    """Return a table for each scenario that is not over, with how its methods stand."""
     tables = []
     for (sweep, place), members in groupby(board.interim, key=lambda standing: standing.group):
         rows, metric = [], ""
@@ -225,7 +225,7 @@ def names_of(board: Leaderboard) -> list[str]:
 
 
 def overview(board: Leaderboard) -> Table:
-    """Return the scores of methods, a row each, in scenarios, a column each."""
+    """Return the table of all scores: methods in rows, scenarios in columns."""
     contests = groups(board)
     columns = [Column("algorithm", ColumnKind.NAME), *map(Column, told_apart([*contests]))]
     empty = [Cell("")] * len(contests)
@@ -386,7 +386,7 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a spreadsheet takes it: of several the texts, with a space between, and no text that it computes."""
+    """Return a value for a spreadsheet's cell: several values as one text, and no text that is taken for a formula."""
     if isinstance(value, Mapping):
         value = " ".join(f"{key}={inner}" for key, inner in value.items())
     if isinstance(value, list | tuple):
@@ -413,11 +413,11 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
 
 
 def latex(board: Leaderboard) -> str:
-    """Return a paper's table, with the rules of the package booktabs: methods in rows, scenarios in columns, below comments
-    with what a caption has to say.
+    """Return a paper's table in LaTeX (booktabs): methods in rows, scenarios in columns, and comments with what a
+    caption has to say.
 
-    Of a scenario the best is bold, with all that may be the best; where it stands alone, the second is underlined. Methods
-    stand by their average rank, those later that are not ranked in all scenarios, references last.
+    The best of a scenario is bold, with all that may be the best; where it stands alone, the second is underlined.
+    Methods are ordered by average rank, those first that are ranked in all scenarios, references last.
     """
     import pandas as pd
 

@@ -150,7 +150,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def plural(over: str) -> str:
-    """Return the name of the levels of the factors that an interval is over."""
+    """Return the plural of factors: `tuning and seed` becomes `tunings and seeds`."""
     return over.replace(" and ", "s and ") + "s"
 
 

@@ -60,7 +60,9 @@ class Command(TyperCommand):
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the words that are left; raise `UserError` for an option that there is not, or that lacks its value."""
+        """Parse the command's words, with each key of --set or --where as an option, too. Raise `UserError` for an
+        unknown option, or one that lacks its value.
+        """
         try:
             return super().parse_args(ctx, list(args))
         except Exception as error:

@@ -48,7 +48,9 @@ def bounded(
     below: float = inf,
     kw_only: bool = False,
 ) -> Any:
-    """Return the field of an argument that is a finite number in [low, high] and in (above, below), or a range of such."""
+    """Return the field of an argument that is a finite number in [low, high] and (above, below), or a range of such
+    numbers.
+    """
     rules = {"at least": low, "above": above, "at most": high, "below": below}
     return field(default=default, kw_only=kw_only, metadata={"bounds": rules})
 

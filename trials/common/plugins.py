@@ -53,7 +53,9 @@ def _place(text: str) -> str:
 
 
 def file_of(text: str) -> Path | None:
-    """Return the file of a name's code, None for a part of Python; nothing runs. Raises `UserError` without one."""
+    """Return the file of the code that a name brings in; None for a module that comes with Python. Nothing runs. Raises
+    `UserError` where the file is not there.
+    """
     place = _place(text)
     if place.endswith(".py"):
         return plain(resolved(place, "file of code"), "file of code")
@@ -88,7 +90,9 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module of a name; a file runs again where it has changed. Raises `UserError` where it cannot."""
+    """Return the module that a name brings in; a file that has changed since runs again. Raises `UserError` where
+    importing fails.
+    """
     place = text.rpartition(":")[0]
     if not place.endswith(".py"):
         return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))

@@ -46,7 +46,7 @@ class Registry(dict[str, type[T]]):
         return {**classes, **self}  # nobody replaces one of the project's own
 
     def broken(self) -> list[str]:
-        """Return why those of installed packages that are not known are left out."""
+        """Return why classes of installed packages are left out of `known`, a text each."""
         installed = map(self._installed, entry_points(group=self.group))
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
@@ -109,7 +109,7 @@ class Registry(dict[str, type[T]]):
             return fault
 
     def _checked(self, cls: Any, where: str, name: str) -> type[T]:
-        """Return a class of others, if it is one of this kind; raise `UserError` that names what it lacks."""
+        """Return a third party's class if it is one of this kind; raise `UserError` that names what it lacks."""
         if not (isinstance(cls, type) and issubclass(cls, self.base)):
             rule = f"derives from {self.base.__module__}.{self.base.__name__}"
             raise UserError(f"{where} has no class {name!r} that {rule}, as every {self.kind} does")

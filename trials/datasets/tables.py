@@ -90,7 +90,7 @@ def ask(column: str, problem: str) -> UserError:
 
 
 def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataFrame, Options]:
-    """Return one table, or two (train, test) below each other, and its options, which then say what is test."""
+    """Return one table, or two (train, test) put below each other, and the options that then say which rows are test."""
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
@@ -175,7 +175,7 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
 
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
-    """Return labels and how many there are, or numbers and 1."""
+    """Return labels and their number, or real targets and 1."""
     exact, where = options.task != "regression", f"target: column {str(column.name)!r}"
     numbers = _numbers(column, exact)
     if options.task == "regression":
@@ -315,7 +315,7 @@ def scaled(x: Array, test: Array) -> Array:
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
-    """Return an indicator (N, features) float32 of each value that a column of words has among the training rows."""
+    """Return float32 indicators (N, features) of the values that each column of words has in the training rows."""
     from sklearn.preprocessing import OneHotEncoder
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)

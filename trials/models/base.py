@@ -47,7 +47,9 @@ class Architecture:
         raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-        """Return the network, which is computed with weights and holds none; `frozen` says how BatchNorm's statistics are."""
+        """Return the network for samples of a shape, which is called with weights and holds none; `frozen` keeps
+        BatchNorm's statistics as they were made.
+        """
         return _skeleton(self, shape, classes)
 
 
@@ -138,7 +140,9 @@ class Model:
         return w
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        """Return (b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
+        """Return the outputs (b, C) of weights (d,) on samples (b, *shape), or (k, b, C) of k clients' (k, d) and (k,
+        b, *shape).
+        """
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:

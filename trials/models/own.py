@@ -53,7 +53,7 @@ class OwnModel(Architecture):
         return cls(f"{place}:{function}" + (f"({arguments.strip()})" if arguments else ""))
 
     def function(self) -> Any:
-        """Return what makes the module, a function or a class; raise `UserError` where there is none."""
+        """Return the function or class that makes the module; raise `UserError` where there is none."""
         bare, _ = names.split(self.name)
         if self.name.startswith(TORCHVISION):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
@@ -93,7 +93,9 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
 
 
 def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """Return the module of a call under a seed; raise `UserError` where it is none, or cannot be trained."""
+    """Return the module that a call makes under a seed; raise `UserError` where it makes none, or one that cannot be
+    trained.
+    """
     call = partial(make, shape, classes, **_arguments(name))
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
@@ -149,7 +151,7 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
 
 
 def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients of a loss that any task has."""
+    """Return the gradients of the mean square of the outputs, a loss that any task has."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 

@@ -113,7 +113,7 @@ class CheckpointFolder:
             raise UserError(f"checkpoints in {self.place} cannot be written: {error}") from None
 
     def clear(self, trial_ids: Container[str]) -> None:
-        """Remove what these trials wrote, and the folder if it is empty then, as far as they can be removed."""
+        """Remove the files of these trials, then the folder if it is empty; what cannot be removed stays."""
         with suppress(OSError):
             for file in self._system.get_file_info(
                 fs.FileSelector(self._path, allow_not_found=True)

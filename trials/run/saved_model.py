@@ -115,8 +115,8 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder; raise `UserError` where none can be read. Code of others runs only where the caller
-    names it, `model`, and it is what the folder's model was made by.
+    """Return the models in a folder; raise `UserError` where none can be read. A model of third-party code is read only
+    if the caller names that code, `model`, and it is what made the folder's model.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:

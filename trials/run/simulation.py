@@ -135,8 +135,9 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return the mean over clients with the ranked model, or with their own where those are ranked or judged; where a score
-        counts the evaluation also its spread, and that over clients without a part in training; in the end after fine-tuning.
+        """Return scores over the clients: the mean with the ranked model, or with the clients' own where those are
+        ranked or judged. At evaluations that a score counts also the spread, and the mean over clients without a part
+        in training; at the start and the end also the scores after fine-tuning.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         ended, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
