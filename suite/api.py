@@ -297,7 +297,7 @@ def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str 
 
 
 def _places(sources: Sequence[Any], storage: str | Path) -> tuple[list[str], Path]:
-    """Return the names of sources, and their storage: that of a sweep that is given as what `sweep` returned."""
+    """Return the names of sources, and the folder of their storage, which what `sweep` returned brings with it."""
     names, folder = [], folder_of(storage)
     for source in sources:
         summary = getattr(source, "summary", None)
@@ -325,8 +325,8 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return how far a sweep is, and which methods lead; of a study's name, or without one, a list: those whose journal
-    cannot be read are named on standard error.
+    """Return how far a sweep is, and which methods lead. For a study's name, or without any name, return a list of that
+    for each of its sweeps, or all; those whose journal cannot be read are named on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import status as read

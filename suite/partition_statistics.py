@@ -65,10 +65,10 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
 
 
 def write(data: FederatedData, path: Path) -> None:
-    """Write who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples (`unseen_K` of those
-    that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
+    """Write who holds what, as arrays of an .npz file: the ids `client_K` of each client's training samples (`unseen_K`
+    of those that take no part in training), `val` and `test`, and the labels `y` (N,) of all samples.
 
-    Raise `UserError` for another end of the name, and where a file is there.
+    Raise `UserError` for a name that does not end with .npz, and where there is such a file.
     """
     if path.suffix != ".npz":
         raise UserError(f"--output {path}: must end with .npz")

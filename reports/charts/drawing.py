@@ -60,7 +60,7 @@ def drawn(text: str, form: str) -> bytes:
 
 def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
     """Return charts as a page holds them, in its colours: a specification for its script, and a still picture that is
-    seen until that draws it, or where none runs.
+    seen until the script draws, or where none runs.
     """
     content = []
     for chart in charts:

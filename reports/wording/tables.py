@@ -216,7 +216,7 @@ def interim_tables(board: Leaderboard) -> list[Table]:
 
 
 def names_of(board: Leaderboard) -> list[str]:
-    """Return the methods, those first that are ranked in the most scenarios, of these the least average rank."""
+    """Return the methods: those ranked in the most scenarios first, of these the least average rank first."""
     # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:

@@ -124,8 +124,9 @@ def tuned_files(source: Path) -> list[Tuned]:
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:
-    """Write configurations below a folder, all or none: of several for one entry the best by validation score (a later
-    one where there are none). Return the files written. Raise `UserError` for one that cannot be run here.
+    """Write configurations below a folder, all or none, and return the files written. Of several for one entry, one in
+    the folder included, the best by validation score is kept, of equal ones the later. Raise `UserError` for one that
+    cannot be run here.
     """
     best: dict[Path, Tuned] = {}
     for item in configurations:

@@ -56,7 +56,7 @@ def bounded(
 
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
-    """Return in words the rule that a number breaks, or a range whose ends must keep it and not go down; else ""."""
+    """Return in words the rule that a number breaks, or an end of a range, or a range that goes down; "" for none."""
     ends = value if isinstance(value, tuple) else (value,)
     low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)

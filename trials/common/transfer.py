@@ -40,7 +40,9 @@ def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, 
 def uniform_on(
     device: torch.device, stream: str, *words: Any, size: int, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return `randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device; a GPU hashes the last itself."""
+    """Return `randomness.uniform` of words (k, 1) and of 0..size-1, (k, size), on a device; a GPU hashes the last word
+    itself.
+    """
     dtype = dtype or torch.float64
     if device.type == "cpu":
         return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)

@@ -197,8 +197,9 @@ def given(data: Any, columns: Mapping[str, Any]) -> str:
 
 
 def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
-    """Return as a data set a `Dataset`, arrays by the names of `npz:PATH`, two torch Datasets (train, test), or one table
-    or two of pandas, pyarrow or whatever has `to_pandas`. Raises `UserError` where they do not fit.
+    """Return the data set that `content` makes: a `Dataset` itself, arrays by the names of `npz:PATH`, two torch
+    Datasets (train, test), or one table or two of pandas, pyarrow or whatever has `to_pandas`. Raises `UserError` where
+    they do not fit.
     """
     parts = content if isinstance(content, tuple | list) else [content]
     parts = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in parts]

@@ -143,7 +143,9 @@ class RunningStatistics:
         return {name: value.to(like) for name, value in self.server.items()}
 
     def end(self, weights: Callable[[Tensor], Tensor]) -> None:
-        """End a round: the server's become the mean over clients by `weights(ids)`, or stay where nobody has trained."""
+        """End a round: the server's statistics become the clients' mean by `weights(ids)`, or stay where nobody has
+        trained.
+        """
         ids = sorted(self._clients)
         if ids:
             share = weights(torch.tensor(ids)).double().cpu()

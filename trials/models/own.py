@@ -163,7 +163,7 @@ def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
 
 
 def _why_alone(network: Network, x: Tensor) -> str:
-    """Return why clients are computed one after the other; "" where two at once have the numbers of each alone."""
+    """Return why clients are computed one by one; "" where two at once have the numbers of each alone."""
     if network.draws:
         return "it draws random numbers in training, such as dropout's"
     if not _by_sample(network, x, GRADIENT):

@@ -166,7 +166,7 @@ class RunningTrial:
         return self._simulation
 
     def step(self, due: Callable[[], bool]) -> TrialResult:
-        """Run as `advance` does, but what fails is in the result, and raises nothing."""
+        """Run as `advance` does; a failure is returned in the result, not raised."""
         try:
             return self.advance(due)
         except StorageError as fault:
