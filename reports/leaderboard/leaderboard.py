@@ -104,16 +104,8 @@ def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str
 
 
 COMPARED = (
-    "compared",
-    "score",
-    "lost",
-    "curve",
-    "shared",
-    "warm",
-    "page",
-    "own_models",
-    "test_samples",
-)
+    "compared", "score", "lost", "curve", "shared", "warm", "page", "own_models", "test_samples",
+)  # fmt: skip
 """The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by
 it, or the untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first,
 where runs are compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started;

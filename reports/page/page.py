@@ -126,18 +126,13 @@ def _setting(data: ReportData) -> dict[str, str]:
         for key, value in sweep.setting.items():
             values = facts.setdefault(key, [])
             values += [] if value in values else [value]
-    groups, algorithms, finals, diverged = set(), set(), 0, 0
-    for row in data.board.rows:
-        groups.add(row.group)
-        algorithms.add(row.algorithm)
-        finals += row.seeds
-        diverged += row.failed_seeds
+    rows = data.board.rows
     counts = {
-        "scenarios": len(groups),
-        "algorithms": len(algorithms),
+        "scenarios": len({row.group for row in rows}),
+        "algorithms": len({row.algorithm for row in rows}),
         "search trials": sum(map(len, data.trials.values())),
-        "final runs": finals,
-        "diverged finals": diverged,
+        "final runs": sum(row.seeds for row in rows),
+        "diverged finals": sum(row.failed_seeds for row in rows),
         "crashed": sum(failure.status == Status.FAILED for failure in data.failures),
     }
     texts = {key: " / ".join(values) for key, values in facts.items()}

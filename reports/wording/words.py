@@ -1,7 +1,7 @@
 """What is said of a leaderboard's rows and of their searches, in words and numbers as people read them."""
 
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import compress, starmap
 from math import ceil, log10
 from typing import Any
 
@@ -137,10 +137,8 @@ def spread_text(row: Row) -> str:
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Return hyperparameters on one line, with three digits of every number."""
-    texts = []
-    for name, value in params.items():
-        texts.append(f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}")
-    return " ".join(texts)
+    texts = {k: f"{v:.3g}" if isinstance(v, float) else str(v) for k, v in params.items()}
+    return " ".join(starmap("{}={}".format, texts.items()))
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
