@@ -22,6 +22,7 @@ from reports.leaderboard.board import ABOUT, MARK, Leaderboard, ReportData, Row
 from reports.leaderboard.names import as_shown, without_paths
 from reports.leaderboard.statistics import DIFFERS
 from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, visible
+from reports.wording import words
 from reports.wording.tables import (
     across_table,
     board_tables,
@@ -32,27 +33,6 @@ from reports.wording.tables import (
     scenario_text,
     several,
     told_apart,
-)
-from reports.wording.words import (
-    AUDIT_ABOUT,
-    AUDIT_TITLE,
-    HEADS,
-    MENDS,
-    answer,
-    audit_table,
-    findings,
-    label,
-    legend,
-    listed,
-    mean_text,
-    methods,
-    overall_title,
-    percent,
-    plural,
-    score_text,
-    setting_notes,
-    short,
-    title_of,
 )
 from trials.run.outcome import Status
 from trials.scoring.metrics import direction
@@ -91,21 +71,21 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
         more=more,
         setting=[*_setting(data).items()],
         tables=tables(data, look),
-        notes=[*board.notes, *setting_notes(board.rows)],
+        notes=[*board.notes, *words.setting_notes(board.rows)],
         legend=page_legend(board),
-        heads=[*HEADS.items()],
+        heads=[*words.HEADS.items()],
         mark=MARK,
         about=ABOUT,
         standings=interim_tables(board),
-        audit_title=AUDIT_TITLE,
-        audit_about=AUDIT_ABOUT,
-        mends=MENDS,
-        audit=audit_table(board),
-        findings=findings(board.rows),
+        audit_title=words.AUDIT_TITLE,
+        audit_about=words.AUDIT_ABOUT,
+        mends=words.MENDS,
+        audit=words.audit_table(board),
+        findings=words.findings(board.rows),
         across=[*starmap(across_table, several(board).items())],
         overview=overview(board),
         charts=drawn,
-        chips=[(short(name), *style) for name, style in look.items()] if charts else [],
+        chips=[(words.short(name), *style) for name, style in look.items()] if charts else [],
         failures=_failures(data),
         data=data,
         script=drawing.script() if charts else "",
@@ -114,7 +94,7 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
 
 def page_legend(board: Leaderboard) -> str:
     """Say how the rows were made, and what the pictures are."""
-    return f"{legend(board)} {PICTURE}"
+    return f"{words.legend(board)} {PICTURE}"
 
 
 def _setting(data: ReportData) -> dict[str, str]:
@@ -179,13 +159,13 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
     the best or nothing can be estimated, else it says how many may be.
     """
     where, tie = scenario_text(rows[0].group), "tied at " * rows[0].tied
-    highest = f"{_names(rows)}: {tie}{_score(rows[0])} {title_of(rows[0].metric)}"
+    highest = f"{_names(rows)}: {tie}{_score(rows[0])} {words.title_of(rows[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
     if maybe < 2:
-        return f"{highest} on {where}", answer(rows)
-    what = "methods" if methods(rows) else "configurations"
+        return f"{highest} on {where}", words.answer(rows)
+    what = "methods" if words.methods(rows) else "configurations"
     lead = f"{maybe} of {len(rows)} {what} may be the best on {where}"
-    return lead, f"Highest mean: {highest}. {answer(rows)}"
+    return lead, f"Highest mean: {highest}. {words.answer(rows)}"
 
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
@@ -199,10 +179,10 @@ def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[s
     lead = f"No method is shown to be the best in any of {len(scenarios)} scenarios"
     if wins:
         most = max(wins.values())
-        leaders = [short(name) for name, count in wins.items() if count == most]
+        leaders = [words.short(name) for name, count in wins.items() if count == most]
         each = " each" if len(leaders) > 1 else ""
         shown = f"shown to be the best in {most} of {len(scenarios)} scenarios{each}"
-        lead = f"{listed(leaders)}: {shown}"
+        lead = f"{words.listed(leaders)}: {shown}"
     where, firsts = told_apart([rows[0].group for rows in scenarios]), []
     for rows, place in zip(scenarios[:3], where, strict=False):
         firsts.append(f"{_names(rows)} {_score(rows[0])} on {place}")
@@ -216,11 +196,11 @@ def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[s
 
 
 def _score(row: Row) -> str:
-    return mean_text(row) + " %" * percent(row.metric)
+    return words.mean_text(row) + " %" * words.percent(row.metric)
 
 
 def _names(rows: Sequence[Row]) -> str:
-    return " and ".join(label(row) for row in rows if row.rank == 1)
+    return " and ".join(words.label(row) for row in rows if row.rank == 1)
 
 
 # Tables, with pictures of intervals, links, and what was tuned
@@ -251,7 +231,7 @@ def _table(
             order.append(i)
     kept = itemgetter(*order, last)
     scale = leading(rows)
-    ends = f"{score_text(scale[0], rows[0])} to {score_text(scale[1], rows[0])}"
+    ends = f"{words.score_text(scale[0], rows[0])} to {words.score_text(scale[1], rows[0])}"
     columns = [*heads[:3], Column(ends, ColumnKind.WORDS, look="bar"), *kept(heads)]
     lines = []
     for row, line in zip(rows, content.lines, strict=True):
@@ -261,9 +241,9 @@ def _table(
         file = data.tuned.get((row.sweep, row.entry_id), "")
         cells[last] = replace(cells[last], code=file, look="cut")
         picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
-        words = " ".join([row.algorithm, row.paper, content.title, content.small])
+        sought = " ".join([row.algorithm, row.paper, content.title, content.small])
         # The rank, the name and the score, then the picture, then what it is behind and the rest.
-        lines.append(Line([*cells[:3], picture, *kept(cells)], line.best, words))
+        lines.append(Line([*cells[:3], picture, *kept(cells)], line.best, sought))
     notes = [f"All rows: {', '.join(alike)}."] if alike else []
     return replace(content, columns=columns, lines=lines, notes=notes, look="board")
 
@@ -314,8 +294,8 @@ def gallery(data: ReportData, look: Look) -> Gallery:
     sections: Gallery = defaultdict(list)
     for group, rows in groups(data.board).items():
         where, metric = scenario_text(group), rows[0].metric
-        name, title = slug(f"{where} {group.sweeps}"), title_of(metric)
-        factors = dict.fromkeys(plural(row.over) for row in rows)
+        name, title = slug(f"{where} {group.sweeps}"), words.title_of(metric)
+        factors = dict.fromkeys(words.plural(row.over) for row in rows)
         alt = f"{where}: {title}, mean and 95 % interval over {' or '.join(factors)}"
         sections["dots"].append(Chart(f"leaderboard-{name}", where, alt, charts.dots(rows, look)))
         curves = [curve for curve in data.curves if curve.group == group]
@@ -334,9 +314,9 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             spec = charts.budget(best, look, metric)
             sections["budget"].append(Chart(f"budget-{name}", where, alt, spec))
     for metric, across in several(data.board).items():
-        ranks = zip(map(short, across.algorithms), across.ranks, strict=True)
+        ranks = zip(map(words.short, across.algorithms), across.ranks, strict=True)
         alt = "Average ranks: " + ", ".join(starmap("{} {:.2f}".format, ranks))
-        spec, title = charts.ranks(across, look), overall_title(metric, across)
+        spec, title = charts.ranks(across, look), words.overall_title(metric, across)
         sections["ranks"].append(Chart(f"ranks-{slug(metric)}", title, alt, spec))
     return sections
 

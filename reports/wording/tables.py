@@ -25,34 +25,7 @@ from reports.table import (
     visible,
 )
 from reports.terminal import drawn, left_out
-from reports.wording.words import (
-    AUDIT_ABOUT,
-    AUDIT_TITLE,
-    HEADS,
-    MENDS,
-    answer,
-    audit_table,
-    behind_text,
-    findings,
-    head_of,
-    label,
-    legend,
-    mean_text,
-    name_text,
-    number,
-    overall,
-    overall_title,
-    params_text,
-    percent,
-    rank_text,
-    score_text,
-    searches,
-    setting_notes,
-    short,
-    spread_text,
-    to_target_text,
-    unranked,
-)
+from reports.wording import words
 from trials.common.errors import unknown
 from trials.run.spec import Scenario
 from trials.scoring.metrics import direction, sign
@@ -80,28 +53,30 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are
     among them where rows have unequal many. Raises `UserError` for a head that there is none of.
     """
-    score, better = head_of(rows[0].metric), sign(direction(rows[0].metric))
+    score, better = words.head_of(rows[0].metric), sign(direction(rows[0].metric))
     target, aim = "", board.target
     if aim is not None:
-        target = f"rounds to {100 * aim:g} %" if percent(rows[0].metric) else f"rounds to {aim:g}"
-    words, name = ColumnKind.WORDS, ColumnKind.NAME
+        target = f"rounds to {aim:g}"
+        if words.percent(rows[0].metric):
+            target = f"rounds to {100 * aim:g} %"
+    prose, name = ColumnKind.WORDS, ColumnKind.NAME
     every = [
-        Measure("rank", Column("#", better=-1, look="rank"), rank_text),
-        Measure("algorithm", Column("algorithm", name, look="name"), name_text),
-        Measure("mean", Column(score, better=better), mean_text),
-        Measure("behind", Column("behind the best", words, -1), behind_text),
-        Measure("rounds_to_target", Column(target, better=-1), to_target_text),
+        Measure("rank", Column("#", better=-1, look="rank"), words.rank_text),
+        Measure("algorithm", Column("algorithm", name, look="name"), words.name_text),
+        Measure("mean", Column(score, better=better), words.mean_text),
+        Measure("behind", Column("behind the best", prose, -1), words.behind_text),
+        Measure("rounds_to_target", Column(target, better=-1), words.to_target_text),
         Measure("seeds", Column("seeds", better=1), lambda r: str(r.seeds)),
-        Measure("spread", Column("spread by"), spread_text),
+        Measure("spread", Column("spread by"), words.spread_text),
         Measure(
             "worst_clients",
             Column("worst 10 %", better=better),
-            lambda r: score_text(r.worst_clients, r),
+            lambda r: words.score_text(r.worst_clients, r),
         ),
         Measure(
             "client_spread",
             Column("spread", better=-1),
-            lambda r: score_text(r.client_spread, r),
+            lambda r: words.score_text(r.client_spread, r),
         ),
         Measure(
             "sample_gradients",
@@ -110,7 +85,9 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
         ),
         Measure("sent_bytes", Column("MB", better=-1), lambda r: f"{r.sent_bytes / 1e6:,.2f}"),
         Measure("trials", Column("trials", better=1), lambda r: str(r.trials)),
-        Measure("params", Column("tuned", words, look="params"), lambda r: params_text(r.params)),
+        Measure(
+            "params", Column("tuned", prose, look="params"), lambda r: words.params_text(r.params)
+        ),
     ]
     heads = [measure.column.head for measure in every if measure.column.head]
     for head in wanted:
@@ -149,7 +126,7 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
         for row in rows:
             lines.append(Line([measure.cell(row) for measure in shown], leads(row)))
         title = scenario_text(group) + _budget(board, rows[0])
-        said = [answer(rows), *_by_model(board, group)]
+        said = [words.answer(rows), *_by_model(board, group)]
         heads = [measure.column for measure in shown]
         tables.append(Table(heads, lines, title, group.sweeps, said, essential=4))
     return tables
@@ -170,7 +147,7 @@ def _by_model(board: Leaderboard, group: Contest) -> list[str]:
         return []
     better = sign(direction(next(iter(best.values())).metric))
     order = sorted(best.values(), key=lambda row: better * row.mean, reverse=True)
-    models = ", ".join(f"{row.model} {mean_text(row)} ({label(row)})" for row in order)
+    models = ", ".join(f"{row.model} {words.mean_text(row)} ({words.label(row)})" for row in order)
     return [f"By model, its best method: {models}."]
 
 
@@ -195,17 +172,17 @@ def interim_tables(board: Leaderboard) -> list[Table]:
             metric = standing.metric
             cells = [
                 "-" if standing.rank is None else str(standing.rank),
-                short(standing.algorithm),
-                number(standing.best, metric),
+                words.short(standing.algorithm),
+                words.number(standing.best, metric),
                 f"{standing.trials}/{standing.planned}",
                 f"{standing.finals}/{standing.seeds}",
-                params_text(standing.params),
+                words.params_text(standing.params),
             ]
             rows.append(cells)
         heads = (
             Column("#"),
             Column("algorithm", ColumnKind.NAME),
-            Column(f"best {head_of(metric)}".strip()),
+            Column(f"best {words.head_of(metric)}".strip()),
             Column("trials"),
             Column("final runs"),
             Column("best so far", ColumnKind.WORDS),
@@ -221,7 +198,7 @@ def names_of(board: Leaderboard) -> list[str]:
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:
         ranks[row.algorithm] += [row.rank] if row.rank else []
-    return sorted(ranks, key=lambda n: (-len(ranks[n]), fmean(ranks[n] or [0]), short(n)))
+    return sorted(ranks, key=lambda n: (-len(ranks[n]), fmean(ranks[n] or [0]), words.short(n)))
 
 
 def overview(board: Leaderboard) -> Table:
@@ -229,11 +206,11 @@ def overview(board: Leaderboard) -> Table:
     contests = groups(board)
     columns = [Column("algorithm", ColumnKind.NAME), *map(Column, told_apart([*contests]))]
     empty = [Cell("")] * len(contests)
-    cells = {name: [Cell(short(name)), *empty] for name in names_of(board)}
+    cells = {name: [Cell(words.short(name)), *empty] for name in names_of(board)}
     for place, rows in enumerate(contests.values(), 1):
         for row in rows:
             look = "best" if leads(row) else ""
-            cells[row.algorithm][place] = Cell(mean_text(row), row.mean, look=look)
+            cells[row.algorithm][place] = Cell(words.mean_text(row), row.mean, look=look)
     return table(columns, cells.values())
 
 
@@ -272,12 +249,14 @@ def across_table(metric: str, across: Across) -> Table:
     for i, (name, rank) in enumerate(zip(across.algorithms, across.ranks, strict=True)):
         low, high = across.rank_low[i], across.rank_high[i]
         others = [
-            short(pair.second if pair.first == name else pair.first)
+            words.short(pair.second if pair.first == name else pair.first)
             for pair in across.pairs
             if name in (pair.first, pair.second) and pair.verdict == DIFFERS
         ]
-        rows.append([short(name), f"{rank:.2f} [{low:.1f}, {high:.1f}]", ", ".join(others)])
-    return table(columns, rows, title=overall_title(metric, across), said=[overall(across)])
+        rows.append([words.short(name), f"{rank:.2f} [{low:.1f}, {high:.1f}]", ", ".join(others)])
+    return table(
+        columns, rows, title=words.overall_title(metric, across), said=[words.overall(across)]
+    )
 
 
 # As text
@@ -324,16 +303,16 @@ def terminal(
         shown, dropped = drawn(part, width)
         narrow += dropped
         parts += [Text(part.headline, style="bold"), shown, *map(Text, part.said), Text()]
-    settings, costly = setting_notes(board.rows), findings(board.rows)
+    settings, costly = words.setting_notes(board.rows), words.findings(board.rows)
     about = left_out(narrow, "--json")
     if not explain:  # else the notes on settings say it at length
-        about += map(Text, unranked(board.rows))
+        about += map(Text, words.unranked(board.rows))
     about += map(Text, map("Note: {}".format, board.notes))
     if board.rows or not board.interim:
-        about.append(Text(legend(board), style="dim"))
+        about.append(Text(words.legend(board), style="dim"))
     if explain:
-        about += map(Text, searches(board))
-        for head, meaning in HEADS.items():
+        about += map(Text, words.searches(board))
+        for head, meaning in words.HEADS.items():
             about.append(Text(f"{head}: {meaning}", style="dim"))
         about += map(Text, map("Note: {}".format, settings))
     elif board.rows:
@@ -348,14 +327,14 @@ def _count(items: Sequence[str], what: str) -> str:
 
 def audit_on_terminal(board: Leaderboard, width: int) -> Group:
     """Return how fair the searches were, row by row, and what was found amiss."""
-    audited = audit_table(as_shown(board, board))
+    audited = words.audit_table(as_shown(board, board))
     if audited is None:
         return Group(Text("No search trial of these rows is recorded: nothing to audit."))
     shown, dropped = drawn(audited, width)
-    parts: list[Any] = [Text(AUDIT_TITLE, style="bold"), shown, *left_out(dropped, "--json")]
-    if costly := findings(board.rows):
-        parts += map(Text, (*costly, f"{MENDS}."))
-    return Group(*parts, Text(AUDIT_ABOUT, style="dim"), Text())
+    parts: list[Any] = [Text(words.AUDIT_TITLE, style="bold"), shown, *left_out(dropped, "--json")]
+    if costly := words.findings(board.rows):
+        parts += map(Text, (*costly, f"{words.MENDS}."))
+    return Group(*parts, Text(words.AUDIT_ABOUT, style="dim"), Text())
 
 
 def _csv(board: Leaderboard, columns: Collection[str]) -> str:
@@ -371,7 +350,7 @@ def _csv(board: Leaderboard, columns: Collection[str]) -> str:
         for name in names:
             value = getattr(row, name)
             if name == "params":
-                value = params_text(value)
+                value = words.params_text(value)
             elif name == "audit":
                 kinds = map(attrgetter("kind", "text"), value.findings if value else ())
                 value = "; ".join(starmap("{}: {}".format, kinds))
@@ -406,9 +385,9 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
             continue
         parts += [f"**{plain(part.headline)}**", markdown([part])]
         parts += [plain(" ".join(part.said))] if part.said else []
-    parts += map("Note: {}".format, map(plain, (*board.notes, *setting_notes(board.rows))))
+    parts += map("Note: {}".format, map(plain, (*board.notes, *words.setting_notes(board.rows))))
     if board.rows or not board.interim:
-        parts.append(plain(" ".join([legend(board), *searches(board)])))
+        parts.append(plain(" ".join([words.legend(board), *words.searches(board)])))
     return "\n\n".join(parts) + "\n"
 
 
@@ -422,8 +401,8 @@ def latex(board: Leaderboard) -> str:
     import pandas as pd
 
     signs = "Bold: the best and what may be the best; a line: under the second, where the best stands alone"
-    notes = ["needs \\usepackage{booktabs}", signs, legend(board), *searches(board), *board.notes]
-    notes += setting_notes(board.rows)
+    notes = ["needs \\usepackage{booktabs}", signs, words.legend(board), *words.searches(board)]
+    notes += (*board.notes, *words.setting_notes(board.rows))
     comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
     contests, columns = groups(board), dict[tuple[str, str], list[Row]]()
     if not contests:
@@ -432,7 +411,7 @@ def latex(board: Leaderboard) -> str:
     models = {group.scenario.model for group in contests}
     for group, rows in contests.items():
         dataset, model, level = group.scenario
-        above = [dataset, *([model] if len(models) > 1 else []), head_of(rows[0].metric)]
+        above = [dataset, *([model] if len(models) > 1 else []), words.head_of(rows[0].metric)]
         # Two sweeps that answer one question are told apart by their names.
         sweeps = f" ({group.sweeps})" if asked[group._replace(sweeps="")] > 1 else ""
         below = level + ", warm-started" * group.warm + sweeps
@@ -442,7 +421,7 @@ def latex(board: Leaderboard) -> str:
     for head, rows in columns.items():
         for row in rows:
             cells.loc[row.algorithm, head] = _score(row, rows)
-    cells.index = cells.index.map(short)
+    cells.index = cells.index.map(words.short)
     style = cells.style.format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
     form = "l" + "r" * len(columns)
     return comments + str(style.to_latex(hrules=True, multicol_align="c", column_format=form))
@@ -450,7 +429,7 @@ def latex(board: Leaderboard) -> str:
 
 def _score(row: Row, rows: list[Row]) -> str:
     """Return a score with half its interval, marked by what is shown of it."""
-    text = mean_text(row).replace("±", "$\\pm$")
+    text = words.mean_text(row).replace("±", "$\\pm$")
     if leads(row):
         return f"\\textbf{{{text}}}"
     if row.rank == 2 and sum(map(leads, rows)) == 1:

@@ -37,38 +37,12 @@ from trials.common.errors import UserError
 from trials.common.names import check_recorded
 from trials.common.registry import Registry
 
-_OWN: dict[str, type[Algorithm]] = {
-    "safl": SAFL,
-    "safl_extended": SAFLExtended,
-    "ida": IDA,
-    "astw": ASTW,
-    "ida_safl": IDASAFL,
-    "astw_safl": ASTWSAFL,
-    "fedagg": FedAgg,
-    "fedagg_literal": FedAggLiteral,
-    "folb": FOLB,
-    "folb_two_set": FOLBTwoSet,
-    "fednu_sign": FedNuSign,
-    "lb_optimal": LBOptimal,
-    "lb_norm": LBNorm,
-    "defed": DeFed,
-    "fedumf": FedUmf,
-    "fedumf_feddc": FedUmfFedDC,
-    "fedavg": FedAvg,
-    "fedsgd": FedSGD,
-    "fedprox": FedProx,
-    "scaffold": SCAFFOLD,
-    "feddyn": FedDyn,
-    "feddc": FedDC,
-    "fedadam": FedAdam,
-    "fedadagrad": FedAdagrad,
-    "fedyogi": FedYogi,
-    "fedavgm": FedAvgM,
-    "fednova": FedNova,
-    "fedma_fixed_width": FedMAFixedWidth,
-    "centralized": Centralized,
-    "local_only": LocalOnly,
-}
+_CLASSES: tuple[type[Algorithm], ...] = (
+    SAFL, SAFLExtended, IDA, ASTW, IDASAFL, ASTWSAFL, FedAgg, FedAggLiteral, FOLB, FOLBTwoSet, FedNuSign, LBOptimal,
+    LBNorm, DeFed, FedUmf, FedUmfFedDC, FedAvg, FedSGD, FedProx, SCAFFOLD, FedDyn, FedDC, FedAdam, FedAdagrad, FedYogi,
+    FedAvgM, FedNova, FedMAFixedWidth, Centralized, LocalOnly,
+)  # fmt: skip
+"""In the order in which listings and pages show them. An algorithm has the name of its file."""
 
 
 def _ranged(cls: type[Algorithm], where: str) -> None:
@@ -87,7 +61,7 @@ ALGORITHMS = Registry(
     "algorithm",
     "suite.algorithms",
     Algorithm,
-    _OWN,
+    {cls.__module__.rpartition(".")[2]: cls for cls in _CLASSES},
     needs=("init", "round", "scored"),
     check=_ranged,
 )
