@@ -41,8 +41,7 @@ def broken() -> list[str]:
 def _algorithms() -> Items:
     items = []
     for name, cls in algorithms.known().items():
-        defaults, file = cls(), space_file(name)
-        hyperparameters = {}
+        defaults, hyperparameters = cls(), {}
         for key, values in cls.ranges().items():
             parts = {part: getattr(values, part) for part in RANGE}
             hyperparameters[key] = {"default": getattr(defaults, key), **parts}
@@ -55,8 +54,7 @@ def _algorithms() -> Items:
             "reference": cls.reference,
             "requires": {key: value for key, (value, _) in cls.requires.items()},
             "hyperparameters": hyperparameters,
-            "published": [each.model_dump(exclude={"of_rounds"}) for each in file.published],
-            "defaults": [stated.model_dump() for stated in file.defaults],
+            **space_file(name).model_dump(exclude={"published": {"__all__": {"of_rounds"}}}),
         }
         items.append(item)
     return items

@@ -214,10 +214,12 @@ class Leaderboard:
     interim: tuple[Standing, ...] = ()
 
     def __repr__(self) -> str:
-        scenarios = len({row.group for row in self.rows})
-        best = [row for row in self.rows if row.rank == 1]
-        first = ", ".join(f"{row.algorithm} {row.mean:.4f} on {row.scenario}" for row in best)
-        return f"Leaderboard of {self.study}: {len(self.rows)} rows, {scenarios} scenarios; first: {first or '-'}"
+        groups, best = set[Contest](), list[str]()
+        for row in self.rows:
+            groups.add(row.group)
+            best += [f"{row.algorithm} {row.mean:.4f} on {row.scenario}"] if row.rank == 1 else []
+        first = ", ".join(best) or "-"
+        return f"Leaderboard of {self.study}: {len(self.rows)} rows, {len(groups)} scenarios; first: {first}"
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return a row an algorithm in a scenario, the table's columns first, with hyperparameters as columns

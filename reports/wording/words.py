@@ -193,11 +193,15 @@ def unranked(rows: Sequence[Row]) -> list[str]:
 
 def setting_notes(rows: Sequence[Row]) -> list[str]:
     """Say what of the rows' settings is unlike their papers', each reason once."""
-    outside = "is outside its paper's setting and not ranked"
-    notes = [f"{label(row)} {outside}: {row.outside}." for row in rows if row.outside]
-    away = "is ranked away from its paper's setting"
-    notes += [f"{label(row)} {away}: {row.away}." for row in rows if row.away]
-    return list(dict.fromkeys(notes))
+    outside, away = dict[str, None](), dict[str, None]()
+    for row in rows:
+        if row.outside:
+            outside[
+                f"{label(row)} is outside its paper's setting and not ranked: {row.outside}."
+            ] = None
+        if row.away:
+            away[f"{label(row)} is ranked away from its paper's setting: {row.away}."] = None
+    return [*outside, *away]
 
 
 def legend(board: Leaderboard) -> str:

@@ -96,7 +96,7 @@ def describe(
     title = f"{spec.dataset} · {spec.heterogeneity} · {document['clients']} clients"
     rows = []
     for name, shown in NAMES.items():
-        rows.append([shown, *(f"{value:.4g}" for value in document[name].values())])
+        rows.append([shown, *map("{:.4g}".format, document[name].values())])
     show_table(columns, rows, title=title)
     counts = document["totals"] | {"clients not trained on": document["clients_not_trained_on"]}
     facts = [f"{key} {count}" for key, count in counts.items() if count]

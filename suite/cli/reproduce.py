@@ -126,7 +126,7 @@ def _list(path: str | None, data_root: str | None, seeds: int, as_json: bool) ->
     lines = []
     for item in tables:
         rows = f"{item['rows_that_run_here']} of {item['rows']}"
-        left = "".join(f"\nnot run: {why}" for why in item["not_run"])
+        left = "".join(map("\nnot run: {}".format, item["not_run"]))
         what = f"{item['source']}: {item['about']}{left}"
         lines.append([item["table"], rows, str(item["runs"] or ""), what])
     show_table(columns, lines)

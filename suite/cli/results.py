@@ -54,7 +54,7 @@ def leaderboard(
         from suite.results.leaderboards import NONE_YET
 
         raise UserError(f"{NONE_YET}, or see how it stands without --format {form}")
-    heads = [head.strip() for head in columns.split(",")] if columns else []
+    heads = [*map(str.strip, columns.split(","))] if columns else []
     if as_json:
         emit(board.as_dict())
     elif form == "table":

@@ -141,9 +141,10 @@ def _document(done: "Finished") -> dict[str, Any]:
 
 def show_evaluation(metric: str, entry: dict[str, float]) -> None:
     """Say what an evaluation found by the task's metric, in a line."""
-    names = [name for name in (f"test_{metric}", f"val_{metric}", "train_loss") if name in entry]
-    scores = [f"{name} {entry[name]:.4f}" for name in names]
-    say(f"round {entry['round']:4d}  " + "  ".join(scores))
+    line = f"round {entry['round']:4d}"
+    for name in (f"test_{metric}", f"val_{metric}", "train_loss"):
+        line += f"  {name} {entry[name]:.4f}" if name in entry else ""
+    say(line)
 
 
 def replay(

@@ -129,7 +129,7 @@ def _plan_lines(plan: dict[str, Any]) -> list[str]:
         f"{plan['trials']} runs of {plan['rounds_per_run']} rounds in all, at most {plan['client_steps']:,} local steps of clients.",
         f"Search: {plan['searched_by']}. On any machine up to {lag} trials of an entry are under way at once, so at most {modelled} "
         f"of its {trials} trials are suggested by what earlier ones showed.",
-        *(f"Warning: {warning}." for warning in plan["warnings"]),
+        *map("Warning: {}.".format, plan["warnings"]),
     ]
     hours = "How long it takes: add --calibrate, which runs a few rounds of each entry"
     if plan["cpu_hours"] is not None:

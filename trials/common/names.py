@@ -75,7 +75,7 @@ def split_top(text: str, separator: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += char
-    return [part.strip() for part in parts]
+    return list(map(str.strip, parts))
 
 
 def split(text: str) -> tuple[str, str | None]:
