@@ -139,7 +139,7 @@ class Range:
             raise UserError(f"{name} is {value!r}, but must be {self}")
         whole = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        # What MLflow and JSON give back as it was.
+        # Beyond it MLflow and JSON give another number back.
         limit = 2**63 - 1 if whole else sys.float_info.max
         if not number or not abs(value) <= limit or (whole and value != int(value)):
             kind = "whole number" if whole else "finite number" if number else "number"

@@ -183,7 +183,7 @@ class FederatedData:
     @cached_property
     def fingerprint(self) -> str:
         """Return a checksum of samples, splits and owners: equal only if every client holds the same."""
-        # Without unseen clients it is that of versions that knew none.
+        # Without unseen clients the checksum is what it was before there were any.
         crc, ids = 0, self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
         for array in (self.dataset.x, self.dataset.y, *ids):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)

@@ -130,7 +130,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
             scores.append([fmean(tunings[name]) for name in names])
             ranked.append(scenario)
         means.append(_ranks(np.array(scores)).mean(0))
-    # Below, more is better again.
+    # The sign turned: in the tests more is better.
     table = -np.array(means).round(DIGITS)
     ranks = _ranks(table).mean(0)
     order = sorted(range(len(names)), key=lambda i: (ranks[i], names[i]))

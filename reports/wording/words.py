@@ -88,7 +88,7 @@ def score_text(value: float | None, row: Row) -> str:
     tenth is the last, with 50 there is none.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
-    # A further digit would be noise.
+    # Unless the interval is that narrow, a further digit would be noise.
     digits = 2 if fine else 1
     if row.test_samples:
         digits = min(digits, max(0, ceil(log10(row.test_samples)) - 2))

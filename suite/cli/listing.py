@@ -31,7 +31,7 @@ def list_things(
     if as_json:
         emit(items)
         return
-    # Everything but algorithms is a name with what it is, or whom it names.
+    # All but algorithms have two columns: a name, and what it is or which algorithms it has.
     heads, rows = [*items[0]], list[list[str]]()
     if kind == "algorithms":
         heads = ["name", "summary", "hyperparameters"]

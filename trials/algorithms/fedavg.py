@@ -38,7 +38,7 @@ class FedAvg(Algorithm):
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
         """Return the weights (k, d) that clients `ids` (k,) begin with."""
-        # The server has no model that is made of theirs yet.
+        # Before the first aggregation there is nothing to send.
         if fed.round == 1 and fed.settings.init == "own":
             return fed.initial(ids)
         w, *_ = [fed.broadcast(ids, state[name]) for name in self.sent]

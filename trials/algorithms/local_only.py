@@ -35,6 +35,6 @@ class LocalOnly(Algorithm):
         return state
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        # On the common test set a large client's model speaks for more samples.
+        # A client's model stands for as many samples as it was trained on.
         sizes = fed.tensor(fed.data.sizes)
         return {"clients": Devices(state["z"][fed.everyone], sizes / sizes.sum())}
