@@ -19,6 +19,7 @@ from reports.leaderboard.board import Contest, Leaderboard, Row
 from reports.leaderboard.replication import (
     Difference,
     Draw,
+    Mean,
     behind_best,
     differences,
     intervals,
@@ -194,11 +195,12 @@ def _rank(
     first = next(iter(group.values())).iloc[0]
     better = sign(direction(first["compared"]))
     scores: dict[str, dict[Draw, float]] = {}
-    rivals, means = [], {}
+    estimates, means, rivals = dict[str, Mean](), dict[str, float](), list[str]()
     for name, runs in group.items():
         draws = map(Draw._make, runs[[*Draw._fields]].itertuples(index=False))
         scores[name] = dict(zip(draws, runs["score"], strict=True))
-        means[name] = mean_of(scores[name]).mean
+        estimates[name] = mean_of(scores[name])
+        means[name] = estimates[name].mean
         if not runs["reference"].any():
             rivals.append(name)
     names = sorted(group, key=lambda name: (name not in rivals, -better * means[name], name))
@@ -209,7 +211,6 @@ def _rank(
     for name in rivals:
         gaps = [round(better * (means[rival] - means[name]), DIGITS) for rival in rivals]
         ranks[name] = 1 + sum(gap > 0 for gap in gaps)
-    estimates = {name: mean_of(scores[name]) for name in names}
     between = {name: estimate.interval() for name, estimate in estimates.items()}
     # The pool of errors is of rivals alone: a reference does another job.
     between |= intervals({name: estimates[name] for name in rivals})
