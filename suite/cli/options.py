@@ -72,7 +72,9 @@ def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, 
 
 
 def keys_of(option: str) -> list[str]:
-    """Return the keys that --set takes, of a study, its settings, an algorithm or a trial's resources; or --where."""
+    """Return the keys that an option takes: --set those of a study, its settings, algorithms and a trial's resources;
+    --where columns.
+    """
     if option == "--where":
         return [*SCENARIO, "study", "sweep"]
     from suite.execution.resources import Resources

@@ -80,7 +80,7 @@ def reproduce(
 
 
 def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
-    """Write and print what came out, and end as it did."""
+    """Write and print a reproduction, and exit with its code."""
     from reports.claims.page import page
 
     text = page(report)

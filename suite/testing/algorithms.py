@@ -53,7 +53,7 @@ class CheckFinding:
 
     @classmethod
     def of(cls, model: str, check: str, action: Callable[[], str]) -> "CheckFinding":
-        """Return what a check says; of an exception only the frames of a person's own file."""
+        """Return the finding of a check; of an exception it has only the frames of a person's own file."""
         try:
             return cls(model, check, True, action())
         except (WrongError, UserError) as fault:

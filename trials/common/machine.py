@@ -28,7 +28,9 @@ def machine_memory() -> int:
 
 
 def _limits(name: str) -> Iterator[str]:
-    """Yield what a file says in this process's control group and those around it, of which a container may lack some."""
+    """Yield the content of a file in this process's control group and in those around it, of which a container may lack
+    some.
+    """
     group = GROUPS
     with suppress(OSError):
         group /= OWN.read_text().strip().rpartition("::/")[2]

@@ -326,9 +326,11 @@ def roles(lines: Sequence[str]) -> dict[str, str]:
 
 
 def windows(texts: Iterable[str], length: int, stride: int) -> Born:
-    """Return samples of who speaks what, one every `stride` characters: x (N, length) places in `CHARACTERS`, and the next
-    one. The last fifth of each one's samples is test, less those training ones that overlap with it. Who has fewer than
-    10 samples, or none to train on, is left out.
+    """Return samples of what speakers say, one every `stride` characters: x (N, length) places in `CHARACTERS`, y the
+    next character's.
+
+    The last fifth of each speaker's samples is test. Training samples that overlap with it are left out, and so are
+    speakers with fewer than 10 samples, or none to train on.
     """
     parts: list[tuple[Array, ...]] = []
     for text in texts:

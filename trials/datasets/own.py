@@ -41,7 +41,7 @@ class Own(DatasetFamily):
 
     @classmethod
     def at(cls, text: str) -> "Own":
-        """Return the data that a person names by a path, which is made absolute, and options behind it."""
+        """Return the data at a path that a person names, made absolute, with the options behind `?`."""
         place, _, query = text.partition("?")
         try:
             options = Options.read(query)

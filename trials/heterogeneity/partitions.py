@@ -149,7 +149,7 @@ class Labels(Partition):
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
         """Return which client holds which label, (n, C) bool. Raises `UserError` unless the `stock` (C,) of each label
-        is `least` for each of its holders.
+        gives each of its holders `least` samples.
         """
         if self.c > len(stock):
             raise UserError(f"the data have only {len(stock)} labels")

@@ -146,7 +146,9 @@ class Model:
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
-        """Return the same from the named parameters, for one of the purposes of `trials.models.network`."""
+        """Return outputs as `logits` does, from the named parameters, for one of the purposes of
+        `trials.models.network`.
+        """
         like, tracked = next(iter(p.values())), dict[str, Tensor]()
         if (kept := self.statistics) is not None:
             tracked = kept.evaluating(like) if purpose == EVALUATION else kept.training(like)

@@ -45,7 +45,7 @@ def trial_id(search: str, kind: TrialKind, index: int, number: int | None = None
 
 
 def index_of(trial_id: str) -> int:
-    """Return the index of the search trial that a name is of, or that its run repeats."""
+    """Return the index of a search trial by its id, or by that of a run that repeats it."""
     return int(_INDEX.findall(trial_id)[-1])
 
 
@@ -124,7 +124,7 @@ class TrialResult:
 
     @property
     def not_finite(self) -> list[str]:
-        """Return the metrics that were not finite at one of the evaluations that scores are means of."""
+        """Return the metrics that were not finite in one of the last `LAST` evaluations, of which scores are means."""
         names: set[str] = set()
         for entry in self.history[-LAST:]:
             if entry["round"] > 0:

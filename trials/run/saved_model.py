@@ -63,7 +63,7 @@ class SavedModel:
 
     @classmethod
     def of(cls, spec: TrialSpec, simulation: Simulation) -> Self:
-        """Return what a simulation has now, which is at its end."""
+        """Return the models that a simulation has at its end, with their card."""
         fed, data, last = simulation.fed, simulation.fed.data.dataset, simulation.history[-1]
         scored, personal = list(simulation.scored().values()), simulation.personal()
         if isinstance(scored[0], Devices):

@@ -94,7 +94,9 @@ def score(history: History, metric: str, lost: bool = False) -> float:
 
 
 def untrained(history: History, metric: str) -> float:
-    """Return the untrained model's value; where that is not finite either, the worst finite one of a task."""
+    """Return the untrained model's value of a metric; the worst finite one of its task where that is missing or not
+    finite.
+    """
     first = next((e[metric] for e in history if e["round"] == 0 and metric in e), math.nan)
     worst = CLASSIFICATION.worst if direction(metric) == "maximize" else REGRESSION.worst
     return first if math.isfinite(first) else worst
