@@ -6,13 +6,11 @@ import re
 import pytest
 
 from reports.claims.verdicts import metric
-from suite.reproduction.summary import summary
 from suite.search.candidates import shared_draw
 from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 
 DOCS = ROOT / "docs"
-RESULTS = DOCS / "results"
 REPRODUCE = (DOCS / "reproduce.md").read_text()
 
 
@@ -51,16 +49,3 @@ def test_how_far_apart_shared_rates_are():
         drawn = sorted(shared_draw(k, ("digits", "logreg", "iid"), (seed,)) for k in range(8))
         nearest = min(b - a for a, b in itertools.pairwise(drawn))
         assert nearest >= int(least) / 100
-
-
-def test_how_many_printed_numbers_have_a_verdict():
-    """The numbers each of three seeds or more."""
-    papers = summary(RESULTS)
-    text = " ".join((RESULTS / "README.md").read_text().split())
-    for kind in ("numbers", "statements"):
-        entries = [entry for paper in papers for entry in paper.counted[kind]]
-        judged = [entry.judged for entry in entries if entry.judged]
-        assert f"of {len(entries)} printed {kind} {len(judged)} have a verdict" in text
-        if kind == "numbers":
-            assert min(number.seeds for number in judged) == 3
-    assert "every verdict rests on three seeds or more" in text

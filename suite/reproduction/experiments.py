@@ -28,7 +28,7 @@ from trials.settings import Settings
 
 DECIDED = (
     *("rounds", "clients", "participation", "selection", "batch_size", "lr_decay", "momentum"),
-    *("weight_decay", "clip_norm", "loss", "init", "aggregation"),
+    *("optimizer", "weight_decay", "clip_norm", "loss", "init", "weights", "aggregation"),
 )
 """Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
 

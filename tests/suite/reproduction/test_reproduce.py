@@ -42,7 +42,11 @@ def test_first_what_can_run(place):
 
 def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place, monkeypatch):
     two = ("toy", "--seeds", 2, *SINGLY)
-    first = document(suite_here("reproduce", *two, "--json", "--output", "out", cwd=place))
+    synced = []
+    with monkeypatch.context() as patched:
+        patched.setattr("suite.runs.batch.os.fsync", lambda file: synced.append(file))
+        first = document(suite_here("reproduce", *two, "--json", "--output", "out", cwd=place))
+    assert len(synced) == 8, "each run's line, before the next begins"
     (row,) = first["rows"]
     assert sum(first["verdicts"].values()) == 3
     assert (row["runs"], row["seeds"], row["reduced"]) == (8, 2, [])
