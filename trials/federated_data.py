@@ -107,7 +107,7 @@ class FederatedData:
             unused &= ~left
         for names, what in ((y.astype(int), "have a label"), (dataset.client, "are of a client")):
             if names is not None and y.dtype.kind in "iu":
-                strange = np.setdiff1d(names[self.test], [-1, *names[~dataset.test]])
+                strange = np.setdiff1d(names[self.test], [-1, *names[free]])
                 if number := np.isin(names[self.test], strange).sum():
                     tests = f"{number:,} of {len(self.test):,} test samples"
                     lines.append(f"{tests} {what} that no training sample has")

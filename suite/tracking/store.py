@@ -150,8 +150,7 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        values = {"metrics": metrics, "params": texts, "tags": own}
-        self.client.log_batch(run_id, **values, synchronous=True)
+        self.client.log_batch(run_id, metrics, texts, own, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
         """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
