@@ -81,6 +81,8 @@ class Store:
         self.takes_files = True
         """Whether files that are kept with a run can be fetched from elsewhere."""
         if tracking_uri is None:
+            if {"?", "%"} & {*str(storage.resolve())}:  # the database would be another file
+                raise UserError(f"{storage} has a ? or % in its path: choose another --storage")
             _refuse_network(storage)
         _check_database(self.address)
         reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")

@@ -49,6 +49,7 @@ minutes is 0.0              | sweep smoke --minutes 0
 does not say which client   | data describe digits natural
 must end with .npz          | data describe digits --output split.csv
 cannot write /proc/nope     | sweep quickstart --storage /proc/nope
+has a ? or %                | sweep quickstart --storage r?x
 --algorithm fedavg          | run fedavg
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
 minibatches of a round take | run --set local_steps=1000000000
