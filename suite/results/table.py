@@ -248,24 +248,24 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `entry` and the `page` of
+        """Return the entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `facts` and the `page` of
         their row in MLflow; `finals` counts final runs, and `going`: the sweep has not ended, and an entry of the scenario lacks some.
         """
         import pandas as pd
 
         counts, rows = self.finals.groupby(KEYS).size(), []
-        for facts in self.facts.values():
-            names = {"sweep": facts.name, "study": facts.study_name}
-            for entry in facts.entries:
-                finals = int(counts.get((facts.name, entry.id), 0))
-                row = {
-                    **names,
+        for sweep in self.facts.values():
+            for entry in sweep.entries:
+                finals = int(counts.get((sweep.name, entry.id), 0))
+                row = entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}) | {
+                    "sweep": sweep.name,
+                    "study": sweep.study_name,
                     "entry_id": entry.id,
-                    **entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}),
-                    "entry": entry,
+                    "entry": entry.name,
+                    "facts": entry,
                     "finals": finals,
-                    "going": facts.ended is None and finals < finals_of(facts.study),
-                    "page": run_page(facts.experiment, entry.row) if entry.row else "",
+                    "going": sweep.ended is None and finals < finals_of(sweep.study),
+                    "page": run_page(sweep.experiment, entry.row) if entry.row else "",
                 }
                 rows.append(row)
         frame = pd.DataFrame(rows)
@@ -274,12 +274,14 @@ class Tables:
 
     @cached_property
     def finals(self) -> pd.DataFrame:
-        """The final runs, without their curves."""
-        return self.frame(PLAIN, FINALS)
+        """Return the final runs, without their curves; one that has no run in MLflow has a name of its own as `run_id`."""
+        rows = self.frame(PLAIN, FINALS)
+        named = rows["sweep"] + "/" + rows["trial_id"]
+        return rows.assign(run_id=rows["run_id"].where(rows["run_id"].astype(bool), named))
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """`SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
+        """Return `SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
@@ -300,16 +302,6 @@ class Tables:
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
-def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
-    """Return which rows of a frame are of the entries of another."""
-    return frame.set_index(KEYS).index.isin(other.set_index(KEYS).index)
-
-
-def each(frame: pd.DataFrame) -> Iterable[Any]:
-    """Return the rows of a data frame, with its columns as attributes."""
-    return frame.itertuples(index=False)
-
-
 def history_of(row: Row, columns: Iterable[str]) -> History:
     """Return the evaluations of a row, whose metrics have their full names."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
@@ -325,11 +317,6 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
 def is_lost(row: Row, metric: str) -> bool:
     """Return whether a metric has no mean over the last evaluations, or the run diverged."""
     return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
-
-
-def run_id(row: Row) -> str:
-    """Return the run of a row in MLflow; before it has one, a name of its own."""
-    return row["run_id"] or f"{row['sweep']}/{row['trial_id']}"
 
 
 def spec_of(row: Row) -> TrialSpec:

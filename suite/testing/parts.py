@@ -41,7 +41,7 @@ def check_dataset(name: str, root: str | None = None) -> str:
     family, spelled = datasets.parse(name), datasets.canonical(name)
     again = datasets.canonical(spelled)
     demand(again == spelled, f"{spelled} is read as {again}: are its fields its arguments?")
-    first, second = (family.load(0, None, root) for _ in range(2))
+    first, second = family.load(0, None, root), family.load(0, None, root)
     for rule in broken_rules(first):
         raise WrongError(rule)
     task = first.task.metric
@@ -65,7 +65,7 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
     for n in clients:
         dataset = Dataset(x, y, np.zeros(SAMPLES, bool), LABELS, client=np.arange(SAMPLES) % n)
         settings = Settings(clients=n, val_fraction=0)
-        first, second = (partition(dataset, level, settings) for _ in range(2))
+        first, second = partition(dataset, level, settings), partition(dataset, level, settings)
         parts = first.clients + len(first.unseen_offsets) - 1
         demand(parts == n, f"{n} clients get {parts} parts: one array each")
         ids = np.concatenate([first.train, first.unseen_train])
@@ -73,23 +73,19 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
         demand(once, "a sample is given twice: say `overlap = True` where that is meant")
         equal = first.fingerprint == second.fingerprint
         demand(equal, "equal generators give other parts: what is random is drawn from `rng` alone")
-        _check_modifiers(level, n)
+        everyone = np.arange(n)
+        for number in range(3):
+            budget = np.full(n, 5), np.full(n, 4), everyone, number, 0
+            steps, heard = level.local_steps(*budget), level.answering(everyone, number, 0)
+            equal = np.array_equal(steps, level.local_steps(*budget))
+            equal &= np.array_equal(heard, level.answering(everyone, number, 0))
+            rule = "a modifier draws otherwise when asked again: use trials.common.randomness"
+            demand(equal, rule)
+            counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
+            demand(counts, "local_steps gives each client a whole number of steps, at least 1")
+            some = len(heard) > 0 and set(heard) <= set(everyone)
+            demand(some, "answering gives some of the clients that it is given, at least one")
     return f"{', '.join(map(str, clients))} clients"
-
-
-def _check_modifiers(level: heterogeneity.Heterogeneity, n: int) -> None:
-    """Raise `WrongError` where what a level says of n devices makes no sense, or is otherwise when asked again."""
-    everyone = np.arange(n)
-    for number in range(3):
-        budget = np.full(n, 5), np.full(n, 4), everyone, number, 0
-        steps, heard = level.local_steps(*budget), level.answering(everyone, number, 0)
-        equal = np.array_equal(steps, level.local_steps(*budget))
-        equal &= np.array_equal(heard, level.answering(everyone, number, 0))
-        demand(equal, "a modifier draws otherwise when asked again: use trials.common.randomness")
-        counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
-        demand(counts, "local_steps gives each client a whole number of steps, at least 1")
-        some = len(heard) > 0 and set(heard) <= set(everyone)
-        demand(some, "answering gives some of the clients that it is given, at least one")
 
 
 def check_model(text: str, dataset: str = "digits") -> str:
@@ -124,9 +120,10 @@ def findings(
         elif dataset is not None:
             raise UserError(f"--dataset {dataset}: is for a model only, and {each} is {kind}")
         elif kind == "algorithm":
-            shared = {key: value for key, value in values.items() if key in Settings.model_fields}
-            params = {key: value for key, value in values.items() if key not in shared}
-            yield from checks(each, params, settings={**SETTINGS, **shared}, **how)
+            params, settings = dict(values), {**SETTINGS}
+            for key in values.keys() & Settings.model_fields:
+                settings[key] = params.pop(key)
+            yield from checks(each, params, settings=settings, **how)
         else:
             yield CheckFinding.of("", title, partial(CHECKS[kind][1], each))
 
@@ -136,8 +133,9 @@ def _named(name: str) -> list[tuple[str, str]]:
     algorithm where it is nothing. Raises `UserError` for a file without any.
     """
     if name.endswith(".py"):
-        defined = {kind: registry.defined(name) for kind, (registry, _) in CHECKS.items()}
-        things = [(kind, f"{name}:{each}") for kind, classes in defined.items() for each in classes]
+        things = []
+        for kind, (registry, _) in CHECKS.items():
+            things += [(kind, f"{name}:{each}") for each in registry.defined(name)]
         if not things:
             model = f"a model is named with what makes it, as in {name}:make"
             raise UserError(f"{name} has no {', '.join(CHECKS)}; {model}")
@@ -147,6 +145,7 @@ def _named(name: str) -> list[tuple[str, str]]:
         if wanted in (registry.defined(file) if file.endswith(".py") else registry):
             return [(kind, name)]
     if named(name):
+        # What cannot be loaded is refused as an algorithm, the most probable kind.
         with suppress(UserError):
             makes = OwnModel.at(name).function()
             if not isinstance(makes, type) or issubclass(makes, nn.Module):

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.installed import bounds, pinned
 
-pytestmark = pytest.mark.cold
+pytestmark = [pytest.mark.cold, pytest.mark.nightly]
 FILES = ("constraints-oldest.txt", "constraints-newest.txt")
 
 

@@ -29,6 +29,7 @@ from tests.support.faults import (
 pytestmark = pytest.mark.timeout(1800)  # seconds on a machine of one's own, minutes on a busy one
 
 
+@pytest.mark.nightly
 def test_two_sweeps_share_a_cluster_that_loses_a_node_a_worker_and_the_records(
     tmp_path: Path,
 ) -> None:

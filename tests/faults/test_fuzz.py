@@ -14,7 +14,7 @@ from tests.support.commands import suite_here, whole
 from tests.support.small import SMALL, TUNED
 from trials.settings import Settings
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
 often = settings(max_examples=300)
 
 SCALARS = st.one_of(

@@ -32,7 +32,7 @@ warm_start: warm.yaml
 """
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
     ("sampler", "more"),

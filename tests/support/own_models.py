@@ -53,12 +53,6 @@ class Normalised(nn.Module):
         return self.out(self.dropout(h)) * self.scale
 
 
-def by_batch(shape, classes, tracked=False):
-    """BatchNorm that keeps no statistics: a sample's outputs depend on its batch."""
-    inputs, norm = torch.Size(shape).numel(), nn.BatchNorm1d(8, track_running_stats=tracked)
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm, nn.Linear(8, classes))
-
-
 def normalising(shape, classes):
     return nn.Sequential(nn.BatchNorm1d(shape[0]), nn.Linear(shape[0], classes))
 
@@ -73,10 +67,6 @@ class Activated(nn.BatchNorm1d):
 def fused(shape, classes, norm=Activated):
     inputs = torch.Size(shape).numel()
     return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm(8), nn.Linear(8, classes))
-
-
-def apart(shape, classes):
-    return fused(shape, classes, lambda width: nn.Sequential(nn.BatchNorm1d(width), nn.ReLU()))
 
 
 class Tempered(nn.Module):

@@ -38,8 +38,12 @@ class Registry(dict[str, type[T]]):
 
     def known(self) -> dict[str, type[T]]:
         """Return all by name: the project's own and those of installed packages that are not `broken`."""
-        installed = {p.name: self._installed(p) for p in entry_points(group=self.group)}
-        return {**{n: c for n, c in installed.items() if isinstance(c, type)}, **self}
+        classes: dict[str, type[T]] = {}
+        for point in entry_points(group=self.group):
+            cls = self._installed(point)
+            if not isinstance(cls, UserError):
+                classes[point.name] = cls
+        return {**classes, **self}  # nobody replaces one of the project's own
 
     def broken(self) -> list[str]:
         """Return why those of installed packages that are not known are left out."""
@@ -51,8 +55,8 @@ class Registry(dict[str, type[T]]):
         if name in self:
             return self[name]
         if name.endswith(".py"):
-            there = [f"{name}:{each}" for each in self.defined(name)]
-            which = ": name its class too: " + " or ".join(there) if there else " has none"
+            classes = [f"{name}:{each}" for each in self.defined(name)]
+            which = ": name its class too: " + " or ".join(classes) if classes else " has none"
             raise UserError(f"{self.kind} {name}{which}")
         path, _, class_name = name.rpartition(":")
         if path.endswith(".py"):
@@ -83,8 +87,12 @@ class Registry(dict[str, type[T]]):
     def defined(self, path: str) -> list[str]:
         """Return the classes of this kind that a file defines, in its order."""
         module = self._module(path)
-        classes, here = [v for v in vars(module).values() if isinstance(v, type)], module.__name__
-        return [c.__name__ for c in classes if issubclass(c, self.base) and c.__module__ == here]
+        defined = []
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, self.base):
+                # What the file imports is defined elsewhere.
+                defined += [value.__name__] if value.__module__ == module.__name__ else []
+        return defined
 
     def _module(self, path: str) -> Any:
         return plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)

@@ -56,7 +56,7 @@ class Own(DatasetFamily):
 
     @property
     def name(self) -> str:
-        """The canonical spelling."""
+        """Return the canonical spelling."""
         return f"{self.scheme}:{self.path}{self.options.text}"
 
     @property
@@ -291,7 +291,7 @@ def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
 
 
 def broken_rules(dataset: Dataset) -> list[str]:
-    """Return what a data set breaks of what `Dataset` promises."""
+    """Return in words what a data set breaks of what `Dataset` promises; [] where all holds."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
     arrays = {"x": x, "y": y, "test": test, "client": np.empty(0) if client is None else client}
     if others := [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs, quote, urlencode
@@ -72,22 +73,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def text(self) -> str:
-        """The canonical spelling of what is not the default, with its question mark."""
+        """Return the canonical spelling of what is not the default, with its question mark."""
         changed = self.model_dump(exclude_defaults=True)
         spelled = urlencode(changed, doseq=True, safe=" /:.;", quote_via=quote)
         return f"?{spelled}" if changed else ""
 
 
 NONE = Options()
-
-
-def told(decisions: list[tuple[str, str, str, str]]) -> str:
-    """Return as one table of each column, those alike in a row: what decided, what was done and what changes it."""
-    table = pd.DataFrame(decisions, columns=["column", "value", "what was done", "option"])
-    alike = table.groupby(["what was done", "option"], sort=False, as_index=False)
-    rows = alike.agg({"column": ", ".join, "value": "first"})
-    rows["column"] = [shorten(columns, 60, placeholder=" ...") for columns in rows["column"]]
-    return f"how its columns were taken:\n{rows[[*table]].to_string(index=False)}"
 
 
 def ask(column: str, problem: str) -> UserError:
@@ -132,16 +124,33 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
         _, client = np.unique(_words(table[options.client], options), return_inverse=True)
     target = table[options.target]
     y, classes = _target(target, options)
-    group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
-    test = _test(table, options, seed, group)
+    if isinstance(options.test, str):
+        parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
+        if not parts.isin(TEST + TRAIN).all():
+            rule = "must hold train and test, 0 and 1, or false and true"
+            raise UserError(f"test: column {options.test!r} {rule}")
+        test = parts.isin(TEST).to_numpy(bool)
+    else:
+        # A share of each group, so that small clients and rare labels are tested too.
+        group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
+        share, rng = options.test, randomness.generator("table_test", seed)
+        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
+    if test.all() or not test.any():
+        raise UserError(f"test: {int(test.sum())} of {len(test)} rows are test")
     x, taken = _features(table.drop(columns=[*special.values(), *options.drop]), test, options)
     task, done, option = CLASSIFICATION, f"{classes} labels", "task=regression"
     if classes == 1:
         done = f"standardised: mean {y[~test].mean():.6g}, deviation {y[~test].std():.6g}"
         task, option = REGRESSION, "task=classification"
         y = scaled(y[:, None], test)[:, 0]
-    decisions.append((str(target.name), f"{target.iloc[0]}", done, option))
-    return Dataset(x, y, test, classes, client, task, told([*decisions, *taken]))
+    decisions += [(str(target.name), f"{target.iloc[0]}", done, option), *taken]
+    # The person is told what was done and what changes it; columns that were taken alike share a row.
+    summary = pd.DataFrame(decisions, columns=["column", "value", "what was done", "option"])
+    alike = summary.groupby(["what was done", "option"], sort=False, as_index=False)
+    summary = alike.agg({"column": ", ".join, "value": "first"})[[*summary]]
+    summary["column"] = summary["column"].map(partial(shorten, width=60, placeholder=" ..."))
+    note = f"how its columns were taken:\n{summary.to_string(index=False)}"
+    return Dataset(x, y, test, classes, client, task, note)
 
 
 def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
@@ -188,23 +197,6 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     return y, len(labels)
-
-
-def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
-    """Return which rows are test, (N,): those that a column says, or a share of each group, drawn."""
-    if isinstance(options.test, str):
-        parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
-        if not parts.isin(TEST + TRAIN).all():
-            rule = "must hold train and test, 0 and 1, or false and true"
-            raise UserError(f"test: column {options.test!r} {rule}")
-        test = parts.isin(TEST).to_numpy(bool)
-    else:
-        # A share of each group, so that small clients and rare labels are tested too.
-        share, rng = options.test, randomness.generator("table_test", seed)
-        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
-    if test.all() or not test.any():
-        raise UserError(f"test: {int(test.sum())} of {len(test)} rows are test")
-    return test
 
 
 def _features(
@@ -262,7 +254,7 @@ def _word_problem(text: Array, categorical: bool) -> str:
     levels = np.unique(text)
     # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
     like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
-    if like is not None and not categorical:
+    if like is not None and not categorical:  # a category of pandas was meant as one
         ways = "(&thousands=, &decimal= and &absent= say how numbers are written)"
         return f"holds {str(like)!r}, which would be a word {ways}"
     if len(levels) > min(MOST, max(FEW, len(text) // 2)):

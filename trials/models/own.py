@@ -45,12 +45,12 @@ class OwnModel(Architecture):
     @classmethod
     def at(cls, text: str) -> OwnModel:
         """Return the module as a person names it; a file's path is made absolute. No code runs."""
-        bare, given = names.split(text)
+        bare, arguments = names.split(text)
         place, _, function = bare.rpartition(":")
         if place.endswith(".py"):
             place = str(resolved(place, "model file"))
         _arguments(text)
-        return cls(f"{place}:{function}" + (f"({given.strip()})" if given else ""))
+        return cls(f"{place}:{function}" + (f"({arguments.strip()})" if arguments else ""))
 
     def function(self) -> Any:
         """Return what makes the module, a function or a class; raise `UserError` where there is none."""
@@ -75,7 +75,7 @@ def _arguments(text: str) -> dict[str, Any]:
         raise UserError(f"model {text!r}: {rule}") from None
 
 
-def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given: Any) -> nn.Module:
+def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more: Any) -> nn.Module:
     """Return a classifier of torchvision, untrained, for images of `shape`; raise `UserError` where there is none."""
     from trials.datasets.torchvision_import import torchvision
     from trials.models.torch_modules import ForImages
@@ -83,17 +83,19 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given
     known = torchvision.models.list_models(module=torchvision.models)
     if name not in known:
         raise unknown("model of torchvision", name, known)
-    if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in given):
+    if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in more):
         rule = f"is for images (1 or 3, height, width), not {shape}, and weights are not downloaded"
         raise UserError(f"model torchvision:{name} {rule}: load them in my.py:make")
     if name in ("googlenet", "inception_v3"):
-        given = {"aux_logits": False, "init_weights": True, **given}
-    return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **given), shape)
+        # Their second outputs are for training with a loss of their own.
+        more = {"aux_logits": False, "init_weights": True, **more}
+    return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **more), shape)
 
 
 def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     """Return the module of a call under a seed; raise `UserError` where it is none, or cannot be trained."""
     call = partial(make, shape, classes, **_arguments(name))
+    # torch's seeds are signed; ours have 64 bits.
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
     if not isinstance(module, nn.Module):
@@ -118,7 +120,12 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
         raise UserError(f"model {name} must give a tensor {size}, not {tuple(outputs.shape)}")
     if not name.startswith(TORCHVISION):
         plugins.tried(f"model {name}", partial(check_module, network, x, f"model {name}: "))
-    network.draws = _draws(network, x)
+    # Whether a training step draws shows in the state of PyTorch's generator.
+    with seeded(1), torch.no_grad():
+        before = torch.get_rng_state()
+        statistics = {name: value.clone() for name, value in network.tracked.items()}
+        network({**network.constants(x), **statistics, **network.trained}, x.clone(), STEP)
+        network.draws = not torch.equal(torch.get_rng_state(), before)
     network.one_by_one = _by_sample(network, x, EVALUATION)
     network.why_alone = _why_alone(network, x)
     alone = f"one client after the other: {network.why_alone}"
@@ -146,18 +153,9 @@ def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 
 
-def _draws(network: Network, x: Tensor) -> bool:
-    """Return whether a training step draws random numbers."""
-    with seeded(1), torch.no_grad():
-        before = torch.get_rng_state()
-        statistics = {name: value.clone() for name, value in network.tracked.items()}
-        network({**network.constants(x), **statistics, **network.trained}, x.clone(), STEP)
-        return not torch.equal(torch.get_rng_state(), before)
-
-
 def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
     """Return whether a sample's outputs are its own, whatever the batch."""
-    whole, part = (numbers(network, some, purpose)[0] for some in (x, x[:2]))
+    whole, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
     return close(part, whole[:2])
 
 

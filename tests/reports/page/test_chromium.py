@@ -15,6 +15,7 @@ from tests.support.commands import runs_of
 from tests.support.served import Served, served
 
 sync_api = chromium.needed()
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

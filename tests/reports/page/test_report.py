@@ -200,19 +200,6 @@ def test_a_curve_is_the_mean_in_percent_with_its_interval(data):
     assert (point["y"], point["low"]) == pytest.approx((60, 60 - 4.302653 * 10 / 3**0.5), abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("better", "ends", "span"),
-    [
-        (1, (0.9, 0.8, 0.7, 0.1), (0.7 - 0.006, 0.9 + 0.006)),
-        (-1, (0.1, 0.2, 0.2, 0.9), (-0.0066, 0.22 + 0.0066)),
-        (1, (math.nan,), (0.0, 1.0)),
-    ],
-)
-def test_the_vertical_axis_shows_the_better_three_or_half(better, ends, span):
-    traces = [charts.Trace(str(i), (0, 1, 2), (0.0, end, end)) for i, end in enumerate(ends)]
-    assert charts.leaders_span(traces, better) == pytest.approx(span)
-
-
 def test_a_method_has_one_colour_whatever_stands_beside_it():
     alone, beside = style.styles(["fedavg", "mine.py:Mine"]), style.styles(["scaffold", *ALGORITHMS])  # fmt: skip
     assert alone["fedavg"] == beside["fedavg"]

@@ -9,6 +9,7 @@ import pytest
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration
 from suite.studies.entries import Entry
+from suite.studies.samplers import SAMPLERS
 from suite.studies.space import Space
 from tests.support.searches import Player, a_study, entries_of, replay
 from trials import algorithms
@@ -40,6 +41,10 @@ def deep(entry: Entry) -> list[InitialConfiguration]:
         return []
     depths = [*range(1, 10), *range(1, 6)]
     return [InitialConfiguration("warm", entry.space.default({"depth": depth})) for depth in depths]
+
+
+def test_every_sampler_is_resumed() -> None:
+    assert TRIALS.keys() == {*SAMPLERS, OWN}
 
 
 @pytest.mark.parametrize("sampler", TRIALS, ids=lambda name: name.rpartition(":")[2])

@@ -17,6 +17,7 @@ from tests.support.served import Served, served
 from tests.support.watched import swept
 
 sync_api = chromium.needed()
+pytestmark = pytest.mark.nightly
 MANY = """
 algorithms: [fedavg, fedprox]
 datasets: [digits]

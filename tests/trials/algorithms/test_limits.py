@@ -9,21 +9,12 @@ import torch
 from torch import nn
 
 from suite.studies.entries import load_data
-from tests.support.equations import Problem, arranged, circle, matched
-from tests.support.oracle import (
-    GENERAL,
-    LR,
-    SEED,
-    activations,
-    loss,
-    selected,
-    shares,
-)
+from tests.support.equations import arranged, circle, matched
+from tests.support.oracle import GENERAL, SEED, Problem, activations, loss, selected, shares
 from tests.support.searches import entries_of
 from tests.support.simulations import (
     finish,
     partitioned,
-    rounds,
     settings,
     simulation,
     state,
@@ -98,27 +89,6 @@ def test_corrections_reach_the_optimum_of_unlike_quadratics_and_fedavg_does_not(
     else:
         pull = m * curvature
     assert w == pytest.approx(np.average(optimum, weights=pull), abs=1e-9)
-
-
-MEANS = [("scaffold", "c", "c_k", True), ("feddyn", "mean_h", "h", False)]
-MEANS += [("feddc", "mean_h", "h", False), ("feddc", "g", "g_k", True)]
-
-
-@pytest.mark.parametrize("selection", ["without_replacement", "independent"])
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-@pytest.mark.parametrize(("name", "server", "rows", "weighted"), MEANS)
-def test_server_vectors_are_means_of_client_states(
-    name, server, rows, weighted, aggregation, selection
-):
-    given = {"participation": 0.6, "aggregation": aggregation, "selection": selection}
-    problem = Problem(given)
-    run = problem.run(name, {})
-    weights = problem.om[:, None] if weighted else 1
-    for _ in rounds(run):
-        found = state(run)
-        mean = (weights * found[rows]).mean(0)
-        np.testing.assert_allclose(found[server], mean, atol=1e-11)
-        assert np.abs(mean).max() > 1e-3
 
 
 # SAFL
@@ -268,21 +238,3 @@ def test_fedma_matches_the_maps_of_convolutions():
     assert (local - shuffled).abs().max() > 0.1
     expected = np.array([0.4, 0.6]) @ local.numpy()
     np.testing.assert_allclose(aggregated(run, shuffled.numpy()), expected, atol=1e-12)
-
-
-# References and refusals
-
-
-def test_a_client_alone_knows_nothing_of_the_others():
-    """Everyone else's samples change; client 3 does not notice, the others do."""
-    data, other = partitioned([5, 9, 3, 7, 4]), partitioned([5, 9, 3, 7, 4])
-    mine = data.train[data.offsets[3] : data.offsets[4]]
-    other.dataset.x[np.setdiff1d(data.train, mine)] += 1.0
-    common = settings(batch_size=2, momentum=0.5)
-    ends = []
-    for held in (data, other):
-        run = simulation(ALGORITHMS["local_only"](lr=LR), held, common, seed=SEED)
-        ends.append(state(finish(run))["z"])
-    moved = np.abs(ends[0] - ends[1]).max(1)
-    assert moved[3] == 0
-    assert (np.delete(moved, 3) > 1e-4).all()

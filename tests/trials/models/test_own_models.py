@@ -247,18 +247,6 @@ def test_a_module_is_computed_as_pytorch_does(name, buffers):
     check_module(network, torch.rand(16, 3, 8, 8))
 
 
-def test_batchnorm_with_an_activation_is_batchnorm_and_then_it():
-    data = partitioned([9, 6, 5], shape=(1, 6, 6), classes=4)
-    common = settings(batch_size=4, local_steps=3)
-    runs = [
-        finish(simulation(ALGORITHMS["fedavg"](lr=0.1), data, common, own(name)))
-        for name in ("fused", "apart")
-    ]
-    np.testing.assert_array_equal(state(runs[0])["w"], state(runs[1])["w"])
-    losses = [[entry["test_loss"] for entry in run.history] for run in runs]
-    assert losses[0] == losses[1]
-
-
 def test_a_minibatch_of_one_value_is_normalised_by_running_statistics():
     """PyTorch itself refuses it; its gradient flows, and the statistics stay."""
     _, run = normalising()
