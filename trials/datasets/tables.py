@@ -169,9 +169,7 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise ask(
-                column, "has no name, as row numbers of pandas' to_csv, or a first row's value"
-            )
+            raise ask(column, "has no name, as row numbers of to_csv, or is a first row's value")
     return special
 
 

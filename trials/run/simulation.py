@@ -97,10 +97,8 @@ class Simulation:
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
         for name, model in others:
             entry |= _on_parts(fed, model, f"{name}_")
-        where, own = (
-            written(self.algorithm),
-            hook(self.algorithm, "measured", dict, self.state, fed),
-        )
+        own = hook(self.algorithm, "measured", dict, self.state, fed)
+        where = written(self.algorithm)
         if taken := own.keys() & {*entry, *fed.counters, "train_loss"}:
             raise UserError(f"{where}: measured() gives {', '.join(taken)}, as a run itself does")
         entry |= own
