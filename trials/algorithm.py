@@ -67,6 +67,8 @@ class Range:
         if self.choices is not None:
             if not self.choices:
                 raise UserError("choices must not be empty")
+            if [*map(self.choices.index, self.choices)] != [*range(len(self.choices))]:
+                raise UserError(f"choices {self.choices} must differ, also as True and 1 do not")
             return
         if self.low is None or self.high is None:
             raise UserError("a range needs low and high, or choices")

@@ -96,6 +96,8 @@ class Store:
         self.uri, self.takes_files = without_user(self.address), True
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         if tracking_uri is None:
+            if {"?", "%"} & {*str(storage.resolve())}:  # the database would be another file
+                raise UserError(f"{storage} has a ? or % in its path: choose another --storage")
             _refuse_network(storage)
         _check_database(self.address)
         reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
@@ -166,8 +168,7 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        values = {"metrics": metrics, "params": texts, "tags": own}
-        self.client.log_batch(run_id, **values, synchronous=True)
+        self.client.log_batch(run_id, metrics, texts, own, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
         """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
