@@ -85,6 +85,7 @@ def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
     if device.type != "cuda":
         return 2.0**31, inf
     total = torch.cuda.get_device_properties(device).total_memory
-    fraction = torch.cuda.get_per_process_memory_fraction(device)
+    index = torch.cuda.current_device() if device.index is None else device.index
+    fraction = torch.cuda.get_per_process_memory_fraction(index)
     left = max(0.0, min(fraction * total, total - CONTEXT) - held)
     return (1 - TABLES) * left, TABLES * left

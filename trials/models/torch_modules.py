@@ -77,6 +77,8 @@ class StackedLSTM(nn.Module):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
             nothing = h.new_zeros(1, len(h), w.shape[1] - inputs)
             weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
+            if w.is_cuda:  # cuDNN refuses parts of a matrix
+                weights = [weight.contiguous() for weight in weights]
             # cuDNN keeps what a backward pass needs in training mode only.
             how = True, 1, 0.0, w.requires_grad, False, True
             h = torch.lstm(h, (nothing, nothing), weights, *how)[0]
