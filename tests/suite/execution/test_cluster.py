@@ -265,7 +265,8 @@ def test_who_answers_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cluster.ray, "init", unsupported)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        said = suite_here("sweep", path, "--address", address, cwd=tmp_path, code=2).stderr
+        command = ("sweep", path, "--address", address)
+        said = suite_here(*command, cwd=tmp_path, code=2, on_ray=True).stderr
     assert f"cluster {address} cannot be joined: not as you are" in said
     assert "RAY_AUTH_MODE" in said
     assert not records(tmp_path)
