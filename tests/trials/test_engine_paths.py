@@ -25,7 +25,7 @@ from tests.support.simulations import (
 from trials import models
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
-from trials.engine.direction import Affine, affine
+from trials.engine.direction import affine
 from trials.engine.federation import ClientRows
 from trials.engine.training import execution
 from trials.models.base import Model
@@ -150,14 +150,6 @@ def test_equal_samples_give_equal_bits_however_they_lie_in_memory():
 
 
 ROWS = {"start": torch.arange(6.0).view(2, 3), "a": torch.tensor([[2.0], [3.0]])}
-AFFINE = {
-    "gradient": lambda w, g, start, a: g,
-    "fedprox": lambda w, g, start, a: g + 0.3 * (w - start),
-    "tensor first": lambda w, g, start, a: start - g,
-    "row times": lambda w, g, start, a: a * g - start * 2 + 1,
-    "torch.rsub": lambda w, g, start, a: torch.rsub(start, w) + g,
-    "torch.add": lambda w, g, start, a: torch.add(start, g) - torch.mul(a, w),
-}
 OTHER = {
     "sign": lambda w, g, start, a: torch.sign(g),
     "product": lambda w, g, start, a: g * w,
@@ -166,15 +158,6 @@ OTHER = {
     "compared": lambda w, g, start, a: torch.where(g > 0, g, w),
     "neither": lambda w, g, start, a: start,
 }
-
-
-@pytest.mark.parametrize("direction", AFFINE.values(), ids=AFFINE)
-def test_an_affine_direction_is_recognised(direction):
-    w, g = torch.randn(2, 3), torch.randn(2, 3)
-    found = affine(direction, ROWS)
-    assert isinstance(found, Affine)
-    expected = direction(w, g, **ROWS)
-    torch.testing.assert_close(found.scale * g + found.pull * w + found.shift, expected)
 
 
 @pytest.mark.parametrize("direction", OTHER.values(), ids=OTHER)

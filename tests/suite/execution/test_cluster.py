@@ -1,6 +1,5 @@
 """What fits where, estimates of what trials take, and asking a sweep of another process to end."""
 
-import math
 import socket
 import subprocess
 import sys
@@ -70,24 +69,6 @@ def test_a_trial_that_no_node_can_hold_is_refused_with_the_reason(nodes: list) -
     # Where nodes may join, the person's word counts.
     many = Resources(max_concurrent=3, cpus_per_trial=500, address="auto")
     Cluster(many).refuse({"large": 10**12})
-
-
-def test_what_trials_wait_for_on_a_cluster_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = {"CPU": 1.0}
-    monkeypatch.setattr(cluster.ray, "available_resources", lambda: free)
-    monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: {"CPU": 8.0})
-    shared = Cluster(Resources(address="auto"))
-    assert shared.waits() == ""
-    free.clear()
-    assert shared.waits().startswith("waiting for CPUs that other work holds (0 of 8 free")
-
-
-@pytest.mark.usefixtures("no_ray_yet")
-def test_a_limit_of_addresses_is_said_before_anything_is_made(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(cluster.resource, "getrlimit", lambda kind: (4 * 10**9, -1))
-    said = fault(suite_here("sweep", "smoke", "--smoke", cwd=tmp_path, code=2))
-    assert "ulimit -v unlimited" in said
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -270,17 +251,3 @@ def test_who_answers_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert f"cluster {address} cannot be joined: not as you are" in said
     assert "RAY_AUTH_MODE" in said
     assert not records(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_concurrent", 1.5),
-        ("cpus_per_trial", math.nan),
-        ("gpus_per_trial", 2),
-        ("memory_budget", -1.0),
-    ],
-)
-def test_resources_by_which_nothing_can_run(name: str, value: Any) -> None:
-    with pytest.raises(UserError, match=f"{name} is {value}, but must be "):
-        Resources(**{name: value})

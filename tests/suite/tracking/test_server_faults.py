@@ -19,7 +19,6 @@ from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.recording import LOCAL_TRIES, SweepRecording
 from suite.sweeps.sweep import Sweep
 from suite.tracking import StoreError, without_user
-from suite.tracking import store as stores
 from suite.tracking.store import Store
 from tests.support.commands import runs_of, suite_here
 from tests.support.faults import Server
@@ -129,23 +128,6 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(asked) == 2, "once, and once again"
     assert dict(os.environ) == before, "the short patience is for the first question only"
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("asked", [None, "60"])
-def test_a_person_s_patience_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
-) -> None:
-    name, seen = "MLFLOW_HTTP_REQUEST_TIMEOUT", []
-
-    def client(uri: str) -> Any:
-        seen.append(os.environ[name])
-        return SimpleNamespace(search_experiments=lambda max_results: None)
-
-    monkeypatch.setattr(stores, "MlflowClient", client)
-    if asked:
-        monkeypatch.setenv(name, asked)
-    Store("http://there", tmp_path)
-    assert (seen, os.environ.get(name)) == ([asked or "5"], asked)
 
 
 def test_a_server_that_keeps_no_files_is_warned_of_once(
