@@ -26,7 +26,10 @@ from tests.support.faults import (
     workers_of,
 )
 
-pytestmark = pytest.mark.timeout(1800)  # seconds on a machine of one's own, minutes on a busy one
+pytestmark = [
+    pytest.mark.timeout(1800),  # seconds on a machine of one's own, minutes on a busy one
+    pytest.mark.slow("processes that are stopped, and go on"),
+]
 
 
 @pytest.mark.nightly

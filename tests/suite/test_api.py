@@ -106,6 +106,7 @@ def test_what_is_no_name_is_refused_and_says_what_is(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow("the sweep that all here look at, on Ray")
 def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
     summary = swept.summary
     assert (summary.study, summary.name, summary.entries) == ("mine", "mine", 2)

@@ -116,6 +116,7 @@ for model in ("logreg", "mlp(30,9)"):
 """
 
 
+@pytest.mark.slow("three processes with threads of their own")
 def test_packs_of_any_size_and_chunk_are_exact_whatever_threads_there_are() -> None:
     said = set()
     for threads in "124":

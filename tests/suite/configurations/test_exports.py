@@ -50,6 +50,7 @@ def a_configuration(algorithm: str) -> tuned.Tuned:
     return tuned.parse(json.dumps({**content, "params": {"lr": 0.5, **params}}), algorithm)
 
 
+@pytest.mark.slow("a process that imports torch alone")
 def test_programs_of_plain_pytorch_compute_the_runs_numbers(tmp_path):
     """In float64 on the run's samples, first weights and minibatches: what differs is the order of sums."""
     ours, programs = {}, []
