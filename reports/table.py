@@ -69,12 +69,12 @@ class Line:
 
     @property
     def full(self) -> list[Cell]:
-        """The row's cells, plain texts among them."""
+        """Return the row's cells, also of plain texts."""
         return [cell if isinstance(cell, Cell) else Cell(cell) for cell in self.cells]
 
     @property
     def texts(self) -> list[str]:
-        """The texts of the row's cells."""
+        """Return the texts of the row's cells."""
         return [cell.text for cell in self.full]
 
 
@@ -97,23 +97,22 @@ class Table:
 
     @property
     def headline(self) -> str:
-        """The title with its addition, as text."""
+        """Return the title with its addition, as text."""
         return f"{self.title} ({self.small})" if self.small else self.title
 
     @property
     def header(self) -> int:
-        """The column that names the rows: the first name."""
+        """Return the place of the column that names the rows: the first name."""
         kinds = [column.kind for column in self.columns]
         return kinds.index(ColumnKind.NAME) if ColumnKind.NAME in kinds else 0
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
     """Return a table of plain rows. Of columns that are named by their heads the first is a name, the others are words."""
-    kinds = [ColumnKind.NAME] + [ColumnKind.WORDS] * (len(columns) - 1)
-    heads = [
-        Column(column, kind) if isinstance(column, str) else column
-        for column, kind in zip(columns, kinds, strict=True)
-    ]
+    heads = []
+    for place, column in enumerate(columns):
+        kind = ColumnKind.WORDS if place else ColumnKind.NAME
+        heads.append(Column(column, kind) if isinstance(column, str) else column)
     lines = [Line(row, words=" ".join(Line(row).texts)) for row in rows]
     return Table(heads, lines, **more)
 
@@ -184,6 +183,9 @@ def _markdown(block: Block) -> str:
         case CodeBlock():
             return f"```\n{block.text}\n```"
         case Table():
-            rows = [[column.head for column in block.columns], *(row.texts for row in block.lines)]
-            lines = ["| " + " | ".join(map(plain, row)) + " |" for row in rows]
+            rows = [
+                [column.head for column in block.columns],
+                *(line.texts for line in block.lines),
+            ]
+            lines = [f"| {' | '.join(map(plain, row))} |" for row in rows]
             return "\n".join([lines[0], "|" + "---|" * len(block.columns), *lines[1:]])

@@ -87,9 +87,7 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
     if not isinstance(name, str):
         raise UserError("name: a study that is no file needs one: sweep(study, name='mine')")
     paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
-    if paths.begun and not resume:  # said before the libraries come, which takes seconds
-        ways = "continue it with --resume, or choose another --name"
-        raise UserError(f"sweep {name!r} exists in {paths.storage}: {ways}")
+    paths.check(resume)  # said before the libraries come, which takes seconds
     from suite.sweeps.request import SweepRequest, changes
 
     changed, resources, paths.checkpoints = changes(_models_by_name(options), address)
@@ -189,7 +187,7 @@ def recorded_runs(
 
     folder = folder_of(storage)
     if source.endswith(TABLE):
-        return single.sample(open_tables(folder, None, [source]), sample)
+        return [*single.sample(open_tables(folder, None, [source]), sample)]
     return [single.recorded_run(open_existing(usual(tracking_uri), folder), source)]
 
 
@@ -376,7 +374,8 @@ def tuned(
     from suite.tracking import usual
 
     configurations = list_tuned(folder_of(storage), usual(tracking_uri))
-    return select_tuned(configurations, algorithm, dataset, model, heterogeneity)
+    scenario = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    return select_tuned(configurations, algorithm, **scenario)
 
 
 def folder_of(storage: str | Path) -> Path:

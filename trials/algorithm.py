@@ -42,9 +42,9 @@ Scored = dict[str, Tensor | Devices]
 
 @dataclass(frozen=True)
 class Range:
-    """Where a hyperparameter is searched: an interval, or `choices`; `when` it exists at all.
+    """The values that a hyperparameter may have: an interval or `choices` to search, and `when` it exists at all.
 
-    `when` maps another hyperparameter to the value under which this one exists. One that is not `searched` stays at its
+    Fields are made by `real`, `whole` and `choice`, as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`. `when` maps another hyperparameter to the value under which this one exists. One that is not `searched` stays at its
     default unless a study gives it a range, or bounds the cost it is searched `under`. `other` turns a value that is no
     choice into its canonical form, or raises `UserError`. Values at or below `above`, below `at_least` or beyond
     `at_most` have no meaning, whoever asks for them.
@@ -107,13 +107,13 @@ class Range:
 
     def fixed(self, value: Any) -> "Range":
         """Return the range of this value alone."""
-        one = {"low": value, "high": value} if self.choices is None else {"choices": (value,)}
-        return dataclasses.replace(self, **one)
+        ends = {"low": value, "high": value} if self.choices is None else {"choices": (value,)}
+        return dataclasses.replace(self, **ends)
 
     def share(self, value: float) -> float:
         """Return where a number lies in the interval, on its scale: 0 at low, 1 at high."""
         low, high = self.ends
-        if self.log and value <= 0:
+        if self.log and value <= 0:  # asked for by hand: below every range
             return -math.inf
         scale = math.log if self.log else float
         return (scale(value) - scale(low)) / (scale(high) - scale(low))
@@ -124,7 +124,7 @@ class Range:
             return self.choices[int(share * len(self.choices))]
         low, high = self.ends
         value = low * (high / low) ** share if self.log else low + (high - low) * share
-        value = min(max(value, low), high)
+        value = min(max(value, low), high)  # rounding may leave the interval
         return round(value) if self.type == "int" else value
 
     def check(self, name: str, value: Any) -> Any:
@@ -139,6 +139,7 @@ class Range:
             raise UserError(f"{name} is {value!r}, but must be {self}")
         whole = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
+        # What MLflow and JSON give back as it was.
         limit = 2**63 - 1 if whole else sys.float_info.max
         if not number or not abs(value) <= limit or (whole and value != int(value)):
             kind = "whole number" if whole else "finite number" if number else "number"
@@ -185,7 +186,8 @@ def _field(default: Any, spec: Range) -> Any:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Base of all algorithms: the learning rate, which every algorithm searches over the same range.
+    """The base of all algorithms: a frozen dataclass with a state, a round, and the learning rate, which every algorithm
+    searches over the same range. `suite new algorithm NAME` writes an example.
 
     `paper` names the source. In a round `lr` is that round's rate, with the study's decay. The module's docstring is the
     summary; lines of the class's that begin with `Equations:`, `Keeps:`, ... are the table in docs/algorithms.md.
@@ -199,6 +201,9 @@ class Algorithm:
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
     `+system(...)` or `+delay(...)`)."""
+    any_optimizer: ClassVar[bool] = False
+    """Whether local steps may be other than SGD's. Only the class's own word counts, not a parent's: it trains each client
+    once a round, and uses of it where that ends, not the rate or the number of steps."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
     with this reason, not ranked."""

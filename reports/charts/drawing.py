@@ -67,17 +67,16 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
         about = {"name": chart.name, "title": chart.title, "alt": chart.alt}
         text = json.dumps(chart.spec, separators=(",", ":"), allow_nan=False)
         spec = _themed(text).replace("<", "\\u003c")
-        content.append({**about, "spec": spec, "still": _still(chart)})
+        narrow = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
+        still = UNUSED.sub("", svg(narrow))
+        # A tenth of a pixel is enough, and makes the page a third smaller.
+        still = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", still)
+        # Ids are of the whole page: each chart's clip paths have its name before theirs.
+        still = re.sub(r'(?<=[#"])(c\d+)(?=[")])', rf"{slug(chart.name)}-\1", still)
+        size = r'<svg aria-hidden="true" style="max-width:\1px"'
+        still = _themed(re.sub(r'^<svg width="(\d+)" height="\d+"', size, still))
+        content.append({**about, "spec": spec, "still": still})
     return content
-
-
-def _still(chart: Chart) -> str:
-    spec = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
-    text = UNUSED.sub("", svg(spec))
-    text = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", text)
-    text = re.sub(r'(?<=[#"])(c\d+)(?=[")])', rf"{slug(chart.name)}-\1", text)
-    size = r'<svg aria-hidden="true" style="max-width:\1px"'
-    return _themed(re.sub(r'^<svg width="(\d+)" height="\d+"', size, text))
 
 
 def _themed(text: str) -> str:

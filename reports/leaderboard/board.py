@@ -53,7 +53,7 @@ class Standing:
 
     @property
     def group(self) -> Ongoing:
-        """What standings must share to be ranked together."""
+        """Return what standings must share to be ranked together."""
         return Ongoing(self.sweep, Scenario.of(self))
 
 
@@ -178,23 +178,18 @@ class Row(Search, Cost, Score, Method):
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario's address."""
+        """Return the data set, model and level."""
         return Scenario.of(self)
 
     @property
     def group(self) -> Contest:
-        """What rows must share to be ranked together."""
+        """Return what rows must share to be ranked together."""
         return Contest(self.sweeps, self.scenario, self.warm)
 
     @property
     def sent_bytes(self) -> float:
-        """The bytes sent up, down and between peers."""
+        """Return the bytes sent up, down and between peers."""
         return self.uploaded_bytes + self.downloaded_bytes + self.peer_bytes
-
-    @property
-    def compared_as(self) -> str:
-        """The comparison over scenarios that it takes part in: scenarios that were warm-started stand apart."""
-        return self.metric + ", warm-started" * self.warm
 
 
 @dataclass(frozen=True)
@@ -236,12 +231,11 @@ class Leaderboard:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of `suite leaderboard --json`."""
-        pairs = [
-            {"sweeps": sweeps, **scenario.names(), "warm": warm, **asdict(pair)}
-            for (sweeps, scenario, warm), of_group in self.differences
-            for pair in of_group
-        ]
-        return {**asdict(self), "differences": pairs}
+        differences = []
+        for (sweeps, scenario, warm), pairs in self.differences:
+            contest = {"sweeps": sweeps, **scenario.names(), "warm": warm}
+            differences += [contest | asdict(pair) for pair in pairs]
+        return {**asdict(self), "differences": differences}
 
 
 @dataclass(frozen=True)

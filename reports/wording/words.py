@@ -5,7 +5,7 @@ from itertools import compress
 from math import ceil, log10
 from typing import Any
 
-from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit
+from reports.leaderboard.audit import PER_HYPERPARAMETER
 from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
 from reports.table import Column, ColumnKind, Table, table
@@ -134,8 +134,10 @@ def spread_text(row: Row) -> str:
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Return hyperparameters on one line, with three digits of every number."""
-    texts = {k: f"{v:.3g}" if isinstance(v, float) else str(v) for k, v in params.items()}
-    return " ".join(f"{key}={text}" for key, text in texts.items())
+    texts = []
+    for name, value in params.items():
+        texts.append(f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}")
+    return " ".join(texts)
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -146,7 +148,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 def plural(over: str) -> str:
     """Return the name of the levels of the factors that an interval is over."""
-    return " and ".join(f"{factor}s" for factor in over.split(" and "))
+    return over.replace(" and ", "s and ") + "s"
 
 
 # Scenarios and boards
@@ -198,10 +200,10 @@ def setting_notes(rows: Sequence[Row]) -> list[str]:
 
 def legend(board: Leaderboard) -> str:
     """Say in a line how the rows were made, and what the intervals are over."""
-    counts = [
-        f"{row.units} {plural(row.over) if row.units > 1 else row.over}" for row in board.rows
-    ]
-    over = f" ±: 95 % over {' and '.join(dict.fromkeys(counts))}." if counts else ""
+    counts: dict[str, None] = {}
+    for row in board.rows:
+        counts[f"{row.units} {plural(row.over) if row.units > 1 else row.over}"] = None
+    over = f" ±: 95 % over {' and '.join(counts)}." if counts else ""
     return f"{board.protocol[0].upper()}{board.protocol[1:]}.{over}"
 
 
@@ -229,8 +231,8 @@ def overall(across: Across) -> str:
             f"Friedman's test of ranks over {n} families of data sets: p = {across.friedman:.2g} (Iman-Davenport "
             f"{across.iman_davenport:.2g}): {across.friedman_verdict}."
         )
-    differ = sum(pair.verdict == DIFFERS for pair in across.pairs)
-    text += f" Wilcoxon-Holm: {differ} of {len(across.pairs)} pairs differ"
+    verdicts = [pair.verdict for pair in across.pairs]
+    text += f" Wilcoxon-Holm: {verdicts.count(DIFFERS)} of {len(across.pairs)} pairs differ"
     if cannot := [pair for pair in across.pairs if pair.verdict == CANNOT]:
         text += (
             f"; {CANNOT} for {len(cannot)}: were all families to point one way, p would still be at "
@@ -272,32 +274,31 @@ def audit_table(board: Leaderboard) -> Table | None:
     """Return how fair the searches were, a line for each audited row, without columns in which nothing stands; None where
     no row is audited.
     """
-    scenarios = _scenarios(board.rows)
+    scenarios, rows = _scenarios(board.rows), list[list[str]]()
     columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
     columns += [*map(Column, AUDIT_HEADS), Column("at an edge", ColumnKind.WORDS)]
-    rows = [
-        [label(row), scenarios[row.group], *_facts(row.audit, row.metric)]
-        for row in board.rows
-        if row.audit is not None
-    ]
+    for row in board.rows:
+        if (audit := row.audit) is None:
+            continue
+        searched = f"{audit.hyperparameters} in {audit.trials}"
+        edges = [f"{e.name} {e.end}{' (limit)' * (e.wider is None)}" for e in audit.edges or ()]
+        cells = [
+            label(row),
+            scenarios[row.group],
+            "" if audit.hyperparameters is None else searched,
+            f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
+            number(audit.margin, row.metric),
+            number(audit.noise, row.metric),
+            "" if audit.as_good is None else str(audit.as_good),
+            f"+{number(audit.late_gain, row.metric)}" if audit.late_gain else "",
+            ", ".join(edges),
+        ]
+        rows.append(cells)
     if not rows:
         return None
-    kept = [any(cells) for cells in zip(*rows, strict=True)]
-    shown = (compress(row, kept) for row in rows)
-    return table([*compress(columns, kept)], map(list, shown), essential=2)
-
-
-def _facts(audit: Audit, metric: str) -> list[str]:
-    searched = "" if audit.hyperparameters is None else f"{audit.hyperparameters} in {audit.trials}"
-    return [
-        searched,
-        f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
-        number(audit.margin, metric),
-        number(audit.noise, metric),
-        "" if audit.as_good is None else str(audit.as_good),
-        f"+{number(audit.late_gain, metric)}" if audit.late_gain else "",
-        ", ".join(f"{e.name} {e.end}{' (limit)' * (e.wider is None)}" for e in audit.edges or ()),
-    ]
+    kept = [*map(any, zip(*rows, strict=True))]
+    shown = [list(compress(row, kept)) for row in rows]
+    return table([*compress(columns, kept)], shown, essential=2)
 
 
 def findings(rows: Sequence[Row]) -> list[str]:

@@ -10,6 +10,8 @@ import os
 import platform
 import sys
 from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -63,15 +65,17 @@ class Command(TyperCommand):
             return super().parse_args(ctx, list(args))
         except Exception as error:
             option = str(getattr(error, "option_name", ""))
-            own = {name for param in self.params for name in param.opts}
+            own = set(chain.from_iterable(param.opts for param in self.params))
+            # An option of the command's own is known: what is wrong is its value.
             if not option.startswith("--") or option in own:
                 raise
-            key, takers = option.lstrip("-").replace("-", "_"), own & {"--set", "--where"}
-            keys = {key: taker for taker in takers for key in keys_of(taker)}
+            keys: dict[str, str] = {}
+            for taker in own & {"--set", "--where"}:
+                keys |= dict.fromkeys(keys_of(taker), taker)
+        key = option.lstrip("-").replace("-", "_")
         if key not in keys:
-            near = get_close_matches(
-                option, [*own, *(f"--{k.replace('_', '-')}" for k in keys)], 1, 0.7
-            )
+            options = [f"--{name.replace('_', '-')}" for name in keys]
+            near = get_close_matches(option, [*own, *options], 1, 0.7)
             hint = f"Did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them."
             raise UserError(f"unknown option {option}. {hint}")
         at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
@@ -81,6 +85,7 @@ class Command(TyperCommand):
             if not rest or rest[0].startswith("--"):
                 raise UserError(f"{option} needs a value: {option} VALUE")
             value, *rest = rest
+        # One option is spelled out at a time; the next may be another such key.
         return self.parse_args(ctx, [*args[:at], keys[key], f"{key}={value}", *rest])
 
 
@@ -127,8 +132,13 @@ def main() -> None:
     outlive_terminal()
     try:
         os.getcwd()
-    except FileNotFoundError:  # PyTorch would end the process, in words of MKL
-        say("error: the current folder was deleted: cd to one that exists")
+        Path.home()
+    except (
+        FileNotFoundError,
+        RuntimeError,
+    ) as error:  # PyTorch and MLflow need both, in words of their own
+        deleted = "the current folder was deleted: cd to one that exists"
+        say(f"error: {deleted if isinstance(error, OSError) else 'there is no home: set HOME'}")
         sys.exit(2)
     try:
         with one_command():

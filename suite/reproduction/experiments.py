@@ -28,7 +28,7 @@ from trials.settings import Settings
 
 DECIDED = (
     *("rounds", "clients", "participation", "selection", "batch_size", "lr_decay", "momentum"),
-    *("weight_decay", "clip_norm", "loss", "init", "aggregation"),
+    *("optimizer", "weight_decay", "clip_norm", "loss", "init", "weights", "aggregation"),
 )
 """Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
 
@@ -82,10 +82,11 @@ class TableRow(Shared):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims."""
+    """A table or figure of a paper: its methods, rows and claims; about how many hours of one GPU take what was not run of it."""
 
     source: str
     about: str
+    gpu_hours: float = 0.0
     methods: dict[str, PaperMethod] = {}
     rows: dict[str, TableRow]
     claims: list[Statement] = []
@@ -158,13 +159,16 @@ class Configured:
         decided = {name: decision.value for name, decision in self.decisions.items()}
         return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
-    def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
-        """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
-        draws them where they are random, unless it is decided otherwise.
+    def spec(
+        self, variant: Mapping[str, Any], seed: int, rounds: int, every: int, training: bool = False
+    ) -> TrialSpec:
+        """Return the trial of one run under the paper's protocol: no validation data, scored on `training` data where a metric
+        is of these; the seed also partitions the data, and draws them where they are random, unless it is decided otherwise.
         """
         values = {key: self.value(key) for key in (*self.decisions, *SEEDED)}
         values |= {key: seed for key in SEEDED if values[key] == PER_SEED}
         values |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0, **variant}
+        values["score_training"] = training
         settings = {k: v for k, v in values.items() if k in Settings.model_fields}
         params = {k: v for k, v in values.items() if k not in settings}
         return canonical(self.algorithm, params, self.scenario, Settings(**settings), seed)
@@ -327,10 +331,14 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
     Raises `UserError` for a key that is ours nowhere, and for values that cannot be.
     """
-    if not rows or not other:
-        return list(rows)
-    for key in other:
-        _refuse_stated(rows, key)
+    columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
+    for key in other if rows else ():
+        owner, _, name = key.rpartition(".")
+        mine = [column for column in columns if owner in ("", column[1])]
+        if not any(row.is_ours(m, name) or name in c.known - {*c.decisions} for row, m, c in mine):
+            ours = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
+            why = "no method has it, or the paper states it"
+            raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(ours))}")
     changed, faults = [], Faults("--set")
     for row in rows:
         methods = {}
@@ -350,19 +358,6 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
         changed.append(replace(row, methods=methods))
     faults.check()
     return changed
-
-
-def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
-    """Raise `UserError` for a key that is nowhere ours, and comes with nothing that is."""
-    method, _, name = key.rpartition(".")
-    columns = [(row, m, c) for row in rows for m, c in row.methods.items() if method in ("", m)]
-    if any(row.is_ours(m, name) for row, m, _ in columns):
-        return
-    stated = name in PLACE or any(name in c.decisions for *_, c in columns)
-    if stated or not any(name in c.known for *_, c in columns):
-        possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
-        why = "the paper states it" if stated else "no method has it"
-        raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(possible))}")
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:

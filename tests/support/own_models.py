@@ -143,6 +143,97 @@ class Buffered(Dropping):
         return self.net(x)
 
 
+class Kept(nn.BatchNorm1d):
+    """BatchNorm that never trains, by its own `train`."""
+
+    def train(self, mode=True):
+        return super().train(False)
+
+
+def kept(shape, classes):
+    return fused(shape, classes, Kept)
+
+
+def shared(shape, classes):
+    norm = nn.BatchNorm1d(8)
+    return fused(shape, classes, lambda width: nn.Sequential(norm, nn.ReLU(), norm))
+
+
+def tied(shape, classes):
+    network = mlp(shape, classes, width=classes)
+    network[5].weight = network[3].weight
+    return network
+
+
+def instance_norm(shape, classes):
+    norm = nn.Sequential(nn.Unflatten(1, (4, 2)), nn.InstanceNorm1d(4, track_running_stats=True))
+    return fused(shape, classes, lambda width: nn.Sequential(*norm, nn.Flatten()))
+
+
+def spectral_norm(shape, classes):
+    network = logreg(shape, classes)
+    nn.utils.parametrizations.spectral_norm(network[1])
+    return network
+
+
+def double(shape, classes):
+    return mlp(shape, classes).double()
+
+
+def likely(shape, classes):
+    return nn.Sequential(mlp(shape, classes), nn.Softmax(1))
+
+
+class Moving(Dropping):
+    """A mean of what was seen, which each step puts in the place of the last."""
+
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.register_buffer("mean", torch.zeros(shape))
+
+    def forward(self, x):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        return self.net(x - self.mean)
+
+
+class Clamped(Dropping):
+    def forward(self, x):
+        with torch.no_grad():
+            self.net[1].weight.clamp_(-0.1, 0.1)
+        return self.net(x)
+
+
+class Counting(Dropping):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.net(x) * self.calls
+
+
+class Hidden(Dropping):
+    """A weight that is trained by itself alone."""
+
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.scale = torch.ones((), requires_grad=True)
+
+    def forward(self, x):
+        return self.net(x) * self.scale
+
+
+class Listed(Dropping):
+    """A weight that is used by another name."""
+
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.first = [self.net[1].weight]
+
+    def forward(self, x):
+        return self.net[2:](x.flatten(1) @ self.first[0].T)
+
+
 class Unseeded(Dropping):
     def __init__(self, shape, classes):
         super().__init__(shape, classes)

@@ -29,15 +29,15 @@ def batched(algorithm: str = "safl", **settings: Any) -> TrialSpec:
 
 def holds(monkeypatch: pytest.MonkeyPatch, most: int, since: int = 0) -> None:
     """Memory that holds `most` clients at once, after `since` calls that went well."""
-    sgd, calls = Solver.sgd, []
+    train, calls = Solver.train, []
 
     def limited(self: Solver, *given: Any) -> Any:
         calls.append(self.chunk)
         if len(calls) > since and (self.chunk or 99) > most:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB")
-        return sgd(self, *given)
+        return train(self, *given)
 
-    monkeypatch.setattr(Solver, "sgd", limited)
+    monkeypatch.setattr(Solver, "train", limited)
 
 
 @pytest.mark.usefixtures("no_cluster")

@@ -97,10 +97,10 @@ canonical = ALGORITHMS.located
 
 
 def label(name: str) -> str:
-    """The short name of an algorithm; a third party's class name."""
+    """Return the short name of an algorithm: of a third party's its class."""
     return name.rpartition(":")[2]
 
 
 def is_named(name: str, asked: str) -> bool:
-    """Whether a recorded name is what a person asks for, who may use the short one."""
+    """Return whether a person who asks for a name, perhaps the short one, means the recorded one."""
     return asked in (name, label(name))

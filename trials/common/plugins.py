@@ -127,15 +127,20 @@ def function(text: str, what: str) -> Any:
     module = imported(text, what)
     value = getattr(module, name, None)
     if not callable(value):
-        known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-        raise unknown(f"function in {place}:", name, known)
+        names = [key for key, other in vars(module).items() if callable(other) and key[0] != "_"]
+        raise unknown(f"function in {place}:", name, names)
     return value
 
 
 def sources(texts: Iterable[str]) -> dict[str, bytes]:
     """Return the content of each file that one of these names brings in, by its path."""
-    files = [str(file_of(text)) for text in texts if named(text) and ".py:" in text]
-    return {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
+    contents = {}
+    for text in texts:
+        if named(text) and ".py:" in text:
+            file = str(file_of(text))
+            # As it ran: the person may have edited it since.
+            contents[file] = _ran.get(module_name(file)) or Path(file).read_bytes()
+    return contents
 
 
 def supply(path: str, content: bytes) -> None:
@@ -171,7 +176,8 @@ def tried(what: str, function: Callable[[], T]) -> T:
     except UserError:
         raise
     except Exception as error:
-        line = "".join(f", line {frame.lineno}" for frame in _own_frames(error)[-1:])
+        frames = _own_frames(error)
+        line = f", line {frames[-1].lineno}" if frames else ""
         text = shorten(_text(error), 400)
         raise UserError(f"{what} raised {type(error).__name__}: {text}{line}") from error
 
@@ -195,16 +201,19 @@ def written(owner: object) -> str:
 
 def failure(error: BaseException) -> str | None:
     """Return what such a file raised, or let pass, with its own frames and no others; None where it was not on the way."""
-    if not (own := _own_frames(error)):
+    if not (frames := _own_frames(error)):
         return None
-    first = f"{own[-1].filename} failed: {type(error).__name__}: {_text(error)}\n"
-    return "".join([first, *traceback.format_list(own)]).rstrip()
+    first = f"{frames[-1].filename} failed: {type(error).__name__}: {_text(error)}\n"
+    return "".join([first, *traceback.format_list(frames)]).rstrip()
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    walked = traceback.walk_tb(error.__traceback__)
-    own = ((f, line) for f, line in walked if str(f.f_globals.get("__name__")).startswith(_PREFIX))
-    return list(traceback.StackSummary.extract(own))
+    """Return the frames of a traceback that are in files which a name brought in."""
+    frames = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).startswith(_PREFIX):
+            frames.append((frame, line))
+    return list(traceback.StackSummary.extract(iter(frames)))
 
 
 def _text(error: BaseException) -> str:

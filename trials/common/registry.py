@@ -46,8 +46,12 @@ class Registry(dict[str, type[T]]):
 
     def known(self) -> dict[str, type[T]]:
         """Return all by name: the project's own and those of installed packages that are not `broken`."""
-        installed = {p.name: self._installed(p) for p in self._points()}
-        return {**{n: c for n, c in installed.items() if isinstance(c, type)}, **self}
+        classes: dict[str, type[T]] = {}
+        for point in self._points():
+            cls = self._installed(point)
+            if not isinstance(cls, UserError):
+                classes[point.name] = cls
+        return {**classes, **self}  # nobody replaces one of the project's own
 
     def broken(self) -> list[str]:
         """Return why those of installed packages that are not known are left out."""
@@ -59,8 +63,8 @@ class Registry(dict[str, type[T]]):
         if name in self:
             return self[name]
         if name.endswith(".py"):
-            there = [f"{name}:{each}" for each in self.defined(name)]
-            which = ": name its class too: " + " or ".join(there) if there else " has none"
+            classes = [f"{name}:{each}" for each in self.defined(name)]
+            which = ": name its class too: " + " or ".join(classes) if classes else " has none"
             raise UserError(f"{self.kind} {name}{which}")
         path, _, class_name = name.rpartition(":")
         if path.endswith(".py"):
@@ -91,8 +95,12 @@ class Registry(dict[str, type[T]]):
     def defined(self, path: str) -> list[str]:
         """Return the classes of this kind that a file defines, in its order."""
         module = self._module(path)
-        classes, here = [v for v in vars(module).values() if isinstance(v, type)], module.__name__
-        return [c.__name__ for c in classes if issubclass(c, self.base) and c.__module__ == here]
+        defined = []
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, self.base):
+                # What the file imports is defined elsewhere.
+                defined += [value.__name__] if value.__module__ == module.__name__ else []
+        return defined
 
     def _points(self) -> EntryPoints:
         return _points(self.group, tuple(sys.path))

@@ -8,7 +8,7 @@ from trials.common import names
 from trials.common.errors import unknown
 from trials.common.plugins import named
 from trials.common.registry import Registry
-from trials.datasets import generated, images, natural
+from trials.datasets import generated, images, natural, sounds
 from trials.datasets.base import Dataset as Dataset
 from trials.datasets.base import DatasetFamily as DatasetFamily
 from trials.datasets.own import Csv, Function, Given, Npz, Own, Parquet
@@ -30,12 +30,12 @@ _OWN: dict[str, type[DatasetFamily]] = {
     "femnist10": images.FEMNIST10,
     "cifar10": images.CIFAR10,
     "cifar100": images.CIFAR100,
-    "speech_commands": natural.SpeechCommands,
+    "speech_commands": sounds.SpeechCommands,
     "shakespeare": natural.Shakespeare,
     "sent140": natural.Sent140,
     "mnist_writers": natural.MNISTWriters,
     "hapt": natural.HAPT,
-    "fsdd": natural.FSDD,
+    "fsdd": sounds.FSDD,
     "wisdm": natural.WISDM,
     "heart_disease": natural.HeartDisease,
     "adult": natural.Adult,

@@ -62,7 +62,7 @@ class Heterogeneity:
 
     @property
     def changes_work(self) -> bool:
-        """Whether devices do different amounts of local work."""
+        """Return whether devices do different amounts of local work."""
         return any(modifier.changes_work for modifier in self.modifiers)
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
@@ -114,15 +114,19 @@ def parse(text: str) -> Heterogeneity:
         if bare in read:
             raise UserError(f"heterogeneity {text!r}: +{bare} is given twice")
         read[bare] = spelled, modifier
-    dealing, order = level, [*MODIFIERS, *sorted(read.keys() - MODIFIERS.keys())]
-    kept = [read[bare] for bare in order if bare in read]
-    for spelled, modifier in kept:
+    dealing, kept = level, list[Modifier]()
+    # One order, so that a level has one name and one meaning.
+    for bare in (*MODIFIERS, *sorted(read.keys() - MODIFIERS.keys())):
+        if bare not in read:
+            continue
+        spelled, modifier = read[bare]
         changed = modifier.applied(partition)
         level += f"+{spelled}"
         if changed is not partition or type(modifier).unseen is not Modifier.unseen:
             dealing += f"+{spelled}"
         partition = changed
-    return Heterogeneity(level, dealing, partition, tuple(modifier for _, modifier in kept))
+        kept.append(modifier)
+    return Heterogeneity(level, dealing, partition, tuple(kept))
 
 
 def grammar() -> str:

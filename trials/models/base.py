@@ -113,27 +113,29 @@ class Model:
             for slot in self.layout
         }
 
-    def initial(self, ids: Array, seed: int) -> Array:
+    def initial(self, ids: Array, seed: int, weights: str = "default") -> Array:
         """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for the weights and the
-        bias of a layer, PyTorch's default; the fan in is the length of a weight's row. A person's network starts as it
-        is made, under a seed.
+        bias of a layer, PyTorch's default; the fan in is the length of a weight's row. `glorot` has r = sqrt(6 / (fan in
+        + fan out)), `he` sqrt(6 / fan in), both no biases at first. A person's network starts as it is made, under a seed.
         """
         if self.network.make is not None:
-            return np.stack([self._made(int(client), seed) for client in np.ravel(ids)])
+            made = []
+            for client in np.ravel(ids).tolist():
+                module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
+                parameters = [p.detach() for p in module.parameters() if p.requires_grad]
+                made.append(torch.cat([p.double().flatten() for p in parameters]).numpy())
+            return np.stack(made)
         rows, w = np.reshape(ids, (-1, 1)), np.empty((np.size(ids), self.d))
-        weights = {slot.layer: slot.shape for slot in reversed(self.layout)}  # a layer's first slot
+        first = {slot.layer: slot.shape for slot in reversed(self.layout)}  # a layer's first slot
         for slot in self.layout:
             u = randomness.uniform("initial", seed, rows, np.arange(slot.start, slot.stop))
-            radius = prod(weights[slot.layer][1:]) ** -0.5
+            fan_in, fan_out = prod(first[slot.layer][1:]), slot.shape[0] * prod(slot.shape[2:])
+            radius = fan_in**-0.5
+            if weights != "default":
+                fans = fan_in + fan_out * (weights == "glorot")
+                radius = (6 / fans) ** 0.5 * (len(slot.shape) > 1)
             w[:, slot.start : slot.stop] = (2 * u - 1) * radius
         return w
-
-    def _made(self, client: int, seed: int) -> Array:
-        """Return the weights (d,) that a person's network is made with for a client."""
-        assert self.network.make is not None
-        module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
-        parameters = [p for p in module.parameters() if p.requires_grad]
-        return torch.cat([p.detach().double().flatten() for p in parameters]).numpy()
 
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
         """Return (b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""

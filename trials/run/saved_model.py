@@ -68,11 +68,14 @@ class SavedModel:
         scored, own = list(simulation.scored().values()), simulation.personal()
         if isinstance(scored[0], Devices):
             own = scored[0].models
-        names = [name for name, value in last.items() if math.isfinite(value)]
-        scores = {name: last[name] for name in names if name.startswith(("test_", "val_"))}
+        scores = {}
+        for name, value in last.items():
+            if name.startswith(("test_", "val_")) and math.isfinite(value):  # JSON has no NaN
+                scores[name] = value
         about = {"shape": data.shape, "classes": data.classes, "metric": data.task.metric}
         code = next(iter(plugins.hashes(*spec.scenario.model_code).values()), None)
         card = ModelCard(spec=spec, **about, scores=scores, code=code)
+        # Where devices are ranked, a mean model that is scored beside them stands for a server's.
         server = next((model for model in scored if isinstance(model, torch.Tensor)), None)
         return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, own))
 
@@ -93,7 +96,7 @@ class SavedModel:
         n = min(map(len, own.values()), default=0)
         if client is not None:
             what, there = f"model of client {client}", 0 <= client < n
-            tensors = {key: rows[client] for key, rows in own.items()} if there else None
+            tensors = {name: rows[client] for name, rows in own.items()} if there else None
         if tensors is None:
             raise UserError(f"{self.card.spec.algorithm} has no {what}; it keeps {n} clients' own")
         return TrainedModel(self.card.model(), tensors)
@@ -104,9 +107,11 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
     if w is None:
         return None
     w = w.detach().cpu()
-    statistics = model.statistics.evaluating(w) if model.statistics else {}
-    repeated = {name: v.expand((*w.shape[:-1], *v.shape)) for name, v in statistics.items()}
-    return {name: v.clone() for name, v in {**model.views(w), **repeated}.items()}
+    tensors = {name: view.clone() for name, view in model.views(w).items()}
+    if model.statistics is not None:  # the server's, which all clients are evaluated with
+        for name, value in model.statistics.evaluating(w).items():
+            tensors[name] = value.expand((*w.shape[:-1], *value.shape)).clone()
+    return tensors
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
@@ -126,7 +131,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})
         plugins.refuse_changed({spec.model: card.code}, what)
-    server, clients = (_loaded(card, folder / name) for name in (SERVER, CLIENTS))
+    server, clients = _loaded(card, folder / SERVER), _loaded(card, folder / CLIENTS)
     if server is None and clients is None:
         raise UserError(f"{what}: the models that its run ranked are missing")
     return SavedModel(card, server, clients)

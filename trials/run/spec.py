@@ -122,6 +122,10 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
     for setting, reason in cls.unsupported.items():
         if setting in asked:
             raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
+    for setting in ("optimizer", "keep_moments"):
+        if setting in asked and not vars(cls).get("any_optimizer"):
+            reason = "its own class does not say any_optimizer, so its steps are SGD's"
+            raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
 
 
 def _asked(settings: Settings, level: str) -> dict[str, str]:
@@ -142,11 +146,11 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
     """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
-    values, beside = dict(settings), []
+    reasons = []
     for key, (value, reason) in cls.requires.items():
-        if values[key] != value:
-            beside.append(f"{key} is {values[key]}, its paper's {value}: {reason}")
-    return "; ".join(beside)
+        if (asked := getattr(settings, key)) != value:
+            reasons.append(f"{key} is {asked}, its paper's {value}: {reason}")
+    return "; ".join(reasons)
 
 
 PACK = "pack"  # the one key of Tune's `config`

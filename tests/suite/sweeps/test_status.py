@@ -10,7 +10,7 @@ import pytest
 
 from suite.results.leaderboards import read_leaderboard
 from suite.search.trial import TrialRequest
-from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
+from suite.sweeps.journal.events import Begun, Died, Journal, Ranked, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
 from suite.sweeps.progress import Deadline
 from suite.sweeps.status import keep, standing, status
@@ -136,7 +136,7 @@ def test_counts_and_scores(night: tuple[Path, list[str]]) -> None:
         ended(final, 106.0, 0.8),
         Died(trial_id=requests[3].request.trial_id, round=7, error="Killed\n"),
         *(Recorded(trial_id=final.request.trial_id, run_id=run) for run in "bc"),
-        Recorded(trial_id=first, run_id="a row of the leaderboard"),
+        Ranked(entry_id=first, run_id="a row of the leaderboard"),
         torn=line(asked(second, 1))[:20],
     )
     seen = status(folder.parent, "night")
@@ -163,7 +163,6 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
     requests = [asked(entry, 0) for entry in ids]
     add(folder, *requests)
     journal = Journal(folder / "journal.jsonl", SweepState())
-    journal.read()
     half = TrialResult(Status.RUNNING, history=[{"round": 25, "val_accuracy": 0.4}])
     for seconds, outcome in ((0, TrialResult()), (10, half)):
         clock[0] += seconds

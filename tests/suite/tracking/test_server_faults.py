@@ -7,16 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, TEMPORARILY_UNAVAILABLE
 
 from suite.results.table import FILE, read
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.recording import LOCAL_TRIES, SweepRecording
 from suite.sweeps.sweep import Sweep
 from suite.tracking import StoreError, without_user
 from suite.tracking.store import Store
@@ -26,7 +24,8 @@ from tests.support.foreign import little, play
 from trials.common.errors import UserError
 
 BUSY = MlflowException("(psycopg2.OperationalError) no connection", TEMPORARILY_UNAVAILABLE)
-REFUSED = StoreError("sqlite:///here", ValueError("Invalid value for 'metrics[0].name'"), False)
+INVALID = MlflowException("Invalid value for 'metrics[0].name'", INVALID_PARAMETER_VALUE)
+REFUSED = StoreError("sqlite:///here", INVALID)
 
 
 @contextmanager
@@ -76,20 +75,6 @@ def test_what_a_server_answers_passes_or_is_a_refusal(tmp_path: Path, status: in
         store.experiment("study")
     assert gone.value.passes
     assert StoreError("postgresql://there/db", BUSY).passes
-
-
-@pytest.mark.parametrize("uri", ["http://there", "postgresql://there/db", "sqlite:///here"])
-def test_only_a_store_elsewhere_is_waited_for(uri: str) -> None:
-    state = SimpleNamespace(begun=SimpleNamespace(study_name="s"), recorded={})
-    journal: Any = SimpleNamespace(state=state, path=Path("runs/s/journal.jsonl"))
-    store: Any = SimpleNamespace(uri=uri, firsts=[])
-    control: Any = SimpleNamespace(ending="", waiting="")
-    control.halt = lambda fault: setattr(control, "ending", "halted")
-    records = SweepRecording(store, store, journal, control, control)
-    ended = [records._gives_up(StoreError(uri, BUSY)) for _ in range(LOCAL_TRIES)][-1]
-    records.close()
-    assert ended is uri.startswith("sqlite")
-    assert "trying again" in control.waiting
 
 
 def test_a_refused_name_costs_a_sweep_the_records_that_have_it(

@@ -9,7 +9,7 @@ import scipy.fft
 from tests.support.fake_files import wav
 from trials import datasets
 from trials.common.errors import UserError
-from trials.datasets import natural
+from trials.datasets import sounds
 
 WORDS = ["yes", "no", "up"]
 CLIPS = {
@@ -28,8 +28,8 @@ def clip(word: str, name: str, n: int = 16000) -> np.ndarray:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setattr(natural, "WORDS", WORDS)
-    monkeypatch.setattr(natural.SpeechCommands, "clips", 10)
+    monkeypatch.setattr(sounds, "WORDS", WORDS)
+    monkeypatch.setattr(sounds.SpeechCommands, "clips", 10)
     place = tmp_path / "data/speech_commands_v0.01"
     for word, names in CLIPS.items():
         for name in names:

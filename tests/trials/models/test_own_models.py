@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from suite.testing.algorithms import WrongError
-from suite.testing.parts import check_module
 from tests.support.simulations import (
     ROOT,
     digest,
@@ -29,6 +27,7 @@ from trials.engine.federation import Federation
 from trials.engine.pack import Pack
 from trials.engine.training import execution, minibatches
 from trials.models.base import Model
+from trials.models.own import check_module
 from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
@@ -218,25 +217,38 @@ def test_what_is_no_model_is_refused(name):
     ("name", "message"),
     [
         ("InPlace", "changes its input in place"),
-        ("Buffered", "changes its buffer seen"),
+        ("Buffered", "changes its seen"),
         ("Unseeded", "differs between two modules made with the same torch.manual_seed"),
+        ("instance_norm", "changes its .*running_mean"),
+        ("spectral_norm", "changes its .*weight.0._u"),
+        ("Moving", "changes its mean"),
+        ("Clamped", "changes its net.1.weight"),
+        ("Counting", "other outputs for the same weights"),
+        ("Hidden", "tensors that are not its parameters"),
+        ("Listed", "other outputs or gradients than by itself"),
+        ("double", "of torch.float32"),
     ],
 )
-def test_a_check_says_what_a_run_would_not(name, message):
-    network = Model(models.parse(own(name)), (2, 2), 4).network
-    with pytest.raises(WrongError, match=message):
-        check_module(network, torch.rand(16, 2, 2))
+def test_what_a_run_would_compute_otherwise_than_pytorch_is_refused(name, message):
+    with pytest.raises(UserError, match=f"{name}.*{message}"):
+        Model(models.parse(own(name)), (2, 2), 4)
+
+
+def test_outputs_that_look_like_probabilities_are_said():
+    for name, said in (("likely", True), ("mlp", False)):
+        note = Model(models.parse(own(name)), (2, 2), 4).network.note
+        assert ("no softmax" in note) == said
 
 
 @pytest.mark.parametrize(
-    "name", ["fused", "Normalised", "Dropping", "Tempered", "Cast", "resnet18"]
+    "name",
+    ["fused", "Normalised", "Dropping", "Tempered", "Cast", "resnet18", "kept", "shared", "tied"],
 )
 @pytest.mark.parametrize("buffers", ["averaged", "frozen"])
 def test_a_module_is_computed_as_pytorch_does(name, buffers):
     """Outputs and gradients, in training and evaluation mode; BatchNorm with an activation in it, too."""
-    shape = (3, 8, 8)
-    network = Model(models.parse(own(name)), shape, 4, buffers=buffers).network
-    check_module(network, torch.rand(16, *shape))
+    network = Model(models.parse(own(name)), (3, 8, 8), 4, buffers=buffers).network
+    check_module(network, torch.rand(16, 3, 8, 8))
 
 
 def test_a_minibatch_of_one_value_is_normalised_by_running_statistics():
