@@ -110,6 +110,7 @@ class Disk:
         self._mount()
 
 
+@pytest.mark.nightly
 def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
     tmp_path: Path, small_disk: Disk
 ) -> None:
