@@ -51,33 +51,6 @@ def test_the_effect_is_the_paired_difference_with_a_corrected_t_interval():
     assert len(cut) == 14, "a unit without all its final runs does not count"
 
 
-def searched(method, unit, cost, val, test):
-    """A search trial of 4 rounds with these curves at rounds 1 to 4."""
-    return {
-        **SCENARIO, "kind": "search", "study": "e3", "family": "digits", "dataset": "digits", "partition": unit,
-        "algorithm": method, "rounds": 4, "status": "finished", "bytes": cost,
-        "evaluations": np.arange(1, 5), "val_curve": np.array(val), "test_curve": np.array(test),
-    }  # fmt: skip
-
-
-def test_at_equal_bytes_a_method_that_sends_twice_has_half_the_rounds_and_its_own_configuration():
-    """folb sends 200 bytes where fedavg sends 100: it has rounds 1 and 2, where its other trial validates best."""
-    late, early = [0.1, 0.2, 0.9, 0.9], [0.5, 0.7, 0.7, 0.7]
-    rows = [
-        searched("fedavg", 0, 100, [0.6] * 4, [0.5, 0.6, 0.6, 0.6]),
-        searched("folb", 0, 200, late, [0.1, 0.2, 0.8, 0.8]),
-        searched("folb", 0, 200, early, [0.4, 0.6, 0.7, 0.7]),
-    ]
-    trials = pd.concat(
-        [finals({"fedavg": [0.8], "folb": [0.8]}), pd.DataFrame(rows)], ignore_index=True
-    )
-    whole = edition.gaps(trials, {"e3": (2, 2)})
-    (at_bytes,) = edition.at_equal(trials, whole, "bytes").gap
-    assert at_bytes == pytest.approx(100 * (0.6 - 0.6))
-    (at_rounds,) = edition.at_equal(trials, whole, None).gap
-    assert at_rounds == pytest.approx(100 * (0.8 - 0.6))
-
-
 def test_the_page_is_what_the_script_makes_of_the_shipped_tables():
     text = edition.page(pd.read_parquet(TABLES), edition.planned())
     assert (ROOT / "docs" / "results" / "edition3.md").read_text() == text
