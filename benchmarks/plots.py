@@ -69,14 +69,23 @@ def searchers(document: dict[str, Any], path: Path) -> None:
 
 def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> None:
     """A row a method: its mean gap to FedAvg over families with the interval, and a pale dot for each scenario."""
-    wide = families[families.low.notna()].sort_values("gap", ascending=False)
-    order = list(wide.algorithm)
-    dots = scenarios[scenarios.algorithm.isin(order) & scenarios.low.notna()]
-    furthest = 2 * max(wide.low.abs().max(), wide.high.abs().max())
-    dots = dots.assign(gap=dots.gap.clip(-furthest, furthest))
-    y = {"field": "algorithm", "sort": order, "title": None}
     title = "points of test accuracy against FedAvg, equally tuned (grey: one scenario; the farthest are drawn at the edge)"
+    wide = families[families.low.notna()].rename(columns={"algorithm": "name"})
+    dots = scenarios[scenarios.low.notna()].rename(columns={"algorithm": "name"})
+    gaps(dots, wide, title, path)
+
+
+def gaps(dots: "pd.DataFrame", means: "pd.DataFrame", title: str, path: Path) -> None:
+    """A row a name: its mean `gap` from `low` to `high`, and a pale dot for each of its dots."""
+    means = means.sort_values("gap", ascending=False)
+    order = list(means.name)
+    furthest = 2 * max(means.low.abs().max(), means.high.abs().max())
+    dots = dots[dots.name.isin(order)]
+    dots = dots.assign(gap=dots.gap.clip(-furthest, furthest))
+    y = {"field": "name", "sort": order, "title": None}
     x = {"field": "gap", "type": "quantitative", "title": title}
+    bounds = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}
+    values = {"values": means[["name", "gap", "low", "high"]].to_dict("records")}
     layers: list[Spec] = [
         {
             "data": {"values": [{"gap": 0}]},
@@ -84,21 +93,17 @@ def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> 
             "encoding": {"x": x},
         },
         {
-            "data": {"values": dots[["algorithm", "gap"]].to_dict("records")},
+            "data": {"values": dots[["name", "gap"]].to_dict("records")},
             "mark": {"type": "tick", "opacity": 0.5, "color": GREY, "thickness": 1.5},
             "encoding": {"x": x, "y": y},
         },
-    ]
-    means = {"values": wide[["algorithm", "gap", "low", "high"]].to_dict("records")}
-    bounds = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}
-    layers += [
         {
-            "data": means,
+            "data": values,
             "mark": {"type": "rule", "strokeWidth": 3, "color": HUES[0]},
             "encoding": bounds,
         },
         {
-            "data": means,
+            "data": values,
             "mark": {"type": "point", "filled": True, "size": 90, "color": HUES[0], "opacity": 1},
             "encoding": {"x": x, "y": y},
         },
