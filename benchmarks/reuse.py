@@ -19,11 +19,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from scipy import stats
 
 from measuring import TABLES, parser, show
 from suite.configurations.companions import (
@@ -39,12 +37,18 @@ from suite.studies.entries import Entry, make_entries
 from suite.studies.study import Study, check_study
 from trials import datasets
 from trials.common.errors import UserError
+from trials.common.lazy import Lazy
 from trials.common.tensors import torch
 from trials.federated_data import FederatedData
 from trials.run.outcome import Status
 from trials.run.spec import TrialSpec
 from trials.run.trial import load_dataset, partition_data, result_of, simulate
 
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Lazy("pandas")
+stats: Any = Lazy("scipy.stats")
 CONFIRM = {"best": 3, "seeds": 2}
 ARMS: dict[str, dict[str, Any]] = {
     "line 8": {"sampler": "line", "trials": 8},
