@@ -15,6 +15,7 @@ import multiprocessing
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -152,7 +153,7 @@ class Runs:
         self.path, self.until, self.kept = path, until, dict[str, dict[str, Any]]()
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):  # the last one may be cut
+                with suppress(ValueError):  # a line that was cut runs again
                     run = json.loads(line)
                     self.kept[run["key"]] = run
 

@@ -162,6 +162,8 @@ class EntrySearch:
     @property
     def modelled(self) -> int:
         """How many of the configurations can be the sampler's from results, at most."""
+        if self.line is not None:
+            return max(0, self.budget - len(self.starts))
         first = first_modelled(self.sampler, self.lag)
         return 0 if first is None else max(0, self.budget - max(first - 1, len(self.starts)))
 
