@@ -1,4 +1,4 @@
-"""What an algorithm is: hyperparameters as fields, and the hooks of a round.
+"""The base of algorithms: hyperparameters as fields, and the hooks of a round.
 
     class FedProx(FedAvg):
         mu: float = real(0.01, low=1e-4, high=1, log=True)
@@ -161,7 +161,9 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the names that exist under each other: whose `when` holds, of names that exist."""
+    """Return the values of the hyperparameters that exist: without `when`, or with one that holds for values of others
+    that exist.
+    """
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}

@@ -45,15 +45,15 @@ class SAFL(FedAvg):
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
         """Return the mixed weights (k, d) of (6), (7); in round 1 the clients' own."""
-        own = state["z"][ids]
+        z = state["z"][ids]
         if fed.round == 1:
-            return own
-        ticks = fed.steps(ids) if self.clock == "steps" else own.new_ones(len(ids))
+            return z
+        ticks = fed.steps(ids) if self.clock == "steps" else z.new_ones(len(ids))
         p = torch.exp(-(fed.round - 1) * ticks / self.L).unsqueeze(1)
         # One coin for each weight, the same for every algorithm that asks for it.
-        annealed = (fed.uniform("anneal", ids, fed.d) < p).to(own)
+        annealed = (fed.uniform("anneal", ids, fed.d) < p).to(z)
         u = 1 - (1 - self.epsilon) * annealed
-        return u * super().start(state, ids, fed) + (1 - u) * own
+        return u * super().start(state, ids, fed) + (1 - u) * z
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
@@ -63,8 +63,8 @@ class SAFL(FedAvg):
         return super().aggregate(state, ids, start, local, fed)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        own: Tensor = state["z"][fed.everyone]
-        return own
+        weights: Tensor = state["z"][fed.everyone]
+        return weights
 
     def scored(self, state: State, fed: Federation) -> Scored:
         """Return z_bar, and the weighted mean of all devices' weights."""
