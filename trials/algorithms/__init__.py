@@ -36,6 +36,7 @@ from trials.algorithms.scaffold import SCAFFOLD
 from trials.common.errors import UserError
 from trials.common.names import check_recorded
 from trials.common.registry import Registry
+from trials.settings import Settings
 
 _CLASSES: tuple[type[Algorithm], ...] = (
     SAFL, SAFLExtended, IDA, ASTW, IDASAFL, ASTWSAFL, FedAgg, FedAggLiteral, FOLB, FOLBTwoSet, FedNuSign, LBOptimal,
@@ -53,6 +54,8 @@ def _ranged(cls: type[Algorithm], where: str) -> None:
                 f"{where}: its field {field.name} has no range: make it with real(), whole() or choice() of "
                 "trials.algorithm"
             )
+        if field.name in (*Settings.model_fields, "seed"):
+            raise UserError(f"{where}: its field {field.name} has the name of a setting")
         for value in (field.default, *(field.metadata["range"].choices or ())):
             check_recorded(f"{where}: its hyperparameter", field.name, value)
 

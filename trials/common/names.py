@@ -185,11 +185,12 @@ def _show(value: Any) -> str:
 
 def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> None:
     """Raise `UserError` for a name that MLflow refuses, a value that is no `kind`, or that JSON changes."""
-    if not _RECORDED.fullmatch(name) or normpath(name) != name or name[0] in "/.":
+    plain = isinstance(name, str) and _RECORDED.fullmatch(name) and normpath(name) == name
+    if not plain or name[0] in "/.":
         rule = "letters, digits, spaces and _ - . : / alone, and neither / nor . first"
         raise UserError(f"{where} {name!r} cannot be recorded: a name has {rule}")
     with suppress(TypeError, ValueError):
-        copy = json.loads(json.dumps(value))
+        copy = json.loads(json.dumps(value, ensure_ascii=False).encode())
         if isinstance(value, kind) and (copy == value or value != value):
             return
     raise UserError(f"{where} {name} has {value!r}, which JSON does not give back as it is")

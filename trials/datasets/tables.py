@@ -169,8 +169,7 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            rule = "as row numbers that pandas' to_csv writes, or a file without a line of names"
-            raise ask(column, f"has no name, {rule}")
+            raise ask(column, "has no name, as row numbers of to_csv, or is a first row's value")
     return special
 
 

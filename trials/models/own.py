@@ -141,10 +141,8 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}
-    like = next(iter(leaves.values()))
     with seeded(1):
-        every = {**network.constants(like), **statistics, **leaves}
-        outputs = network(every, x.to(like.dtype, copy=True), purpose)
+        outputs = network({**network.constants(x), **statistics, **leaves}, x.clone(), purpose)
     if not isinstance(outputs, torch.Tensor):
         raise TypeError(f"a model must give a tensor, not {type(outputs).__name__}")
     return [outputs.detach(), *slopes(outputs, list(leaves.values()))]

@@ -97,9 +97,13 @@ class Simulation:
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
         for name, model in others:
             entry |= _on_parts(fed, model, f"{name}_")
-        entry |= hook(self.algorithm, "measured", dict, self.state, fed)
+        own = hook(self.algorithm, "measured", dict, self.state, fed)
+        where = written(self.algorithm)
+        if taken := own.keys() & {*entry, *fed.counters, "train_loss"}:
+            raise UserError(f"{where}: measured() gives {', '.join(taken)}, as a run itself does")
+        entry |= own
         for name, value in entry.items():
-            check_recorded(f"{written(self.algorithm)}: its metric", name, value, int | float)
+            check_recorded(f"{where}: its metric", name, value, int | float)
         if not self.diverged:
             # By validation, since no test sample decides anything.
             loss = entry.get("val_loss", 0.0)
