@@ -219,8 +219,8 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     # Ids client after client, and where each client's begin and the last one's end.
     listed: list[Array] = []
     for kept in (seen, unseen):
-        ids = [np.empty(0, np.int64), *(train[parts[k]] for k in kept)]
-        listed += [np.concatenate(ids), np.cumsum([*map(len, ids)], dtype=np.int64)]
+        each = [np.empty(0, np.int64), *(train[parts[k]] for k in kept)]
+        listed += [np.concatenate(each), np.cumsum([*map(len, each)], dtype=np.int64)]
     held, offsets, held_unseen, _ = listed
     if dataset.client is not None and len(unseen):  # of owners that nobody else has, all is unseen
         strangers = np.setdiff1d(dataset.client[held_unseen], dataset.client[held])

@@ -91,7 +91,7 @@ def audit(
     scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
     noise = stdev(seeds) if len(seeds) > 1 else None
     margin = as_good = late_gain = None
-    if winner in scores:
+    if winner is not None and winner in scores:
         gaps = scores[winner] - scores.drop(winner)
         margin = float(gaps.min()) if len(gaps) else None
         if noise is not None:

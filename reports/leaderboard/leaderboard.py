@@ -83,7 +83,8 @@ def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str
         scenario = Scenario(*map(str, question[:-1]))
         alike: dict[ComparisonTerms, Group] = {}
         first: dict[ComparisonTerms, str] = {}
-        for sweep, answers in asked.groupby("sweep", sort=False):
+        for sweep in asked["sweep"].unique().tolist():
+            answers = asked[asked["sweep"] == sweep]
             draw = answers.sort_values([*Draw._fields]).iloc[0]
             entries = answers[["sweep", "entry_id"]].itertuples(index=False, name=None)
             most = max(trials.get(entry, 0) for entry in entries)
@@ -94,12 +95,12 @@ def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str
                     notes.append(f"{scenario}: {apart}: {terms.against(other)}.")
                 first[terms] = sweep
             group = alike.setdefault(terms, {})
-            for algorithm, tuned in answers.groupby("algorithm", sort=False):
+            for algorithm in answers["algorithm"].unique().tolist():
                 if algorithm in group:
                     before = group[algorithm]["sweep"].iloc[0]
                     twice = f"{algorithm} was tuned in {before} and {sweep}"
                     notes.append(f"{scenario}: {twice}; {sweep} counts.")
-                group[algorithm] = tuned
+                group[algorithm] = answers[answers["algorithm"] == algorithm]
         groups += alike.values()
     return groups, notes
 
@@ -260,7 +261,7 @@ def _facts(runs: "pd.DataFrame", trials: Trials) -> dict[str, Any]:
 
     # Test scores choose nothing: the winner that validates best over its final seeds is shown.
     chosen = max(_replicates(runs), key=validated)
-    run = next(chosen.itertuples(index=False))
+    run: Any = next(chosen.itertuples(index=False))
     copied = ("algorithm", "paper", "sweep", "study", "entry_id", "page", "warm")
     return {
         **{key: getattr(run, key) for key in (*copied, *Scenario._fields)},

@@ -48,7 +48,8 @@ def without_folders(names: Iterable[str]) -> dict[str, str]:
 def as_shown(value: T, board: "Leaderboard") -> T:
     """Return plain data about a board: names without folders and signs that nobody sees, and methods told apart."""
     algorithms, others = set[str](), set[str]()
-    for row in (*board.rows, *board.interim):
+    rows: list[Any] = [*board.rows, *board.interim]
+    for row in rows:
         algorithms.add(row.algorithm)
         others |= {row.dataset, row.model}
     names = without_folders(others)
@@ -64,7 +65,7 @@ def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
     if isinstance(value, str):
         new = names.get(value, value) if named else value
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts = value._asdict().items()
+        parts = zip(value._fields, value, strict=True)
         new = type(value)(*(renamed(part, names, field in NAMED) for field, part in parts))
     elif isinstance(value, tuple):
         new = tuple(renamed(part, names, named) for part in value)

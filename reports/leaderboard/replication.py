@@ -163,7 +163,7 @@ def spreads(scores: Scores) -> dict[str, float]:
     it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
     """
     deviations: dict[str, float] = {}
-    means: dict[tuple[int, ...], float] = {**scores}
+    means: dict[tuple[int, ...], float] = dict(scores.items())
     inner = 0.0
     for place in reversed(range(len(Draw._fields))):
         groups: dict[tuple[int, ...], list[float]] = defaultdict(list)

@@ -273,4 +273,4 @@ def same(a: Simulation, b: Simulation) -> bool:
     """Return whether two runs have the same bits: history, times apart, and state."""
     left, right = numbers(a), numbers(b)
     alike = timeless(a.history) == timeless(b.history) and left.keys() == right.keys()
-    return alike and all(map(torch.equal, left.values(), map(right.get, left)))
+    return alike and all(torch.equal(value, right[name]) for name, value in left.items())

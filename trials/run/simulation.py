@@ -181,7 +181,7 @@ class Simulation:
         tensors: dict[str, Tensor] = {}
         rows: dict[str, dict[str, Tensor | None]] = {}
         for name, value in {**self.state, **self.fed.kept}.items():
-            kept = value.values if isinstance(value, ClientRows) else value
+            kept: Any = value.values if isinstance(value, ClientRows) else value
             # On the host, without the rest of its storage, which would be written too.
             kept = None if kept is None else kept.to("cpu", copy=True)
             if isinstance(value, ClientRows):
