@@ -22,18 +22,8 @@ from reports.leaderboard.board import ABOUT, MARK, Leaderboard, ReportData, Row
 from reports.leaderboard.names import as_shown, without_paths
 from reports.leaderboard.statistics import DIFFERS
 from reports.table import Cell, Cells, Column, ColumnKind, Line, Table, table, visible
+from reports.wording import tables as wording
 from reports.wording import words
-from reports.wording.tables import (
-    across_table,
-    board_tables,
-    groups,
-    interim_tables,
-    leads,
-    overview,
-    scenario_text,
-    several,
-    told_apart,
-)
 from trials.run.outcome import Status
 from trials.scoring.metrics import direction
 
@@ -76,14 +66,14 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
         heads=[*words.HEADS.items()],
         mark=MARK,
         about=ABOUT,
-        standings=interim_tables(board),
+        standings=wording.interim_tables(board),
         audit_title=words.AUDIT_TITLE,
         audit_about=words.AUDIT_ABOUT,
         mends=words.MENDS,
         audit=words.audit_table(board),
         findings=words.findings(board.rows),
-        across=[*starmap(across_table, several(board).items())],
-        overview=overview(board),
+        across=[*starmap(wording.across_table, wording.several(board).items())],
+        overview=wording.overview(board),
         charts=drawn,
         chips=[(words.short(name), *style) for name, style in look.items()] if charts else [],
         failures=_failures(data),
@@ -139,7 +129,7 @@ def headline(board: Leaderboard) -> tuple[str, str]:
     """Return the winner in a few words, and sentences on how sure that is and what is not over."""
     # References stand in no sentence about who is first.
     ranked = tuple(row for row in board.rows if row.rank is not None)
-    scenarios = [*groups(replace(board, rows=ranked)).values()]
+    scenarios = [*wording.groups(replace(board, rows=ranked)).values()]
     if not board.rows:
         lead, more = "Nothing is ranked yet", "No scenario has all of its final runs."
     elif not scenarios:
@@ -158,7 +148,7 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
     """Return the headline of one scenario, and what is known of its methods. It names the first where no other may be
     the best or nothing can be estimated, else it says how many may be.
     """
-    where, tie = scenario_text(rows[0].group), "tied at " * rows[0].tied
+    where, tie = wording.scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {words.title_of(rows[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
     if maybe < 2:
@@ -183,12 +173,12 @@ def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[s
         each = " each" if len(leaders) > 1 else ""
         shown = f"shown to be the best in {most} of {len(scenarios)} scenarios{each}"
         lead = f"{words.listed(leaders)}: {shown}"
-    where, firsts = told_apart([rows[0].group for rows in scenarios]), []
+    where, firsts = wording.told_apart([rows[0].group for rows in scenarios]), []
     for rows, place in zip(scenarios[:3], where, strict=False):
         firsts.append(f"{_names(rows)} {_score(rows[0])} on {place}")
     more = f"; and {len(scenarios) - 3} more" if len(scenarios) > 3 else ""
     highest = f"Highest mean by scenario: {'; '.join(firsts)}{more}."
-    for across in several(board).values():
+    for across in wording.several(board).values():
         if DIFFERS not in {pair.verdict for pair in across.pairs}:
             n = len(across.families)
             lead = f"No method is shown to be ahead over {n} families of data sets"
@@ -213,8 +203,9 @@ FIXED = 4
 
 def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
     """Return the tables of a board, one a group of rows that are ranked together; `linked` to the rows' runs in MLflow."""
-    contents = zip(board_tables(data.board, ["all"]), groups(data.board).values(), strict=True)
-    return [_table(data, content, rows, look, linked) for content, rows in contents]
+    contents, rows = wording.board_tables(data.board, ["all"]), wording.groups(data.board).values()
+    pairs = zip(contents, rows, strict=True)
+    return [_table(data, content, group, look, linked) for content, group in pairs]
 
 
 def _table(
@@ -253,7 +244,7 @@ def leading(rows: Sequence[Row]) -> tuple[float, float]:
     all that tie with the best.
     """
     ends: list[float] = []
-    for row in (*rows[: max(3, round(LEADERS * len(rows)))], *filter(leads, rows)):
+    for row in (*rows[: max(3, round(LEADERS * len(rows)))], *filter(wording.leads, rows)):
         ends += [end for end in (row.mean, row.ci_low, row.ci_high) if end is not None]
     return min(ends), max(ends)
 
@@ -292,8 +283,8 @@ def look_of(data: ReportData) -> Look:
 def gallery(data: ReportData, look: Look) -> Gallery:
     """Return all charts of a report."""
     sections: Gallery = defaultdict(list)
-    for group, rows in groups(data.board).items():
-        where, metric = scenario_text(group), rows[0].metric
+    for group, rows in wording.groups(data.board).items():
+        where, metric = wording.scenario_text(group), rows[0].metric
         name, title = slug(f"{where} {group.sweeps}"), words.title_of(metric)
         factors = dict.fromkeys(words.plural(row.over) for row in rows)
         alt = f"{where}: {title}, mean and 95 % interval over {' or '.join(factors)}"
@@ -313,7 +304,7 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             alt = f"{where}: best validation score so far against search trials"
             spec = charts.budget(best, look, metric)
             sections["budget"].append(Chart(f"budget-{name}", where, alt, spec))
-    for metric, across in several(data.board).items():
+    for metric, across in wording.several(data.board).items():
         ranks = zip(map(words.short, across.algorithms), across.ranks, strict=True)
         alt = "Average ranks: " + ", ".join(starmap("{} {:.2f}".format, ranks))
         spec, title = charts.ranks(across, look), words.overall_title(metric, across)
