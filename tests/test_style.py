@@ -53,7 +53,7 @@ def counts() -> dict[str, float]:
 
 AT_MOST = {
     "docstrings without a verb": 4.6,
-    "comprehensions": 53.0,
+    "comprehensions": 53.2,
     "nested comprehensions": 8,
     "found": 2,
 }
