@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from suite.formats import FORMAT, check_format
 from suite.studies.replicates import finals_of
@@ -64,6 +64,8 @@ _TYPES = (
 COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
 """The Arrow type of each column besides the curves, in their order."""
 PLAIN = tuple(COLUMNS)
+NEEDED = ("trial_id", "kind", "replicate", "number", "seed", "status", "metric")
+"""Columns with a value in each row."""
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
     *("round", "val", "test", "val_loss", "test_loss", "train_loss", "test_top5_accuracy"),
@@ -156,6 +158,9 @@ class TrialTable:
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
         if "sweep" in frame:
             frame["sweep"] = self.facts.name  # a file may go by another name among others
+        if isinstance(self.source, Path):
+            with _reading(self.source):
+                _check(frame, {entry.id for entry in self.facts.entries})
         return frame
 
     def whole(self, names: Sequence[str] = PLAIN + CURVES) -> Any:
@@ -206,6 +211,20 @@ def read(path: Path) -> TrialTable:
         if not file.schema_arrow.equals(schema()):
             raise ValueError("its columns are not those of docs/table.md")
         return TrialTable(TableFacts.model_validate(content), path)
+
+
+def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
+    """Raise `ValueError` for rows that would count otherwise than a sweep, with these entries, meant them."""
+    for name in frame.columns.intersection(NEEDED):
+        if frame[name].isna().any():
+            raise ValueError(f"{name} has no value in some rows")
+    double = "trial_id" in frame and frame["trial_id"].duplicated().any()
+    if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
+        raise ValueError("a trial is there twice, or of no entry of its sweep")
+    readers = {"params": TypeAdapter(dict).validate_json, "settings": Settings.model_validate_json}
+    for name, read_text in readers.items():
+        for text in frame[name].unique() if name in frame else ():
+            read_text(text)
 
 
 @contextmanager

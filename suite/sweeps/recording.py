@@ -239,7 +239,7 @@ class SweepRecording:
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
             # What comes back first: at no moment is an entry without final runs.
-            for row in each(ran[ran["run_id"] != ""].sort_values("kind")):
+            for row in each(ran[ran["run_id"] != ""].sort_values("kind", kind="stable")):
                 self.store.log(row.run_id, tags={"kind": row.kind})
         tables, board, texts = Tables([table]), None, dict[str, str]()
         if (tables.finals["status"] != Status.FAILED).any():

@@ -36,7 +36,11 @@ def test_two_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
     assert runs_of(open_existing(None, tmp_path)) == []
 
 
-def test_what_is_logged_is_there(store: Store, experiment: str) -> None:
+def test_what_is_logged_is_there(
+    store: Store, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a person's environment says of when it is written."""
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_LOGGING", "true")
     parent = store.create(experiment, "parent", {"kind": "sweep"})
     run_id = store.create(experiment, "name", {"kind": "search", "seed": 3}, parent, seconds=60.0)
     for _ in range(2):  # once more adds nothing
@@ -129,6 +133,16 @@ def test_mlflow_s_own_variable_names_the_store(
     assert not (tmp_path / "runs").exists()
 
 
+def test_sqlite_knows_how_many_runs_there_are_once_a_table_is_kept(tmp_path: Path) -> None:
+    """Else a search that MLflow sorts by a metric takes it half a minute for 30,000 runs."""
+    store = Store(None, tmp_path)
+    run_id = store.create(store.experiment("mine"), "name", {"kind": "sweep"})
+    (tmp_path / "trials.parquet").write_bytes(b"a table")
+    store.keep_table(run_id, tmp_path / "trials.parquet")
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as opened:
+        assert opened.execute("select stat from sqlite_stat1 where tbl = 'runs'").fetchall()
+
+
 def test_runs_are_found_beside_more_than_a_thousand_experiments(tmp_path: Path) -> None:
     store = Store(None, tmp_path)
     mine = store.create(store.experiment("mine"), "name", {"kind": "sweep", "sweep": "mine"})
@@ -146,3 +160,14 @@ def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(UserError, match=r"network file system \(nfs\).*--tracking-uri"):
         Store(None, tmp_path / "runs")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_that_was_written_anew_is_fetched_anew(
+    store: Store, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    sweep, path = store.create(experiment, "sweep", {"kind": "sweep"}), tmp_path / "trials.parquet"
+    for text in ("first", "first", "longer"):
+        path.write_text(text)
+        store.keep_table(sweep, path)
+        assert store.table(store.get(sweep)).read_text() == text
