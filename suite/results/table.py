@@ -215,16 +215,16 @@ def read(path: Path) -> TrialTable:
 
 def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
     """Raise `ValueError` for rows that would count otherwise than a sweep, with these entries, meant them."""
-    for name in frame.columns.intersection(NEEDED):
-        if frame[name].isna().any():
+    for name in NEEDED:
+        if name in frame and frame[name].isna().any():
             raise ValueError(f"{name} has no value in some rows")
     double = "trial_id" in frame and frame["trial_id"].duplicated().any()
     if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
         raise ValueError("a trial is there twice, or of no entry of its sweep")
-    readers = {"params": TypeAdapter(dict).validate_json, "settings": Settings.model_validate_json}
-    for name, read_text in readers.items():
+    forms: dict[str, Any] = {"params": TypeAdapter(dict), "settings": TypeAdapter(Settings)}
+    for name, form in forms.items():
         for text in frame[name].unique() if name in frame else ():
-            read_text(text)
+            form.validate_json(text)
 
 
 @contextmanager

@@ -98,11 +98,9 @@ class SweepRecording:
     def _find(self) -> None:
         runs, begun = self.store.sweeps(self.name), self.begun
         if runs and runs[0].tags.get("sweep_id") != begun.id:
-            other = (
-                f"another sweep {self.name!r}, which another storage has, or whose folder is gone"
-            )
+            whose = "which another storage has, or whose folder is gone"
             ways = "choose another --name, or its --storage"
-            raise UserError(f"{self.store.uri} holds {other}: {ways}")
+            raise UserError(f"{self.store.uri} holds another sweep {self.name!r}, {whose}: {ways}")
         self.experiment = self.store.experiment(begun.study_name)
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": begun.id, **begun.versions}
         if begun.code:
@@ -124,7 +122,8 @@ class SweepRecording:
         journaled = {*state.recorded.values(), *state.rows.values(), ""}
         for run_id in half.union(former) - journaled:
             self.store.delete(run_id)
-        return [i for i in state.ended if state.recorded.get(i) in {None, *half}]
+        lacking = {None, *half}
+        return [i for i in state.ended if state.recorded.get(i) in lacking]
 
     def end(self) -> bool:
         """Wait until all is written, or it is no use to wait, or nobody wants to; return whether all is written."""

@@ -50,8 +50,7 @@ class SweepRequest:
 
     def _read(self, begun: Begun | None, changes: Mapping[str, Any]) -> tuple[str, Study]:
         if begun is not None:
-            source = f"sweep {self.paths.name}"
-            return begun.study_name, resumed_study(begun.study, changes, source)
+            return begun.study_name, resumed_study(begun.study, changes, f"sweep {self.paths.name}")
         if isinstance(self.study, str):
             return read_study(self.study, changes)
         return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")

@@ -222,8 +222,7 @@ class Sweep:
             left = len(self.state.ended.keys() - self.state.recorded.keys())
             lacks = f"{self.store.uri} lacks {left} of the trials that have ended"
             say(f"{lacks}, or its leaderboard: the journal has all, and --resume records it")
-        ending = "" if whole else self.control.ending
-        return Result(self._summary(seconds), board, ending)
+        return Result(self._summary(seconds), board, "" if whole else self.control.ending)
 
     def _begin(self) -> None:
         """Replay the search, and journal that a session begins. Raises `UserError` where others' code has changed."""

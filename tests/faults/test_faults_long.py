@@ -136,8 +136,8 @@ def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path) -> None:
     driver = Driver(tmp_path, path, "--tracking-uri", server.uri, "--set", "max_concurrent=2")
     driver.until(lambda: driver.ends() >= 4)
     server.kill()
-    ended, gone = driver.ends(), time.monotonic()
-    driver.until(lambda: driver.ends() >= min(31, ended + 10))
+    before, gone = driver.ends(), time.monotonic()
+    driver.until(lambda: driver.ends() >= min(31, before + 10))
     slowest = time.monotonic() - gone
     time.sleep(max(0.0, 30 - slowest))
     server.start()
@@ -145,8 +145,10 @@ def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path) -> None:
     store = Store(server.uri, tmp_path)
     runs = complete(store, "away", search=30, finals=2)
     assert histories(store, runs) == unhurt(runs)
-    recorded = [event["trial_id"] for event in journal(driver.journal, "recorded")]
-    assert recorded == [event["trial_id"] for event in journal(driver.journal, "end")], "in order"
+    # The run that was being written when the server died is written again.
+    recorded = dict.fromkeys(event["trial_id"] for event in journal(driver.journal, "recorded"))
+    ended = [event["trial_id"] for event in journal(driver.journal, "end")]
+    assert [*recorded] == ended, "in order"
     server.kill()
     print(f"10 trials in {slowest:.1f} s while the server was away")
 
