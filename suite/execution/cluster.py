@@ -177,9 +177,7 @@ def address_of(address: str) -> str:
         started = Path(folder, "ray", "ray_current_cluster")
         address = os.environ.get("RAY_ADDRESS") or started.read_text().strip()
     if address == "auto":
-        raise UserError(
-            "--address auto: no cluster of `ray start` is known here; give its host:port"
-        )
+        raise UserError("--address auto: no `ray start` cluster is known here; give its host:port")
     return address
 
 
