@@ -277,7 +277,8 @@ class Pages:
         data, facts = self._kept(self._board, name)
         links = {sweep: self._links(sweep, facts.get(sweep)) for sweep in shown}
         start = self.server + experiments_page()
-        text = home_page(name, [*shown.values()], [] if name else faults, data, links, start, nonce)
+        faults = [] if name and shown else faults
+        text = home_page(name, [*shown.values()], faults, data, links, start, nonce)
         return HTMLResponse(text, headers={POLICY: OWN_POLICY.format(nonce)})
 
     def report(self, request: Request) -> Response:

@@ -36,7 +36,11 @@ def test_two_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
     assert runs_of(open_existing(None, tmp_path)) == []
 
 
-def test_what_is_logged_is_there(store: Store, experiment: str) -> None:
+def test_what_is_logged_is_there(
+    store: Store, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a person's environment says of when it is written."""
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_LOGGING", "true")
     parent = store.create(experiment, "parent", {"kind": "sweep"})
     run_id = store.create(experiment, "name", {"kind": "search", "seed": 3}, parent, seconds=60.0)
     for _ in range(2):  # once more adds nothing

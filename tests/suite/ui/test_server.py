@@ -129,22 +129,6 @@ def test_every_page_has_a_policy(port: int) -> None:
     assert "sandbox allow-scripts" in report["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize(
-    ("path", "refused"),
-    [
-        ("/sweeps/%2e%2e/report.html", 404),
-        ("/sweeps/..%2f..%2fetc", 403),
-        ("/sweeps/%00", 404),
-        ("/x", 403),
-    ],
-)
-def test_names_of_no_sweep(port: int, path: str, refused: int) -> None:
-    status, said, _ = ask(port, path)
-    assert status == refused
-    assert "Traceback" not in said
-    assert str(Path.cwd()) not in said
-
-
 def through(path: str, method: str, **headers: str) -> int:
     """The status of a request to an application that answers 200 to all, behind our guard; with its token."""
     guarded = app(
