@@ -94,9 +94,8 @@ AT_ONCE = 4
 
 
 def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
-    """Serve who knows the token until SIGINT or SIGTERM. MLflow's pages of a tracking server are at that server.
-
-    What is neither ours nor of Optuna's dashboard is MLflow's, as its clients expect, and all of it is below `/mlflow/`.
+    """Serve who knows the token until SIGINT or SIGTERM. What is neither ours nor of Optuna's dashboard is MLflow's, as its
+    clients expect, and all of that is below `/mlflow/`; but the pages of a tracking server are at that server.
     """
     elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)

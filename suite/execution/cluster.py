@@ -66,9 +66,7 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR
 
 
 class Cluster:
-    """A cluster that is connected, `shared` where others may use it too, and how many trials of these resources run on it
-    at once.
-    """
+    """A cluster that is connected, `shared` where others may use it too, and what of these resources' trials it holds."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources, self.shared = resources, resources.joins
@@ -177,9 +175,7 @@ def address_of(address: str) -> str:
         started = Path(folder, "ray", "ray_current_cluster")
         address = os.environ.get("RAY_ADDRESS") or started.read_text().strip()
     if address == "auto":
-        raise UserError(
-            "--address auto: no cluster of `ray start` is known here; give its host:port"
-        )
+        raise UserError("--address auto: no `ray start` cluster is known here; give its host:port")
     return address
 
 
@@ -229,9 +225,7 @@ def _folder() -> Path:
     for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
             if place != asked:
-                say(
-                    f"Ray works in {place}, since {asked} is too long for its sockets, or cannot be written"
-                )
+                say(f"Ray works in {place}: {asked} is too long, or cannot be written")
             return Path(tempfile.mkdtemp(prefix="suite-", dir=place))
     raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")
 

@@ -60,9 +60,9 @@ class Hooks:
     """What the driver calls when a trial is handed out (is it new?), has ended, or has lost its process. All may raise
     `HaltedError`, which ends the run, as `control` does.
 
-    A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too
-    often has no end, so that whoever resumes the run has it again. `began` is called with the name of a trial's process,
-    which a pack shares, `reported` whenever a trial has said more, `waits` with what all trials wait for ("": for nothing).
+    A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too often
+    has no end until the run is resumed. `began` is called with the name of a trial's process, which a pack shares, `reported`
+    whenever a trial has said more, `waits` with what all trials wait for ("": for nothing).
     """
 
     asked: Callable[[TrialRequest, bool], None]
@@ -78,11 +78,10 @@ class Hooks:
 class ExecutionPlan:
     """Trials to run until their source is exhausted, or `hooks.control` ends it.
 
-    `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own
-    files, `checkpoints` the path or URI of the folder that all nodes reach. `scheduler` stops search
-    trials of `entries`; `ended` are those that are over. By the entry's id, `memory` estimates the bytes of a trial, and
-    `packs` is the largest number that begin together in a process (default: one). `alone`: trials may run in this process,
-    where only one runs at a time.
+    `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own files, `checkpoints`
+    the path or URI of the folder that all nodes reach. `scheduler` stops search trials of `entries`; `ended` are over. By
+    the entry's id, `memory` estimates the bytes of a trial, and `packs` is the largest number that begin together in a
+    process (default: one). `alone`: trials may run in this process, where only one runs at a time.
     """
 
     source: TrialSource

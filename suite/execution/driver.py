@@ -1,7 +1,7 @@
 """Trials run: on Ray Tune, driven through its public interfaces, or one pack after the other in this process.
 
-A Tune trial is a process that runs a pack of our trials. The searcher hands packs out, the stopper stops those that are
-behind, and the callback alone takes what they say, which journals and then tells the search. All only ask `Dispatch`.
+A Tune trial is a process that runs a pack. The searcher hands packs out, the stopper stops what is behind, and the callback
+alone takes what they say, which journals and then tells the search. All only ask `Dispatch`.
 """
 
 import os

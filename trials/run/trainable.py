@@ -1,5 +1,6 @@
 """A trial, or a pack of trials, as a Ray Tune trainable whose actor is reused for the next one."""
 
+import gc
 import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -52,6 +53,7 @@ class FederatedTrial(tune.Trainable):
         perhaps in Ray's object store, `sources` what is in third parties' files by their paths.
         """
         import_module("torch")  # two seconds of the actor's start, not of its first trial
+        gc.freeze()  # else Python looks for garbage in all that torch is: a fifteenth of a trial
         for path, content in (sources or {}).items():
             plugins.supply(path, content)
         self._datasets, self._asked, self._data_root = dict(datasets or {}), asked, data_root

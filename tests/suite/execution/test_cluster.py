@@ -211,7 +211,7 @@ def test_auto_is_a_cluster_that_was_started_as_one(
     """Ray would join any that runs here, another sweep's own included."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    with pytest.raises(UserError, match="no cluster of `ray start`"):
+    with pytest.raises(UserError, match="no `ray start` cluster"):
         cluster.address_of("auto")
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text("10.0.0.1:6379")
