@@ -126,7 +126,8 @@ class Federation:
         """What the optimizer keeps of clients between rounds: its moments and, last, their `taken` (n, 1)."""
         if settings.keep_moments and (vectors := self._rule(0.0).optimizer.vectors):
             self.kept = {f"optimizer's moment {i}": self.client_rows() for i in range(vectors)}
-            self.kept["optimizer's steps"] = self.client_rows(lambda ids: self._zeros(ids)[:, :1])
+            steps = self.client_rows(lambda ids: self._zeros(ids)[:, :1].double())
+            self.kept["optimizer's steps"] = steps
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
@@ -451,7 +452,7 @@ class Federation:
             optimizer, decay = Adam(betas=s.betas, decay=decay), 0.0
         if self.kept and ids is not None:
             *moments, taken = (table[torch.from_numpy(ids)] for table in self.kept.values())
-            memory = Memory(torch.stack(moments, 1), taken.double())
+            memory = Memory(torch.stack(moments, 1), taken)
         return Rule(lr, optimizer, decay, s.clip_norm, memory)
 
     def _keep(self, ids: Array, memory: Memory) -> None:
