@@ -59,11 +59,10 @@ def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
         ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
     judged: dict[Address, tuple[Judged, JudgedRow]] = {}
     for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
-        place = row.table, row.row
         for each in (*row.numbers, *row.claims):
             what = (each.says,) if each.says else (each.metric, each.method)
             if each.verdict != NOT_RUN:
-                judged[(*place, *what)] = each, row
+                judged[(row.table, row.row, *what)] = each, row
     entries = [
         entry
         for table, row in ((t, r) for t, content in paper.tables.items() for r in content.rows)
