@@ -134,6 +134,16 @@ def test_a_person_s_patience_is_kept(
     assert (seen, os.environ.get(name)) == ([asked or "5"], asked)
 
 
+def test_a_proxy_is_not_asked_for_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("http_proxy", "http://127.0.0.1:9"), ("no_proxy", ""), ("NO_PROXY", "")):
+        monkeypatch.setenv(name, value)
+    with server(200) as (uri, asked):
+        Store(uri, tmp_path)
+    assert asked
+
+
 def test_a_server_that_keeps_no_files_is_warned_of_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +171,7 @@ def test_a_text_has_no_user(text: str, shown: str) -> None:
     assert without_user(text) == shown
 
 
+@pytest.mark.slow("an MLflow server")
 def test_a_password_is_nowhere(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
