@@ -236,7 +236,7 @@ def _outcomes(paper: PaperSummary) -> Table:
         other = str(entry.chosen) if entry.again else ""
         groups.setdefault((entry.table, entry.says or "its numbers", other), []).append(entry)
     lines: dict[tuple[str, str, str], list[str]] = {}
-    for (_, what, _), entries in groups.items():
+    for (_, words, _), entries in groups.items():
         count = Counter(entry.verdict for entry in entries)
         if set(count) == {NOT_RUN}:
             continue
@@ -248,12 +248,12 @@ def _outcomes(paper: PaperSummary) -> Table:
                 settings.setdefault(name, {}).update(dict.fromkeys(values))
         chosen = ", ".join(f"{name} {' or '.join(texts)}" for name, texts in settings.items())
         place = entries[0].source, "; ".join([outcome, *notes]), chosen
-        lines.setdefault(place, []).append(what)
+        lines.setdefault(place, []).append(words)
     heads = ["where", "what the text says", "what came out", "chosen where the text leaves it open"]
     cells = []
-    for (source, outcome, chosen), what in lines.items():
-        each = "each: " if len(what) > 1 else ""
-        cells.append([source, "; ".join(what), f"{each}{outcome}", chosen])
+    for (source, outcome, chosen), statements in lines.items():
+        each = "each: " if len(statements) > 1 else ""
+        cells.append([source, "; ".join(statements), f"{each}{outcome}", chosen])
     return table(heads, cells)
 
 
