@@ -202,15 +202,14 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
 
 def _numbers(name: str, entries: Sequence[Entry]) -> Table:
     """Return a table of a paper as it is printed: a line for each row and metric, a column for each method."""
+    methods = list(dict.fromkeys(entry.judged.method for entry in entries if entry.judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for entry in entries:
         if (number := entry.judged) is not None:
-            text = (
-                f"{number.published} → {measured(number, interval=False)} {MARKS[number.verdict]}"
-            )
-            lines.setdefault((entry.row, number.metric), {})[number.method] = text
-    methods = list(dict.fromkeys(method for line in lines.values() for method in line))
-    cells = [[*place, *(line.get(m, "") for m in methods)] for place, line in lines.items()]
+            text = f"{number.published} → {measured(number, interval=False)}"
+            line = lines.setdefault((entry.row, number.metric), dict.fromkeys(methods, ""))
+            line[number.method] = f"{text} {MARKS[number.verdict]}"
+    cells = [[*place, *line.values()] for place, line in lines.items()]
     return table([name, "metric", *methods], cells)
 
 
