@@ -144,8 +144,8 @@ def judge_numbers(
             verdict = judge(claim, wanted, seeds, rounds, order)
             verdict = _cut(wanted, [seeds], rounds, planned) or verdict
             facts = verdict._asdict() | summary(seeds, wanted, rounds).model_dump()
-            facts |= {"metric": name, "published": str(claim), "by_seed": dict(seeds)}
-            judged.append(Judged(method=method, **facts))
+            what = {"metric": name, "method": method, "published": str(claim)}
+            judged.append(Judged(**what, **facts, by_seed=dict(seeds)))
     return judged
 
 

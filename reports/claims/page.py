@@ -202,15 +202,14 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
 
 def _numbers(name: str, entries: Sequence[Entry]) -> Table:
     """Return a table of a paper as it is printed: a line for each row and metric, a column for each method."""
+    methods = list(dict.fromkeys(entry.judged.method for entry in entries if entry.judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
     for entry in entries:
         if (number := entry.judged) is not None:
-            text = (
-                f"{number.published} → {measured(number, interval=False)} {MARKS[number.verdict]}"
-            )
-            lines.setdefault((entry.row, number.metric), {})[number.method] = text
-    methods = list(dict.fromkeys(method for line in lines.values() for method in line))
-    cells = [[*place, *(line.get(m, "") for m in methods)] for place, line in lines.items()]
+            text = f"{number.published} → {measured(number, interval=False)}"
+            line = lines.setdefault((entry.row, number.metric), dict.fromkeys(methods, ""))
+            line[number.method] = f"{text} {MARKS[number.verdict]}"
+    cells = [[*place, *line.values()] for place, line in lines.items()]
     return table([name, "metric", *methods], cells)
 
 
@@ -236,7 +235,7 @@ def _outcomes(paper: PaperSummary) -> Table:
         other = str(entry.chosen) if entry.again else ""
         groups.setdefault((entry.table, entry.says or "its numbers", other), []).append(entry)
     lines: dict[tuple[str, str, str], list[str]] = {}
-    for (_, what, _), entries in groups.items():
+    for (_, words, _), entries in groups.items():
         count = Counter(entry.verdict for entry in entries)
         if set(count) == {NOT_RUN}:
             continue
@@ -248,12 +247,12 @@ def _outcomes(paper: PaperSummary) -> Table:
                 settings.setdefault(name, {}).update(dict.fromkeys(values))
         chosen = ", ".join(f"{name} {' or '.join(texts)}" for name, texts in settings.items())
         place = entries[0].source, "; ".join([outcome, *notes]), chosen
-        lines.setdefault(place, []).append(what)
+        lines.setdefault(place, []).append(words)
     heads = ["where", "what the text says", "what came out", "chosen where the text leaves it open"]
     cells = []
-    for (source, outcome, chosen), what in lines.items():
-        each = "each: " if len(what) > 1 else ""
-        cells.append([source, "; ".join(what), f"{each}{outcome}", chosen])
+    for (source, outcome, chosen), statements in lines.items():
+        each = "each: " if len(statements) > 1 else ""
+        cells.append([source, "; ".join(statements), f"{each}{outcome}", chosen])
     return table(heads, cells)
 
 

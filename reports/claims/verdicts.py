@@ -352,7 +352,8 @@ def compare(
     seeds = [seed for seed in left if seed in right]
     lost = [(math.isinf(left[seed]), math.isinf(right[seed])) for seed in seeds]
     if lost and all(map(all, lost)):
-        return Verdict(FAILED, "neither gets there"), Measured()
+        why = "both diverge" if wanted.kind.last else "neither gets there"
+        return Verdict(FAILED, why), Measured()
     if wanted.kind.last and any(map(any, lost)):
         worse, alike = ">" if lost[0][0] else "<", len(lost) > 1 and len(set(lost)) == 1
         word = (REPRODUCED if relation[0] == worse else FAILED) if alike else NOISY

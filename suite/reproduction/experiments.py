@@ -333,9 +333,9 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
         owner, _, name = key.rpartition(".")
         mine = [column for column in columns if owner in ("", column[1])]
         if not any(row.is_ours(m, name) or name in c.keys - {*c.decisions} for row, m, c in mine):
-            ours = {k for row, m, c in columns for k in (*c.keys, *PLACE) if row.is_ours(m, k)}
+            settable = {k for row, m, c in columns for k in (*c.keys, *PLACE) if row.is_ours(m, k)}
             why = "no method has it, or the paper states it"
-            raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(ours))}")
+            raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(settable))}")
     changed, faults = [], Faults("--set")
     for row in rows:
         methods = {}

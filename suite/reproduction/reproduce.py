@@ -62,13 +62,16 @@ def reproduce(
     jobs = [job for _, plan, _ in planned if plan for job in plan.jobs.values()]
     failed, interrupted = batch.run(jobs, data_root, resources)
     done = batch.done
-    tags = [done[job.id].tags for job in jobs if job.id in done]
-    made_with = {tuple((key, each.get(key, "")) for key in VERSIONS) for each in tags}
+    made_with: list[dict[str, str]] = []
+    for run in (done[job.id] for job in jobs if job.id in done):
+        versions = {key: run.tags.get(key, "") for key in VERSIONS}
+        if versions not in made_with:
+            made_with.append(versions)
     return Reproduction(
         paper=paper.paper,
         cites=paper.cites,
         command=command,
-        made_with=[dict(versions) for versions in sorted(made_with)],
+        made_with=made_with,
         rows=[_row(paper, *place[1:], plan, reason, done) for place, plan, reason in planned],
         runs_failed=failed,
         interrupted=interrupted,

@@ -46,8 +46,7 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
     one that was reduced the least, else the one with most seeds.
     """
     documents = read_documents(folder)
-    names = [path] if path else paper_names()
-    return [_summarised(name, documents) for name in names]
+    return [_summarised(name, documents) for name in ([path] if path else paper_names())]
 
 
 def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
@@ -59,16 +58,14 @@ def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
         ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
     judged: dict[Address, tuple[Judged, JudgedRow]] = {}
     for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
-        place = row.table, row.row
         for each in (*row.numbers, *row.claims):
             what = (each.says,) if each.says else (each.metric, each.method)
             if each.verdict != NOT_RUN:
-                judged[(*place, *what)] = each, row
-    entries = [
-        entry
-        for table, row in ((t, r) for t, content in paper.tables.items() for r in content.rows)
-        for entry in _entries(paper, table, row, judged)
-    ]
+                judged[(row.table, row.row, *what)] = each, row
+    entries: list[Entry] = []
+    for name_of_table, table in paper.tables.items():
+        for name_of_row in table.rows:
+            entries += _entries(paper, name_of_table, name_of_row, judged)
     return PaperSummary(
         paper=paper.paper,
         cites=paper.cites,
