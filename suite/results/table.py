@@ -64,7 +64,7 @@ _TYPES = (
 COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
 """The Arrow type of each column besides the curves, in their order."""
 PLAIN = tuple(COLUMNS)
-NEEDED = ("trial_id", "kind", "replicate", "number", "seed", "status", "metric")
+NEEDED = ["trial_id", "kind", "replicate", "number", "seed", "status", "metric"]
 """Columns with a value in each row."""
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
@@ -221,7 +221,8 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
     double = "trial_id" in frame and frame["trial_id"].duplicated().any()
     if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
         raise ValueError("a trial is there twice, or of no entry of its sweep")
-    readers = {"params": TypeAdapter(dict).validate_json, "settings": Settings.model_validate_json}
+    params = TypeAdapter(dict[str, Any]).validate_json
+    readers: Any = {"params": params, "settings": Settings.model_validate_json}
     for name, read_text in readers.items():
         for text in frame[name].unique() if name in frame else ():
             read_text(text)
