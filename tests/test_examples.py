@@ -3,16 +3,16 @@ project, by path and installed; and the Python interface, which docs/python.md s
 """
 
 import json
-import os
 import re
 import runpy
 import shutil
 
 import numpy as np
+import pytest
 
 from suite.tracking.store import Store
 from tests.support import own_ray
-from tests.support.commands import SINGLY, document, fault, runs_of, study_file, suite, suite_here
+from tests.support.commands import SINGLY, document, fault, runs_of, study_file, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from tests.support.simulations import ROOT, partitioned, settings, simulation
 from trials import algorithms
@@ -33,6 +33,7 @@ def test_the_example_is_the_median():
         np.testing.assert_allclose(run.state["w"].numpy(), w, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow("Ray")
 def test_a_file_takes_part_in_a_sweep(tmp_path):
     mine = f"{EXAMPLE}:FedMedian"
     args = ("--algorithms", f"fedavg,{mine}", "--heterogeneity", "iid", "--trials", 2)
@@ -64,25 +65,25 @@ hubs = ours_fl.own_partition:Hubs
 """
 
 
-def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
+def test_an_installed_package_takes_part_in_a_sweep(tmp_path, monkeypatch):
     site = tmp_path / "site"
     info = site / "ours_fl-1.0.dist-info"
     info.mkdir(parents=True)
     shutil.copytree(ROOT / "examples", site / "ours_fl")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ours-fl\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(POINTS)
-    env = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+    monkeypatch.syspath_prepend(site)
     for kind, name in {
         "algorithms": "fedmedian",
         "datasets": "moons(owners=10, noise=0.1)",
         "heterogeneity": "hubs(hubs, share=0.8)",
     }.items():
-        listed = json.loads(suite("list", kind, "--json", cwd=tmp_path, env=env).stdout)
+        listed = document(suite_here("list", kind, "--json", cwd=tmp_path))
         assert name in [item["name"] for item in listed]
     names = {"algorithm": "fedmedian", "dataset": "moons(5)", "level": "hubs(1)"}
     study = study_file(tmp_path, NAMED.format(**names, sampler="random"))
-    suite("sweep", study, *SINGLY, cwd=tmp_path, env=env)
-    rows = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)["rows"]
+    suite_here("sweep", study, *SINGLY, cwd=tmp_path)
+    rows = document(suite_here("leaderboard", "--json", cwd=tmp_path))["rows"]
     assert {row["algorithm"]: row["rank"] in (1, 2) for row in rows} == {
         "fedavg": True,
         "fedmedian": True,
@@ -92,6 +93,7 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
     }
 
 
+@pytest.mark.slow("Ray")
 def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path):
     moons, hubs = tmp_path / "own_dataset.py", tmp_path / "own_partition.py"
     for file in (moons, hubs):
@@ -151,6 +153,7 @@ def test_a_file_s_sampler_searches_and_goes_on_only_unchanged(tmp_path):
 PYTHON = ROOT / "examples" / "python_interface.py"
 
 
+@pytest.mark.slow("Ray, and Tune")
 def test_the_python_interface_from_a_sweep_to_a_search_of_one_s_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     own_ray.started()

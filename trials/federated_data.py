@@ -207,7 +207,7 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     try:
         arguments = dataset.y[train], clients, owners, rng
         parts = hook(heterogeneity.partition, "assign", list | tuple, *arguments)
-        sizes = [len(part) for part in parts]
+        sizes = [*map(len, parts)]
         if 0 in sizes:
             raise UserError(f"client {sizes.index(0)} gets no sample")
         unseen = heterogeneity.unseen(len(parts), rng)

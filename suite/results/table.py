@@ -303,6 +303,11 @@ class Tables:
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
+def each(frame: pd.DataFrame) -> Iterable[Any]:
+    """Return the rows of a data frame, with its columns as attributes of any type."""
+    return frame.itertuples(index=False)
+
+
 def history_of(row: Row, columns: Iterable[str]) -> History:
     """Return the evaluations of a row, whose metrics have their full names."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)

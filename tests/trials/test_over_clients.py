@@ -21,6 +21,7 @@ from trials.algorithms import ALGORITHMS
 from trials.algorithms.local_only import LocalOnly
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
+from trials.run.simulation import BLOCK
 from trials.scoring.metrics import REGRESSION
 
 SIZES = [5, 9, 7, 8]
@@ -91,9 +92,9 @@ def test_clients_with_their_own_test_samples_are_tested_on_those():
 # With which models
 
 
-@pytest.mark.parametrize("sizes", [[3] * 150, [3, 4, 5]])
+@pytest.mark.parametrize("sizes", [[3] * (BLOCK + 1), [3, 4, 5]], ids=["many", "few"])
 def test_the_final_models_on_every_client(sizes):
-    """Also of more clients than are tested at a time; without the metric of round 0 and the evaluations of a score only."""
+    """Also of one client more than are tested at a time; without the metric of round 0 and the evaluations of a score only."""
     for name, lr in (("fedavg", 0.5), ("local_only", 0.5)):
         common = settings(rounds=8, eval_every=2)
         run = finish(simulation(ALGORITHMS[name](lr=lr), validated(sizes), common))
@@ -171,9 +172,6 @@ def test_every_algorithm_has_it_and_nothing_else_changes(name):
         assert np.isfinite([entry["test_accuracy_personal"], entry["val_accuracy_personal"]]).all()
     tuned = [e["round"] for e in run.history if "test_accuracy_fine_tuned" in e]
     assert tuned == [0, run.fed.settings.rounds]
-
-
-# Models that see their batch
 
 
 # Fine-tuning

@@ -48,13 +48,15 @@ def bounded(
     below: float = inf,
     kw_only: bool = False,
 ) -> Any:
-    """Return the field of an argument that is a finite number in [low, high] and in (above, below), or a range of such."""
+    """Return the field of an argument that is a finite number in [low, high] and (above, below), or a range of such
+    numbers.
+    """
     rules = {"at least": low, "above": above, "at most": high, "below": below}
     return field(default=default, kw_only=kw_only, metadata={"bounds": rules})
 
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
-    """Return what a number, or both ends of a range that does not go down, must be, where they are not; else ""."""
+    """Return in words the rule that a number breaks, or a range whose ends must keep it and not go down; else ""."""
     ends = value if isinstance(value, tuple) else (value,)
     low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)

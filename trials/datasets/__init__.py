@@ -66,9 +66,9 @@ def parse(text: str) -> DatasetFamily:
         return Function.at(text)
     bare = names.split(text)[0]
     # Asking what other packages have takes milliseconds: only for a name that is not ours.
-    if bare not in DATASETS and bare not in (known := DATASETS.known()):
-        own = [*(f"{scheme}:PATH" for scheme in PATHS), "FILE.py:function"]
-        raise unknown("dataset", text, [*known, *own])
+    if bare not in DATASETS and bare not in (families := DATASETS.known()):
+        forms = [*(f"{scheme}:PATH" for scheme in PATHS), "FILE.py:function"]
+        raise unknown("dataset", text, [*families, *forms])
     return DATASETS.read(text)[1]
 
 

@@ -222,7 +222,8 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
 def _compared(dataset: Dataset) -> Dataset:
     """Return a data set whose note says how many test samples are training samples, too."""
     x, test = dataset.x, dataset.test
-    train, tests = ([hash(sample.tobytes()) for sample in x[part]] for part in (~test, test))
+    train = [hash(sample.tobytes()) for sample in x[~test]]
+    tests = [hash(sample.tobytes()) for sample in x[test]]
     if (seen := int(np.isin(tests, train).sum())) < 0.01 * len(tests):
         return dataset
     line = f"{seen:,} of {len(tests):,} test samples have the features of a training sample"

@@ -106,18 +106,6 @@ def test_the_same_records_make_the_same_page(built, data):
     assert {name.rpartition(".")[2] for name in others} <= {"pdf"}, "fonts have no order there"
 
 
-def test_no_name_moves_a_cursor_or_turns_letters_around(data):
-    hostile = "fed\x1b[31mavg\u202e\u2066x"
-    rows = tuple(replace(row, algorithm=hostile, within_noise=None) for row in data.board.rows[:1])
-    curves = tuple(replace(c, algorithm=hostile) for c in data.curves if c.group == rows[0].group)
-    board = replace(data.board, rows=rows, overall={})
-    page, _ = build(replace(data, board=board, curves=curves, trials={}), ())
-    own = page.replace(drawing.script(), "")
-    assert "fed[31mavgx" in own
-    for sign in ("\x1b", "\u202e", "\u2066", "\\u001b", "\\u202e", "\\u2066"):
-        assert sign not in own, repr(sign)
-
-
 def test_a_leaderboard_alone_is_a_page_with_shades_pictures_and_code():
     found = [runs("a", A), runs("b", B), runs("c", C, spent={"uploaded_bytes": 9e6})]
     board = replace(board_of(*found, margin=0.05), notes=("`tunings: 5` of <them>",))

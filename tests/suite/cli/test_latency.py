@@ -50,6 +50,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "latency", make)
 
 
+@pytest.mark.slow("a process that imports MLflow and draws a report")
 def test_commands_that_read_load_neither_torch_nor_optuna_nor_ray(swept: Path):
     """All in one process: the first command that loads one of them is the first that has it."""
     typed = [sys.executable, "-c", LOADED, *READERS]

@@ -80,6 +80,7 @@ does without.
 """
 
 
+@pytest.mark.slow("two clusters in a process of its own")
 def test_a_process_gets_back_what_a_sweep_has_set(tmp_path: Path) -> None:
     """The first sweep is in a thread beside the main one, which alone may handle signals."""
     script = tmp_path / "script.py"
@@ -106,6 +107,7 @@ def traps(tmp_path: Path) -> Path:
     return run
 
 
+@pytest.mark.slow("a cluster in a process of its own")
 def test_the_main_thread_imports_all_and_nobody_what_lies_in_the_current_folder(
     traps: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -8,9 +8,10 @@ import pytest
 from reports.claims.judged import Reproduction
 from reports.claims.page import page
 from suite.reproduction import experiments
-from suite.runs.batch import Batch
+from suite.runs.batch import Batch, Job
 from tests.support import papers
 from tests.support.commands import SINGLY, document, fault, suite_here
+from tests.support.oracle import spelled
 from tests.support.papers import SMALL
 
 
@@ -29,6 +30,14 @@ def toy(tmp_path_factory, monkeypatch):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("reproduce")
+
+
+def test_a_run_is_known_by_its_content_in_any_order():
+    one, other = (
+        spelled().model_copy(update={"params": dict.fromkeys(names, 0.1)})
+        for names in (("lr", "mu"), ("mu", "lr"))
+    )
+    assert Job(one, "a").id == Job(other, "b").id
 
 
 def test_first_what_can_run(place):

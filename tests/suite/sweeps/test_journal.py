@@ -23,7 +23,6 @@ from suite.sweeps.journal.events import (
     is_locked,
     outcomes,
 )
-from suite.yaml_files import replacing
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 
@@ -205,23 +204,3 @@ def test_the_journal_ends_with_what_the_disk_took(
     journal.close()
     write(path, [])
     assert lines(path) == [BEGUN]
-
-
-def write_often(path: Path, text: str) -> None:
-    for _ in range(300):
-        with replacing(path) as part:
-            part.write_text(text)
-
-
-def test_a_file_that_two_processes_write_is_always_one_of_theirs(tmp_path: Path) -> None:
-    """With one name for what is not whole yet, one of sixty writes failed."""
-    path, texts = tmp_path / "file", [letter * 5000 for letter in "ab"]
-    path.write_text(texts[0])
-    fork = multiprocessing.get_context("fork")
-    writers = [fork.Process(target=write_often, args=(path, text)) for text in texts]
-    for writer in writers:
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        assert path.read_text() in texts
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert [left.name for left in tmp_path.iterdir()] == ["file"]

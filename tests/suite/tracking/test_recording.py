@@ -133,6 +133,16 @@ def test_mlflow_s_own_variable_names_the_store(
     assert not (tmp_path / "runs").exists()
 
 
+def test_sqlite_knows_how_many_runs_there_are_once_a_table_is_kept(tmp_path: Path) -> None:
+    """Else a search that MLflow sorts by a metric takes it half a minute for 30,000 runs."""
+    store = Store(None, tmp_path)
+    run_id = store.create(store.experiment("mine"), "name", {"kind": "sweep"})
+    (tmp_path / "trials.parquet").write_bytes(b"a table")
+    store.keep_table(run_id, tmp_path / "trials.parquet")
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as opened:
+        assert opened.execute("select stat from sqlite_stat1 where tbl = 'runs'").fetchall()
+
+
 def test_runs_are_found_beside_more_than_a_thousand_experiments(tmp_path: Path) -> None:
     store = Store(None, tmp_path)
     mine = store.create(store.experiment("mine"), "name", {"kind": "sweep", "sweep": "mine"})

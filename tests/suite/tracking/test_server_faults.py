@@ -171,6 +171,7 @@ def test_a_text_has_no_user(text: str, shown: str) -> None:
     assert without_user(text) == shown
 
 
+@pytest.mark.slow("an MLflow server")
 def test_a_password_is_nowhere(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from suite.studies.entries import load_data
-from tests.support.equations import arranged, circle, matched
+from tests.support.equations import arranged, matched
 from tests.support.oracle import GENERAL, SEED, Problem, activations, loss, selected, shares
 from tests.support.searches import entries_of
 from tests.support.simulations import (
@@ -113,30 +113,6 @@ def test_the_second_model_is_the_mean_of_all_devices(name, init):
 
 
 # DeFed
-
-
-def spread(models):
-    return np.sqrt(((models - models.mean(0)) ** 2).sum(1).mean())
-
-
-TEN = (4, 6, 5, 3, 7, 5, 8, 4, 6, 2)
-
-
-@pytest.mark.parametrize(("degree", "norm"), [(2, 0.873), (4, 0.647), (6, 0.374), (8, 0.111)])
-def test_without_a_gradient_consensus_comes_at_the_spectral_norm(degree, norm):
-    """No step loses less than the norm of W - 11'/K says; in the end each loses just that."""
-    problem = Problem({"init": "own", "rounds": 12, "local_steps": 1}, sizes=TEN)
-    run = problem.run("defed", {"lr": 1e-300, "topology": f"ring({degree})"})
-    errors = [spread(state(run)["W"])]
-    while not run.finished:
-        run.advance()
-        errors.append(spread(state(run)["W"]))
-    ratios = np.divide(errors[1:], errors[:-1])
-    exact = np.linalg.norm(circle(10, degree) - 0.1, 2)
-    assert exact == pytest.approx(norm, abs=5e-4)
-    assert (ratios <= exact + 1e-6).all()
-    assert ratios[-1] == pytest.approx(norm, abs=0.03)
-    assert [entry["consensus_error"] for entry in run.history] == pytest.approx(errors, rel=1e-6)
 
 
 def scores(w, x, y):

@@ -96,13 +96,6 @@ def saved(folder, w, suffix="npy"):
     return f"file:{path}"
 
 
-@pytest.mark.parametrize("suffix", ["npy", "csv"])
-def test_a_matrix_of_ones_own(suffix, tmp_path):
-    found = matrix(saved(tmp_path, LAZY, suffix), 3)
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, LAZY)
-
-
 WRONG = {
     "too small": (np.full((2, 2), 0.5), "3 x 3"),
     "not symmetric": (np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]]), "symmetric"),
