@@ -168,7 +168,8 @@ class TrialTable:
         if not isinstance(self.source, Path):
             return self.source.select(names)
         with _reading(self.source):
-            rows = parquet.ParquetFile(self.source).read(columns=list(names))
+            file = parquet.ParquetFile(self.source, page_checksum_verification=True)
+            rows = file.read(columns=list(names))
             return rows.select(names).replace_schema_metadata(None)
 
 
@@ -194,7 +195,7 @@ def write(path: Path, table: TrialTable) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as part:
             content = table.source.replace_schema_metadata({KEY: text})
-            parquet.write_table(content, part, compression="zstd")
+            parquet.write_table(content, part, compression="zstd", write_page_checksum=True)
     pa.default_memory_pool().release_unused()
 
 
