@@ -133,13 +133,10 @@ def main() -> None:
     # A name from a file may hold control characters, whoever prints it.
     spell_out(HARMLESS)
     outlive_terminal()
-    try:
+    try:  # PyTorch needs the one and MLflow the other, and both end in words of their own
         os.getcwd()
         Path.home()
-    except (
-        FileNotFoundError,
-        RuntimeError,
-    ) as error:  # PyTorch and MLflow need both, in words of their own
+    except (FileNotFoundError, RuntimeError) as error:
         deleted = "the current folder was deleted: cd to one that exists"
         say(f"error: {deleted if isinstance(error, OSError) else 'there is no home: set HOME'}")
         sys.exit(2)

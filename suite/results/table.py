@@ -64,7 +64,7 @@ _TYPES = (
 COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
 """The Arrow type of each column besides the curves, in their order."""
 PLAIN = tuple(COLUMNS)
-NEEDED = ("trial_id", "kind", "replicate", "number", "seed", "status", "metric")
+NEEDED = ["trial_id", "kind", "replicate", "number", "seed", "status", "metric"]
 """Columns with a value in each row."""
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
@@ -168,7 +168,8 @@ class TrialTable:
         if not isinstance(self.source, Path):
             return self.source.select(names)
         with _reading(self.source):
-            rows = parquet.ParquetFile(self.source).read(columns=list(names))
+            file = parquet.ParquetFile(self.source, page_checksum_verification=True)
+            rows = file.read(columns=list(names))
             return rows.select(names).replace_schema_metadata(None)
 
 
@@ -194,7 +195,7 @@ def write(path: Path, table: TrialTable) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as part:
             content = table.source.replace_schema_metadata({KEY: text})
-            parquet.write_table(content, part, compression="zstd")
+            parquet.write_table(content, part, compression="zstd", write_page_checksum=True)
     pa.default_memory_pool().release_unused()
 
 
@@ -221,10 +222,11 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
     double = "trial_id" in frame and frame["trial_id"].duplicated().any()
     if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
         raise ValueError("a trial is there twice, or of no entry of its sweep")
-    forms: dict[str, Any] = {"params": TypeAdapter(dict), "settings": TypeAdapter(Settings)}
-    for name, form in forms.items():
+    params = TypeAdapter(dict[str, Any]).validate_json
+    readers: Any = {"params": params, "settings": Settings.model_validate_json}
+    for name, read_text in readers.items():
         for text in frame[name].unique() if name in frame else ():
-            form.validate_json(text)
+            read_text(text)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The table of a sweep: what its page says of it, what is made of it alone, and files that are none."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -139,6 +140,14 @@ def test_what_is_no_table_is_refused(mailed: Path, alter: Callable[[Path], objec
     alter(mailed)
     with pytest.raises(UserError, match=f"^table {mailed} .*$"):
         suite.leaderboard(mailed)
+
+
+def test_a_flipped_bit_is_no_other_number(mailed: Path) -> None:
+    rows, content = read(mailed).columns([*COLUMNS]), mailed.read_bytes()
+    for place in range(10, len(content) // 2, len(content) // 30):
+        mailed.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with contextlib.suppress(UserError):
+            pd.testing.assert_frame_equal(read(mailed).columns([*COLUMNS]), rows)
 
 
 def test_one_that_says_it_is_larger_than_memory_is_not_read(
