@@ -68,15 +68,26 @@ def searchers(document: dict[str, Any], path: Path) -> None:
 
 
 def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> None:
-    """A row a method: its mean gap to FedAvg over families with the interval, and a pale dot for each scenario."""
+    """Two rows a method: its mean gap to FedAvg over families at equal rounds and at equal bytes, and a pale tick for each scenario."""
+    title = "points of test accuracy against FedAvg, equally tuned (grey: one scenario)"
     wide = families[families.low.notna()].sort_values("gap", ascending=False)
-    order = list(wide.algorithm)
-    dots = scenarios[scenarios.algorithm.isin(order) & scenarios.low.notna()]
-    furthest = 2 * max(wide.low.abs().max(), wide.high.abs().max())
-    dots = dots.assign(gap=dots.gap.clip(-furthest, furthest))
-    y = {"field": "algorithm", "sort": order, "title": None}
-    title = "points of test accuracy against FedAvg, equally tuned (grey: one scenario; the farthest are drawn at the edge)"
+    methods = list(dict.fromkeys(wide[wide.kind == "equal rounds"].algorithm))
+    wide = wide.assign(name=wide.algorithm + ", " + wide.kind)
+    wide = wide.sort_values("algorithm", key=lambda names: names.map(methods.index), kind="stable")
+    ticks = scenarios[scenarios.low.notna()]
+    gaps(ticks.assign(name=ticks.algorithm + ", equal rounds"), wide, title, path)
+
+
+def gaps(ticks: "pd.DataFrame", means: "pd.DataFrame", title: str, path: Path) -> None:
+    """A row a name, in this order: its mean `gap` from `low` to `high`, and a pale tick for each of its ticks."""
+    order = list(means.name)
+    furthest = max(means.low.abs().max(), means.high.abs().max())
+    ticks = ticks[ticks.name.isin(order)]
+    ticks = ticks.assign(gap=ticks.gap.clip(-furthest, furthest))
+    y = {"field": "name", "sort": order, "title": None, "axis": {"labelLimit": 300}}
     x = {"field": "gap", "type": "quantitative", "title": title}
+    values = {"values": means[["name", "gap", "low", "high"]].to_dict("records")}
+    bounds = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}
     layers: list[Spec] = [
         {
             "data": {"values": [{"gap": 0}]},
@@ -84,26 +95,22 @@ def edition(scenarios: "pd.DataFrame", families: "pd.DataFrame", path: Path) -> 
             "encoding": {"x": x},
         },
         {
-            "data": {"values": dots[["algorithm", "gap"]].to_dict("records")},
+            "data": {"values": ticks[["name", "gap"]].to_dict("records")},
             "mark": {"type": "tick", "opacity": 0.5, "color": GREY, "thickness": 1.5},
             "encoding": {"x": x, "y": y},
         },
-    ]
-    means = {"values": wide[["algorithm", "gap", "low", "high"]].to_dict("records")}
-    bounds = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}
-    layers += [
         {
-            "data": means,
+            "data": values,
             "mark": {"type": "rule", "strokeWidth": 3, "color": HUES[0]},
             "encoding": bounds,
         },
         {
-            "data": means,
+            "data": values,
             "mark": {"type": "point", "filled": True, "size": 90, "color": HUES[0], "opacity": 1},
             "encoding": {"x": x, "y": y},
         },
     ]
-    _save({"width": 520, "height": {"step": 34}, "layer": layers}, path)
+    _save({"width": 520, "height": {"step": 26}, "layer": layers}, path)
 
 
 def _named(field: str, names: list[str]) -> Spec:

@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 class ColumnKind(Enum):
-    """What a column holds: numbers, which are never broken, words, or a name, which may be broken anywhere."""
+    """The content of a column: numbers, which are never broken, words, or a name, which may be broken anywhere."""
 
     NUMBER = auto()
     WORDS = auto()
@@ -108,7 +108,9 @@ class Table:
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of plain rows. Of columns that are named by their heads the first is a name, the others are words."""
+    """Return a table of plain rows. A column that is given by its head alone holds a name if it is the first, else
+    words.
+    """
     heads = []
     for place, column in enumerate(columns):
         kind = ColumnKind.WORDS if place else ColumnKind.NAME
@@ -128,7 +130,7 @@ def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     """
     import pandas as pd  # half a second, for those who ask for a table
 
-    return pd.json_normalize([dict(record) for record in records], max_level=1)
+    return pd.json_normalize(list(map(dict, records)), max_level=1)
 
 
 @dataclass(frozen=True)

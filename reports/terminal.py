@@ -22,7 +22,7 @@ FOLDED = 8
 
 
 class _Widths(NamedTuple):
-    """How wide a column can be: with names `folded`, with its cells `whole`, with its head on one line too."""
+    """The widths that a column can have: with names `folded`, with its cells `whole`, with its head on one line too."""
 
     folded: int
     whole: int
@@ -86,7 +86,7 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of as many of the first columns as there is room for."""
+    """Return the widths of the first columns, of as many as there is room for."""
     # Columns go one by one, but names fold before an essential one goes.
     counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
     counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])
@@ -101,6 +101,7 @@ def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]
 
 def _spread(low: Sequence[int], high: Sequence[int], room: int) -> list[int]:
     """Return widths from `low` up to `high`, what room remains shared out evenly."""
+    # Who needs least comes first, and leaves what it does not need to the others.
     widths, spare = list(low), room - sum(low)
     short = sorted(range(len(low)), key=lambda i: high[i] - low[i])
     for left, i in zip(range(len(short), 0, -1), short, strict=True):

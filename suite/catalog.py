@@ -1,4 +1,4 @@
-"""What there is: algorithms, data sets, models, heterogeneity levels, samplers, studies, papers.
+"""Listings of what there is: algorithms, data sets, models, heterogeneity levels, samplers, studies, papers.
 
 `python -m suite.catalog` prints docs/algorithms.md, from docstrings and search spaces.
 """

@@ -104,9 +104,8 @@ def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and then move that file to its place in one step: where writing is cut off, what was there stays.
-
-    Until it is whole it has a name of its own, since two processes may write one file at a time.
+    """Yield a path to write to, then move that file into place in one step, so that the old one stays where writing is
+    cut off. The path is new each time, since two processes may write one file.
     """
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:

@@ -52,13 +52,13 @@ def counts() -> dict[str, float]:
 
 
 AT_MOST = {
-    "docstrings without a verb": 5.4,
-    "comprehensions": 55.0,
-    "nested comprehensions": 16,
+    "docstrings without a verb": 4.6,
+    "comprehensions": 52.0,
+    "nested comprehensions": 8,
     "found": 2,
 }
 """Ceilings, which only fall; the aims are 5, 45, 0 and 0."""
-AT_LEAST = {"comments": 1.8, "mean function": 9.7}
+AT_LEAST = {"comments": 2.0, "mean function": 9.78}
 """Floors, which only rise; the aims are 2 to 5 and 10 to 16."""
 
 

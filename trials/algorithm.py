@@ -1,4 +1,4 @@
-"""What an algorithm is: hyperparameters as fields, and the hooks of a round.
+"""The base of algorithms: hyperparameters as fields, and the hooks of a round.
 
     class FedProx(FedAvg):
         mu: float = real(0.01, low=1e-4, high=1, log=True)
@@ -44,9 +44,11 @@ Scored = dict[str, Tensor | Devices]
 class Range:
     """The values that a hyperparameter may have: an interval or `choices` to search, and `when` it exists at all.
 
-    Fields are made by `real`, `whole` and `choice`, as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`. `when` maps another hyperparameter to the value under which this one exists. One that is not `searched` stays at its
-    default unless a study gives it a range, or bounds the cost it is searched `under`. `other` turns a value that is no
-    choice into its canonical form, or raises `UserError`. Values at or below `above`, below `at_least` or beyond
+    Fields are made by `real`, `whole` and `choice`, as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`.
+    `when` maps another hyperparameter to the value under which this one exists. One that is not `searched` stays at its
+    default unless a study gives it a range, or bounds the cost it is searched `under`. A `rate` is a step size, whose best
+    value does not carry over between data sets. `other` turns a value that is no choice into its canonical form, or raises
+    `UserError`. Values at or below `above`, below `at_least` or beyond
     `at_most` have no meaning, whoever asks for them.
     """
 
@@ -61,12 +63,15 @@ class Range:
     when: Mapping[str, Any] | None = None
     searched: bool = True
     under: str | None = None
+    rate: bool = False
     other: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.choices is not None:
             if not self.choices:
                 raise UserError("choices must not be empty")
+            if [*map(self.choices.index, self.choices)] != [*range(len(self.choices))]:
+                raise UserError(f"choices {self.choices} must differ, also as True and 1 do not")
             return
         if self.low is None or self.high is None:
             raise UserError("a range needs low and high, or choices")
@@ -156,7 +161,9 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the names that exist under each other: whose `when` holds, of names that exist."""
+    """Return the values of the hyperparameters that exist: without `when`, or with one that holds for values of others
+    that exist.
+    """
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -210,7 +217,7 @@ class Algorithm:
     home: ClassVar[Mapping[str, str]] = {}
     """What its paper's own experiments have, in the keys of `unsupported` -> why it matters: without it a row has a mark."""
 
-    lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0)
+    lr: float = real(0.1, low=1e-3, high=1.0, log=True, above=0, rate=True)
 
     def init(self, fed: "Federation") -> State:
         """Return the state before round 1."""

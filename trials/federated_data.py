@@ -109,7 +109,7 @@ class FederatedData:
         for names, what in ((y.astype(int), "have a label"), (dataset.client, "are of a client")):
             if names is not None and y.dtype.kind in "iu":
                 # -1 names no owner (`trials.datasets.own`).
-                strange = np.setdiff1d(names[self.test], [-1, *names[~dataset.test]])
+                strange = np.setdiff1d(names[self.test], [-1, *names[free]])
                 if number := np.isin(names[self.test], strange).sum():
                     tests = f"{number:,} of {len(self.test):,} test samples"
                     lines.append(f"{tests} {what} that no training sample has")
@@ -207,7 +207,7 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     try:
         arguments = dataset.y[train], clients, owners, rng
         parts = hook(heterogeneity.partition, "assign", list | tuple, *arguments)
-        sizes = [len(part) for part in parts]
+        sizes = [*map(len, parts)]
         if 0 in sizes:
             raise UserError(f"client {sizes.index(0)} gets no sample")
         unseen = heterogeneity.unseen(len(parts), rng)

@@ -112,7 +112,9 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return how many trials share a pack: one where steps are compiled, in sequence, clipped, or bound by arithmetic."""
+    """Return how many trials share a pack: 1 where steps are compiled, clipped, taken one client at a time, or bound by
+    arithmetic.
+    """
     s, kind = spec.settings, torch.device(device).type
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations
     batched = execution(model, s, torch.device(device)) == "batched" and s.clip_norm is None

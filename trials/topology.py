@@ -96,8 +96,8 @@ class FromFile:
         sound = mixing.shape == (n, n) and np.isfinite(mixing).all() and (mixing >= 0).all()
         sound = sound and np.allclose(mixing, mixing.T, rtol=0, atol=1e-8)
         if not sound or not np.allclose(mixing.sum(1), 1, rtol=0, atol=1e-6):
-            rule = f"hold {n} x {n} finite numbers from 0 on, symmetric and doubly stochastic"
-            raise UserError(f"{where} must {rule}")
+            rule = "finite numbers from 0 on, symmetric and doubly stochastic"
+            raise UserError(f"{where} must be {n} x {n} for {n} clients: {rule}")
         # A connected graph may still only pass models to and fro: the swap of two clients has the eigenvalue -1.
         if np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
             rule = "all clients are connected, and some keep a part of their own model"

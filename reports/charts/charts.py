@@ -92,7 +92,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Trace:
-    """What one algorithm has at each abscissa, with the interval around it where there is one."""
+    """The line of one algorithm: `y` at each `x`, with the interval around it where there is one."""
 
     algorithm: str
     x: Sequence[float]
@@ -125,7 +125,7 @@ def lines(
             "width": WIDTH,
             "height": HEIGHT,
             "title": titles[1],
-            "params": [{"name": "shown", "value": [short(name) for name in look]}],
+            "params": [{"name": "shown", "value": [*map(short, look)]}],
             "data": {"values": points},
             "transform": [{"filter": "indexof(shown, datum.algorithm) >= 0"}],
             "layer": _layers(look, titles, span, interpolate),
@@ -187,8 +187,8 @@ def _end(trace: Trace) -> float:
 
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
-    """Return what of the vertical axis shows the last two thirds of the leaders with their bands: of the better half of
-    the lines by where they end, at least three. Of errors, which may start at any size, it is what most evaluations need.
+    """Return the part of the vertical axis that shows the last two thirds of the leaders' lines and bands. Leaders are the
+    better half by where they end, at least three. Of errors, which may start at any size, it shows 0 and 95 % of the values.
     """
     ended = [trace for trace in traces if math.isfinite(_end(trace))]
     order = sorted(ended, key=lambda trace: -better * _end(trace))
@@ -201,7 +201,7 @@ def leaders_span(traces: Sequence[Trace], better: int) -> Span:
     low, high = min(values), max(values)
     if better < 0:
         low, high = min(0.0, low), float(np.quantile(values, 0.95)) * 1.1
-    room = 0.03 * (high - low) or 0.01
+    room = 0.03 * (high - low) or 0.01  # also where all are equal
     return low - room, high + room
 
 
@@ -211,18 +211,18 @@ def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec
     """
     traces = []
     for name in dict.fromkeys(curve.algorithm for curve in runs):
-        own = [curve for curve in runs if curve.algorithm == name]
-        draws = [Draw(*curve.replicate, curve.seed) for curve in own]
+        seeds = [curve for curve in runs if curve.algorithm == name]
+        draws = [Draw(*curve.replicate, curve.seed) for curve in seeds]
         numbers = []
         # zip ends with the shortest run: only evaluations that all seeds had have a mean.
-        for scores in zip(*(curve.scores for curve in own), strict=False):
+        for scores in zip(*(curve.scores for curve in seeds), strict=False):
             estimate = mean_of(dict(zip(draws, scores, strict=True)))
             numbers.append((estimate.mean, estimate.half() or 0.0))
         means, half = np.array(numbers).T * unit(metric)
-        x: Sequence[float] = own[0].rounds[: len(means)]
+        x: Sequence[float] = seeds[0].rounds[: len(means)]
         if against != "rounds":
-            sent = zip(*(curve.sent_bytes[: len(means)] for curve in own), strict=True)
-            x = [fmean(seeds) / 1e6 for seeds in sent]
+            sent = zip(*(curve.sent_bytes[: len(means)] for curve in seeds), strict=True)
+            x = [fmean(step) / 1e6 for step in sent]
         bands = ((means - half).tolist(), (means + half).tolist())
         traces.append(Trace(name, x, means.tolist(), *bands))
     title = "rounds" if against == "rounds" else "MB sent, all directions"
@@ -243,9 +243,10 @@ def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
     """Return the best validation score of the first 1, 2, ... trials; nan until one was scored at full
     rounds. Of an entry that was searched several times the mean of its searches.
     """
+    # Pruned and diverged trials tell nothing of full rounds: the line goes on as it was.
     curves = []
-    for _, own in trials.sort_values("number").groupby("replicate"):
-        scores = own["val_score"].astype(float).where(own["status"] == "finished")
+    for _, search in trials.sort_values("number").groupby("replicate"):
+        scores = search["val_score"].astype(float).where(search["status"] == "finished")
         curves.append((scores.cummax() if up else scores.cummin()).ffill())
     return list(map(fmean, zip(*curves, strict=False)))
 
@@ -282,6 +283,7 @@ def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
 
 def _plot(paper: str, unit: str, points: list[Spec]) -> Spec:
     values = [point[axis] for point in points for axis in ("x", "y")]
+    # Rounds to a target range over decades, shares do not.
     log = unit not in ("%", "points") and min(values) > 0
     low, high = min(values), max(values)
     room = 0.03 * (high - low) or 1.0

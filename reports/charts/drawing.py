@@ -28,7 +28,7 @@ UNUSED = re.compile(
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
-    """Return the charts as files of these forms by name, each with `SIGN` in it."""
+    """Return the charts drawn in these forms by file name, each with `SIGN` in it."""
     wanted, content = list(forms), dict[str, bytes]()
     for chart in charts if wanted else ():
         text = svg(chart.spec)
@@ -69,7 +69,7 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
         spec = _themed(text).replace("<", "\\u003c")
         narrow = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
         still = UNUSED.sub("", svg(narrow))
-        # A tenth of a pixel is enough, and makes the page a third smaller.
+        # Tenths of a pixel are enough.
         still = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", still)
         # Ids are of the whole page: each chart's clip paths have its name before theirs.
         still = re.sub(r'(?<=[#"])(c\d+)(?=[")])', rf"{slug(chart.name)}-\1", still)

@@ -163,10 +163,10 @@ def judge_statements(
         verdict, difference = Verdict(NOT_RUN, why_not or claim.why_not), Measured()
         if not verdict.reason and claim.of and claim.to:
             wanted = metric(name)
-            of, to = measured(wanted, claim.of, runs), measured(wanted, claim.to, runs)
+            left, right = (measured(wanted, side, runs) for side in (claim.of, claim.to))
             terms = (claim.times, claim.by)
-            verdict, difference = compare(wanted, claim.relation, of, to, rounds, *terms)
-            verdict = _cut(wanted, [of, to], rounds, planned) or verdict
+            verdict, difference = compare(wanted, claim.relation, left, right, rounds, *terms)
+            verdict = _cut(wanted, [left, right], rounds, planned) or verdict
         facts = verdict._asdict() | difference.model_dump()
         judged.append(Judged(says=claim.says, metric=name, **facts))
     return judged

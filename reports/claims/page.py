@@ -15,20 +15,22 @@ SIGN = "Published numbers are the paper's; measured ones come from the runs of"
 """How a page is known again."""
 
 
-def page(found: Reproduction) -> str:
+def page(result: Reproduction) -> str:
     """Return the page of a reproduction."""
-    counts = ", ".join(f"{count} {name}" for name, count in found.verdicts.items())
+    counts = ", ".join(f"{count} {name}" for name, count in result.verdicts.items())
     parts: list[Block] = [
-        Heading(f"{found.paper}: published and measured", level=1),
-        Text(f"{found.cites}. {SIGN}"),
-        CodeBlock(found.command),
+        Heading(f"{result.paper}: published and measured", level=1),
+        Text(f"{result.cites}. {SIGN}"),
+        CodeBlock(result.command),
         Text(f"Its test set, its hyperparameters, one run a seed. {counts}."),
     ]
-    for row in found.rows:
+    for row in result.rows:
         parts += row_blocks(row)
-    for versions in found.made_with:
-        made = ", ".join(f"{key} {value}" for key, value in versions.items())
-        parts.append(Text(f"Runs made with {made}. docs/reproduce.md has the rules of verdicts."))
+    for versions in result.made_with:
+        versions_text = ", ".join(f"{key} {value}" for key, value in versions.items())
+        parts.append(
+            Text(f"Runs made with {versions_text}. docs/reproduce.md has the rules of verdicts.")
+        )
     return markdown(parts) + "\n"
 
 
@@ -233,7 +235,7 @@ def _outcomes(paper: PaperSummary) -> Table:
     for entry in paper.entries:
         other = str(entry.chosen) if entry.again else ""
         groups.setdefault((entry.table, entry.says or "its numbers", other), []).append(entry)
-    lines: dict[tuple[str, ...], list[str]] = {}
+    lines: dict[tuple[str, str, str], list[str]] = {}
     for (_, what, _), entries in groups.items():
         count = Counter(entry.verdict for entry in entries)
         if set(count) == {NOT_RUN}:
@@ -248,7 +250,10 @@ def _outcomes(paper: PaperSummary) -> Table:
         place = entries[0].source, "; ".join([outcome, *notes]), chosen
         lines.setdefault(place, []).append(what)
     heads = ["where", "what the text says", "what came out", "chosen where the text leaves it open"]
-    cells = [[source, "; ".join(what), *rest] for (source, *rest), what in lines.items()]
+    cells = []
+    for (source, outcome, chosen), what in lines.items():
+        each = "each: " if len(what) > 1 else ""
+        cells.append([source, "; ".join(what), f"{each}{outcome}", chosen])
     return table(heads, cells)
 
 

@@ -294,8 +294,9 @@ def order_of(
     ]
     signs: dict[str, int] = {}
     for name in others:
-        of, to = values[method], values[name]
-        gaps = [counted(of[s], rounds) - counted(to[s], rounds) for s in of if s in to]
+        ours, theirs = values[method], values[name]
+        shared = [seed for seed in ours if seed in theirs]
+        gaps = [counted(ours[s], rounds) - counted(theirs[s], rounds) for s in shared]
         low, high = interval(gaps, corrected(len(others)))
         sign = 0 if low is None or high is None else (low > 0) - (high < 0)
         signs[name] = sign if mine.less(numbers[name]) > 0 else -sign
@@ -339,17 +340,17 @@ def counted(value: float, rounds: int) -> float:
 def compare(
     wanted: Metric,
     relation: str,
-    of: Seeds,
-    to: Seeds,
+    left: Seeds,
+    right: Seeds,
     rounds: int,
     times: float = 1.0,
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
-    """Return the verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary. A run that diverged is
+    """Return the verdict on `left - times * right RELATION by`, paired by seed, and the difference's summary. A run that diverged is
     the worse one; the pair decides only where it stands alike in every seed.
     """
-    seeds = [seed for seed in of if seed in to]
-    lost = [(math.isinf(of[seed]), math.isinf(to[seed])) for seed in seeds]
+    seeds = [seed for seed in left if seed in right]
+    lost = [(math.isinf(left[seed]), math.isinf(right[seed])) for seed in seeds]
     if lost and all(map(all, lost)):
         return Verdict(FAILED, "neither gets there"), Measured()
     if wanted.kind.last and any(map(any, lost)):
@@ -358,8 +359,8 @@ def compare(
         return Verdict(word, "runs diverge"), Measured()
     if not seeds:
         return NOTHING, Measured()
-    gaps = {s: counted(of[s], rounds) - times * counted(to[s], rounds) for s in seeds}
-    size = fmean(times * counted(to[s], rounds) for s in seeds)
+    gaps = {s: counted(left[s], rounds) - times * counted(right[s], rounds) for s in seeds}
+    size = fmean(times * counted(right[s], rounds) for s in seeds)
     apart = KINDS["gain"].points if wanted.kind.unit == "%" else wanted.tolerance(size)
     agrees = agreeing(relation, by, apart)
     return of_sample(agrees, list(gaps.values())), summary(gaps, wanted, rounds)

@@ -35,8 +35,8 @@ PER_HYPERPARAMETER = 10
 
 @dataclass(frozen=True)
 class Edge:
-    """A hyperparameter whose winning value is at the `low` or `high` end of its range. `wider` is the range to search next, None where
-    values beyond that end have no meaning: nothing was missed there.
+    """A hyperparameter whose winning value is at the `low` or `high` end of its range. `wider` is the range to search next;
+    None where values beyond that end have no meaning: nothing was missed there.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Finding:
-    """What may have cost a method something: its `kind` (edge, rising, diverged, few), and it in words."""
+    """A fact that may have cost a method something: its `kind` (edge, rising, diverged, few), and it in words."""
 
     kind: str
     text: str
@@ -84,8 +84,8 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of a search of trials (number, status, val_score), whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
-    the winner's scores over final seeds, `sign` is -1 where less is better.
+    """Return the facts of a search: its trials `tried` (number, status, val_score), of which `winner`, with `params` from
+    `ranges`, was chosen; `seeds` are the winner's scores over final seeds, and `sign` is -1 where less is better.
     """
     done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
     scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
@@ -168,8 +168,9 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 
 
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
-    """Return a range with one end moved out: by a factor of 10 on a log scale, by its width on a linear one; not
-    beyond half the way to what has a meaning, and a low end above 0 is halved. None where nothing beyond has a meaning.
+    """Return a range with one end moved out: by a factor of 10 on a log scale, by its own width on a linear one (a low
+    end above 0 is halved), but at most half the way to a limit of what has a meaning. None where the end is at that
+    limit.
     """
     assert spec.low is not None
     assert spec.high is not None

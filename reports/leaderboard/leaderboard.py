@@ -93,12 +93,12 @@ def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str
                     notes.append(f"{scenario}: {apart}: {terms.against(other)}.")
                 first[terms] = sweep
             group = alike.setdefault(terms, {})
-            for algorithm, own in answers.groupby("algorithm", sort=False):
+            for algorithm, tuned in answers.groupby("algorithm", sort=False):
                 if algorithm in group:
                     before = group[algorithm]["sweep"].iloc[0]
                     twice = f"{algorithm} was tuned in {before} and {sweep}"
                     notes.append(f"{scenario}: {twice}; {sweep} counts.")
-                group[algorithm] = own
+                group[algorithm] = tuned
         groups += alike.values()
     return groups, notes
 
@@ -114,10 +114,10 @@ COMPARED = (
     "own_models",
     "test_samples",
 )
-"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by it, or the
-untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first, where runs are
-compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started; the path of its
-leaderboard row in MLflow; whether clients' own models are scored; how many test samples there are.
+"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by
+it, or the untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first,
+where runs are compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started;
+the path of its leaderboard row in MLflow; whether clients' own models are scored; the number of test samples.
 """
 
 
@@ -128,8 +128,8 @@ def leaderboard(
     at: str = "rounds",
     margin: float | None = None,
 ) -> Leaderboard:
-    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes; what is shown to differ by
-    less than `margin` ties.
+    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes. Methods that are
+    shown to differ by less than `margin` tie.
     """
     groups, notes = matched(runs, trials)
     ranked: list[list[Row]] = []
@@ -243,7 +243,7 @@ def _rank(
             seeds=len(runs),
             failed_seeds=int(runs["lost"].sum()),
             spread=spreads(scores[name]),
-            by_replicate=tuple(fmean(own["score"]) for own in _replicates(runs)),
+            by_replicate=tuple(fmean(replicate["score"]) for replicate in _replicates(runs)),
             behind=better * (means[names[0]] - means[name]),
             behind_low=None if behind is None else behind.low,
             behind_high=None if behind is None else behind.high,
@@ -261,9 +261,9 @@ def _rank(
 def _facts(runs: "pd.DataFrame", trials: Trials) -> dict[str, Any]:
     """Return the fields of a row that say which method it is, and how that was tuned."""
 
-    def validated(own: "pd.DataFrame") -> float:
-        mean = _mean(own["val_score"])
-        return -inf if mean is None else TASKS[own["metric"].iloc[0]].sign * mean
+    def validated(replicate: "pd.DataFrame") -> float:
+        mean = _mean(replicate["val_score"])
+        return -inf if mean is None else TASKS[replicate["metric"].iloc[0]].sign * mean
 
     # Test scores choose nothing: the winner that validates best over its final seeds is shown.
     chosen = max(_replicates(runs), key=validated)
@@ -298,7 +298,7 @@ def _cost(runs: "pd.DataFrame", target: float | None) -> dict[str, Any]:
 
 def _replicates(runs: "pd.DataFrame") -> list["pd.DataFrame"]:
     """Return the runs apart by the search whose winner they repeat."""
-    return [own for _, own in runs.groupby([*Draw._fields[:-1]], sort=False)]
+    return [replicate for _, replicate in runs.groupby([*Draw._fields[:-1]], sort=False)]
 
 
 def _first(texts: "pd.Series[str]") -> str:

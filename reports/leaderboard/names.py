@@ -37,8 +37,8 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
 
 
 def without_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return what names with a path in them are shown as, `npz:/home/me/my.npz` as `npz:my.npz`, but for files of one name
-    in several folders.
+    """Return shorter names for those that hold a path, `npz:my.npz` for `npz:/home/me/my.npz`, unless two would be
+    alike.
     """
     short = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
     count = Counter(short.values())
@@ -92,5 +92,5 @@ def without_paths(value: T) -> T:
     elif isinstance(value, Mapping):
         new = {without_paths(key): without_paths(part) for key, part in value.items()}
     elif isinstance(value, list | tuple):
-        new = [without_paths(part) for part in value]
+        new = list(map(without_paths, value))
     return new

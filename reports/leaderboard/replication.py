@@ -27,7 +27,7 @@ Interval = tuple[float | None, float | None]
 
 
 class Draw(NamedTuple):
-    """What a final run was drawn by: its replicate, and its run seed."""
+    """The levels of the four factors that a final run was drawn at."""
 
     split: int
     partition: int
@@ -72,17 +72,17 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
     scenario show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
     """
     squares, freedom = list[float](), 0.0
-    for own in scenario.values():
-        if own.error is not None and own.over != "seed":
-            squares.append(own.error**2)
-            freedom += own.freedom
+    for mean in scenario.values():
+        if mean.error is not None and mean.over != "seed":
+            squares.append(mean.error**2)
+            freedom += mean.freedom
     pooled = Mean(0.0, fmean(squares) ** 0.5, freedom, "tuning").half() if squares else None
     ends = {}
-    for name, own in scenario.items():
-        half = own.half()
-        if pooled is not None and own.over != "seed":
+    for name, mean in scenario.items():
+        half = mean.half()
+        if pooled is not None and mean.over != "seed":
             half = max(half or 0.0, pooled)
-        ends[name] = around(own.mean, half)
+        ends[name] = around(mean.mean, half)
     return ends
 
 
@@ -184,7 +184,7 @@ def spreads(scores: Scores) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far `first` is ahead of `second` in one scenario, over the runs they have in common.
+    """The lead of `first` over `second` in one scenario, over the runs they have in common.
 
     `low` and `high` hold together with those of all pairs of the scenario (`Errors`); None where there is nothing to
     estimate an error from. `tie`: whether they hold 0, which only says that a difference is not shown.
@@ -204,7 +204,7 @@ class Difference:
 class Errors:
     """The errors of all pairs of a scenario of k methods, by which all of its differences are judged together.
 
-    `pooled` is the variance over all pairs, with its degrees of `freedom`; `own` has each method's part s^2 in the variances
+    `pooled` is the variance over all pairs, with its degrees of `freedom`; `parts` has each method's part s^2 in the variances
     of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. Pooling keeps a pair whose few
     searches hold no failure from looking certain, since the others of the scenario show what a failure costs; a
     method's own part keeps one that is noisier than the others from looking as steady as they are.
@@ -212,7 +212,7 @@ class Errors:
 
     pooled: float
     freedom: float
-    own: Mapping[str, float]
+    parts: Mapping[str, float]
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
@@ -224,7 +224,7 @@ class Errors:
         """
         if gap.freedom < RANDOM - 1:
             return None
-        variance = max(self.pooled, self.own[first] + self.own[second])
+        variance = max(self.pooled, self.parts[first] + self.parts[second])
         spread = self.pooled / self.freedom**0.5 + (variance - self.pooled) / gap.freedom**0.5
         tail = (1 - LEVEL) / (2 * self.pairs)
         return quantile(1 - tail, (variance / spread) ** 2) * (variance * gap.weight) ** 0.5
@@ -237,27 +237,27 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     2 / k of them worth. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2),
     T = sum_i S_i / (2 (k - 1)): what Grubbs (1948) estimates.
     """
-    freedoms, parts, fourths = list[int](), list[float](), list[float]()
+    freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
     variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}
     for pair, gap in gaps.items():
         if gap.freedom:
             freedoms.append(gap.freedom)
-            parts.append(gap.squares)
+            sums_of_squares.append(gap.squares)
             fourths.append(gap.squares**2 / gap.freedom)
             for name in pair:
                 variances[name].append(gap.variance)
-    squares, k = fsum(parts), len(variances)
+    squares, k = fsum(sums_of_squares), len(variances)
     if not squares or (squares / sum(freedoms)) ** 0.5 < 10**-DIGITS:
         return None
     share = 2 / k
     freedom = min(max(share * squares**2 / fsum(fourths), min(freedoms)), share * sum(freedoms))
-    own = dict.fromkeys(variances, 0.0)
+    parts = dict.fromkeys(variances, 0.0)
     if k > 2:
         # Pairs without a common run are taken to vary as the method's others do.
-        sums = {name: fmean(known or [0.0]) * (k - 1) for name, known in variances.items()}
+        sums = {name: fmean(values or [0.0]) * (k - 1) for name, values in variances.items()}
         total = fsum(sums.values()) / (2 * (k - 1))
-        own = {name: max(0.0, (s - total) / (k - 2)) for name, s in sums.items()}
-    return Errors(squares / sum(freedoms), freedom, own, len(gaps))
+        parts = {name: max(0.0, (s - total) / (k - 2)) for name, s in sums.items()}
+    return Errors(squares / sum(freedoms), freedom, parts, len(gaps))
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
@@ -288,7 +288,7 @@ def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Differen
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a method is behind the best of its scenario, whichever that is: between `low` and `high`.
+    """The distance of a method behind the best of its scenario, whichever that is: between `low` and `high`.
 
     `beaten_by` are the rivals that are shown to be ahead; where there are any, the method is shown not to be the
     best. `tie`: whether it may be the best, and is shown to be within the study's margin of it.

@@ -208,7 +208,9 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return the rows and algorithms that are left without a hole, of the algorithms that each row has."""
+    """Return rows and algorithms without holes: while some algorithm lacks in some row, the row or algorithm with the
+    largest share of holes is dropped.
+    """
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
     while holes.size:

@@ -180,7 +180,9 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 
 
 def _alone(rows: Sequence[Row]) -> tuple[str, str]:
-    """Say of one scenario who is first where no other may be the best or nothing is known of that; else how many may be."""
+    """Return the headline of one scenario, and what is known of its methods. It names the first where no other may be
+    the best or nothing can be estimated, else it says how many may be.
+    """
     where, tie = scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {title_of(rows[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
@@ -192,7 +194,9 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Say who is shown to be the best in the most scenarios; nobody where no test over families tells two methods apart."""
+    """Return the headline over several scenarios, and their highest means. It names who is shown to be the best in most
+    of them, or nobody where no test over families of data sets tells two methods apart.
+    """
     wins = Counter[str]()
     for rows in scenarios:
         if len(rows) > 1 and {row.within_noise for row in rows[1:]} == {False}:
@@ -290,6 +294,7 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
         share = (score - start) / (end - start) if end > start else 0.5
         return round(EDGE + (STRIP - 2 * EDGE) * min(1.0, max(0.0, share)), 1)
 
+    # Who is far behind gets an arrow, so that the leaders have room.
     out = -1 if row.mean < start else 1 if row.mean > end else 0
     return {"low": at(row.ci_low), "mean": at(row.mean), "high": at(row.ci_high), "out": out}
 
@@ -355,7 +360,7 @@ def _templates() -> Environment:
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
         finalize=lambda value: _shown(value) if type(value) is str else value,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelled name is an error, not an empty text
         trim_blocks=True,
         lstrip_blocks=True,
     )

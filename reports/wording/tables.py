@@ -60,7 +60,7 @@ from trials.scoring.metrics import direction, sign
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
 """The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
 WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
-"""Columns about whole runs and final models, as rounds to a target are, which mislead where scores are of a part, at equal bytes or steps."""
+"""Columns about whole runs and final models, as rounds to a target are: beside scores at equal bytes or steps they mislead."""
 
 
 class Measure(NamedTuple):
@@ -119,7 +119,7 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     shown = set(heads if "all" in wanted else [*USUAL, score, target, *wanted])
     if len({(row.seeds, row.failed_seeds) for row in board.rows}) > 1 or rows[0].failed_seeds:
         shown.add("seeds")
-    if board.at != "rounds":
+    if board.at != "rounds":  # scores are of a part of each run, these columns of the whole
         shown -= {*WHOLE, target}
     if all(len(row.spread) < 2 for row in board.rows):
         shown.discard("spread by")
@@ -161,6 +161,7 @@ def _by_model(board: Leaderboard, group: Contest) -> list[str]:
     At equal bytes or steps each model has a budget of its own, so nothing is said.
     """
     best: dict[str, Row] = {}
+    # The same question, but for the model.
     for row in board.rows:
         other = row.group._replace(scenario=row.scenario._replace(model=group.scenario.model))
         if other == group and row.rank == 1:
@@ -186,7 +187,7 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 
 def interim_tables(board: Leaderboard) -> list[Table]:
-    """Return how the scenarios stand that are not over, a table each."""
+    """Return a table for each scenario that is not over, with how its methods stand."""
     tables = []
     for (sweep, place), members in groupby(board.interim, key=lambda standing: standing.group):
         rows, metric = [], ""
@@ -216,6 +217,7 @@ def interim_tables(board: Leaderboard) -> list[Table]:
 
 def names_of(board: Leaderboard) -> list[str]:
     """Return the methods, those first that are ranked in the most scenarios, of these the least average rank."""
+    # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:
         ranks[row.algorithm] += [row.rank] if row.rank else []
@@ -223,7 +225,7 @@ def names_of(board: Leaderboard) -> list[str]:
 
 
 def overview(board: Leaderboard) -> Table:
-    """Return the scores of methods, a row each, in scenarios, a column each."""
+    """Return the table of all scores: methods in rows, scenarios in columns."""
     contests = groups(board)
     columns = [Column("algorithm", ColumnKind.NAME), *map(Column, told_apart([*contests]))]
     empty = [Cell("")] * len(contests)
@@ -236,7 +238,11 @@ def overview(board: Leaderboard) -> Table:
 
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
-    """Return each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
+    """Return a short name for each contest: the parts of its scenario that are not the same in all, whether it was
+    warm-started, and its sweeps where names would still be alike.
+    """
+    if not contests:
+        return []
     _, scenarios, warm = zip(*contests, strict=True)
     apart = [len(set(parts)) > 1 for parts in zip(*scenarios, strict=True)]
     apart = apart if any(apart) else [False, False, True]
@@ -380,13 +386,14 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a spreadsheet takes it: of several the texts, with a space between, and no text that it computes."""
+    """Return a value for a spreadsheet's cell: several values as one text, and no text that is taken for a formula."""
     if isinstance(value, Mapping):
         value = " ".join(f"{key}={inner}" for key, inner in value.items())
     if isinstance(value, list | tuple):
         value = " ".join(map(str, value))
     if isinstance(value, str):
         value = visible(value)
+        # Spreadsheets show text behind an apostrophe as it is.
         return f"'{value}" if value.lstrip().startswith(FORMULA) else value
     return value
 
@@ -399,18 +406,18 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
             continue
         parts += [f"**{plain(part.headline)}**", markdown([part])]
         parts += [plain(" ".join(part.said))] if part.said else []
-    parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
+    parts += map("Note: {}".format, map(plain, (*board.notes, *setting_notes(board.rows))))
     if board.rows or not board.interim:
         parts.append(plain(" ".join([legend(board), *searches(board)])))
     return "\n\n".join(parts) + "\n"
 
 
 def latex(board: Leaderboard) -> str:
-    """Return a paper's table, with the rules of the package booktabs: methods in rows, scenarios in columns, below comments
-    with what a caption has to say.
+    """Return a paper's table in LaTeX (booktabs): methods in rows, scenarios in columns, and comments with what a
+    caption has to say.
 
-    Of a scenario the best is bold, with all that may be the best; where it stands alone, the second is underlined. Methods
-    stand by their average rank, those later that are not ranked in all scenarios, references last.
+    The best of a scenario is bold, with all that may be the best; where it stands alone, the second is underlined.
+    Methods are ordered by average rank, those first that are ranked in all scenarios, references last.
     """
     import pandas as pd
 

@@ -82,10 +82,13 @@ def scored(value: float | None, metric: str) -> str:
 
 
 def score_text(value: float | None, row: Row) -> str:
-    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that. One of n test
-    samples is 100 / n points, and no digit stands behind the first of these: of 360 (0.28) the tenth is the last, of 50 there is none.
+    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that.
+
+    One of n test samples is worth 100 / n points, and digits end with the first of these: with 360 samples (0.28) the
+    tenth is the last, with 50 there is none.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
+    # A further digit would be noise.
     digits = 2 if fine else 1
     if row.test_samples:
         digits = min(digits, max(0, ceil(log10(row.test_samples)) - 2))
@@ -147,7 +150,7 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def plural(over: str) -> str:
-    """Return the name of the levels of the factors that an interval is over."""
+    """Return the plural of factors: `tuning and seed` becomes `tunings and seeds`."""
     return over.replace(" and ", "s and ") + "s"
 
 
@@ -155,8 +158,9 @@ def plural(over: str) -> str:
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether words are about methods, tuned anew often enough, and not about the configurations that ran."""
+    """Return whether sentences may be about methods: each was tuned anew often enough. Else they are about configurations."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
+    # What a method with few searches cannot show of failures, those of the others must.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
@@ -271,8 +275,8 @@ AUDIT_HEADS = ("searched", "diverged", "lead", "noise", "as good", "last tenth")
 
 
 def audit_table(board: Leaderboard) -> Table | None:
-    """Return how fair the searches were, a line for each audited row, without columns in which nothing stands; None where
-    no row is audited.
+    """Return the table of how fair the searches were, a line for each audited row, without empty columns; None where no row
+    is audited.
     """
     scenarios, rows = _scenarios(board.rows), list[list[str]]()
     columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
@@ -302,7 +306,7 @@ def audit_table(board: Leaderboard) -> Table | None:
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return what was found of all rows, a line a kind, in which the first `NAMED` rows are named."""
+    """Return what the audits found amiss, a line for each kind, in which the first `NAMED` rows are named."""
     scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
     for kind in KINDS:
         for row in rows:
@@ -317,7 +321,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """Return the groups' names, of what is not the same in all of them."""
+    """Return a short name for each group: the parts of its scenario, and its sweeps, that are not the same in all."""
     parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
     differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
     return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

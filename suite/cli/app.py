@@ -60,22 +60,24 @@ class Command(TyperCommand):
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the words that are left; raise `UserError` for an option that there is not, or that lacks its value."""
+        """Parse the command's words, with each key of --set or --where as an option, too. Raise `UserError` for an
+        unknown option, or one that lacks its value.
+        """
         try:
             return super().parse_args(ctx, list(args))
         except Exception as error:
             option = str(getattr(error, "option_name", ""))
-            own = set(chain.from_iterable(param.opts for param in self.params))
-            # An option of the command's own is known: what is wrong is its value.
-            if not option.startswith("--") or option in own:
+            declared = set(chain.from_iterable(param.opts for param in self.params))
+            # The command has this option: what is wrong is its value.
+            if not option.startswith("--") or option in declared:
                 raise
             keys: dict[str, str] = {}
-            for taker in own & {"--set", "--where"}:
+            for taker in declared & {"--set", "--where"}:
                 keys |= dict.fromkeys(keys_of(taker), taker)
         key = option.lstrip("-").replace("-", "_")
         if key not in keys:
             options = [f"--{name.replace('_', '-')}" for name in keys]
-            near = get_close_matches(option, [*own, *options], 1, 0.7)
+            near = get_close_matches(option, [*declared, *options], 1, 0.7)
             hint = f"Did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them."
             raise UserError(f"unknown option {option}. {hint}")
         at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
@@ -128,6 +130,7 @@ for _group, _name, _command, _example in COMMANDS:
 def main() -> None:
     """Run the `suite` command, and exit as it ended."""
     gc.set_threshold(GARBAGE)
+    # A name from a file may hold control characters, whoever prints it.
     spell_out(HARMLESS)
     outlive_terminal()
     try:

@@ -31,6 +31,7 @@ def list_things(
     if as_json:
         emit(items)
         return
+    # Everything but algorithms is a name with what it is, or whom it names.
     heads, rows = [*items[0]], list[list[str]]()
     if kind == "algorithms":
         heads = ["name", "summary", "hyperparameters"]
@@ -143,11 +144,11 @@ def new_algorithm(
     from suite.authoring.new import new_algorithm
 
     class_name, file, test = new_algorithm(name, Path())
-    own = f"fedavg,{file}:{class_name}"
+    methods = f"fedavg,{file}:{class_name}"
     say(f"Wrote {file} and {test}. Next:")
     for words in (
         ["check", str(file), "--reduces-to", "fedavg", "--set", "beta=0"],
-        ["sweep", "quickstart", "--algorithms", own, "--name", file.stem],
+        ["sweep", "quickstart", "--algorithms", methods, "--name", file.stem],
     ):
         say(f"  {shlex.join(['suite', *words])}")
     say(f"Its test runs with pytest (pip install pytest): python -m pytest {test}")
@@ -166,7 +167,7 @@ def check(
     An algorithm runs two rounds on three models; executions, checkpoints and counted bytes are compared.
     --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
     """
-    say(f"reading {file}")
+    say(f"reading {file}")  # before imports that take seconds
     from suite.testing.parts import findings
     from suite.yaml_files import assignments
 

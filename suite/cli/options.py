@@ -16,7 +16,7 @@ PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 def not_empty(value: str | None) -> str | None:
-    """Return an option's text; raise `BadParameter` where it is empty, as a script's variable is that is not set."""
+    """Return an option's text; raise `BadParameter` where it is empty, as a script's unset variable makes it."""
     if value is not None and not value.strip():
         raise typer.BadParameter("must not be empty")
     return value

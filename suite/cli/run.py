@@ -68,6 +68,7 @@ def run(
             stores.append(Store(tracking_uri, storage))
         show_evaluation(spec.task.metric, entry)
 
+    # What was asked for is checked by now; from here on it takes time.
     say(f"loading {spec.dataset}")
     done = single.execute(spec, data_root, device, evaluated, memory)
     if note := done.result.model_note:
@@ -78,7 +79,7 @@ def run(
     try:
         run_id = done.record(storage, tracking_uri, save) if record else None
     except StoreError as error:
-        if error.passes:
+        if error.passes:  # a server that is away, say
             fault = f"tracking store {stores[0].uri} did not accept the run: {error.reason}"
             raise HaltedError(fault, "Run it again when that is mended.") from None
         say(f"the run is not recorded: {error}")

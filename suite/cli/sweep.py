@@ -68,7 +68,7 @@ def sweep(
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
-        words = ["suite", *map(without_user, sys.argv[1:])]
+        words = ["suite", *map(without_user, sys.argv[1:])]  # a password is not printed
         again = shlex.join(words if resume else [*words, "--resume"])
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
@@ -99,6 +99,7 @@ def _conclude(result: "Result", place: list[str]) -> None:
         total += count
         others += [f"{count} {ending}"] if count else []
     apart = f" ({', '.join(others)})" if others else ""
+    # Short where it is below the current folder, whole where it is elsewhere.
     folder = os.path.relpath(summary.storage)
     shown.print(
         f"{total} trials{apart}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
@@ -234,6 +235,7 @@ def ui(
 
     if name is not None and name not in sweeps(storage):
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
+    # Other users of this machine can reach the port, but not guess the token.
     there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
     say(f"Pages: {page}\nCtrl-C ends it.")

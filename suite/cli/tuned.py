@@ -1,5 +1,6 @@
 """`suite tuned`: list, show, export and import tuned configurations."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ def tuned_export(
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    best: dict[Path, Tuned] = {}
+    best: dict[Path, Tuned] = {}  # the list is sorted: the first of an entry is its best
     for item in tuned:
         best.setdefault(item.path, item)
     files: dict[Path, bytes] = {}
@@ -85,7 +86,7 @@ def tuned_export(
     if not files:
         raise UserError("no program is written of any of them")
     write_files(files, SIGN)
-    write("".join(f"{path}\n" for path in files))
+    write("".join(map("{}\n".format, files)))
 
 
 @app.command("import", epilog="Example: suite tuned import theirs")
@@ -102,6 +103,27 @@ def tuned_import(
 
     kept = keep(tuned_files(source), storage / "imported")
     out().print(f"imported {len(kept)} configurations into {storage}", **PLAIN)
+
+
+@app.command("companions", epilog="Example: suite tuned companions runs/*/trials.parquet")
+def tuned_companions(
+    tables: list[Path] = typer.Argument(help="Tables of trials."),
+    leave_out: str | None = typer.Option(None, help="A data set's name: without its trials."),
+) -> None:
+    """Print which settings of the hyperparameters other than rates lose least.
+
+    They are measured over the data sets of these tables, as YAML, for `warm_start: FILE` and `sampler: line`.
+    """
+    from suite.configurations.companions import Companions, measure, recorded
+    from suite.yaml_files import dump
+
+    say(READING)
+    option = ["--leave-out", leave_out] if leave_out else []
+    command = shlex.join(["suite", "tuned", "companions", *map(str, tables), *option])
+    measured = measure(recorded(tables), leave_out)
+    if not measured:
+        raise UserError("no algorithm of these tables has enough search trials in a scenario")
+    write(dump(Companions(command=command, algorithms=measured).model_dump()))
 
 
 def matching(asked: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":

@@ -120,7 +120,7 @@ def tuned_files(source: Path) -> list[Tuned]:
     paths = sorted(path.rglob("*.yaml")) if there == "folder" else [path]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
-    return [read(file) for file in paths]
+    return list(map(read, paths))
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:

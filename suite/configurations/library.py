@@ -1,4 +1,4 @@
-"""Tuned configurations of a store and of imported files: which match, and which to start from on a scenario."""
+"""Tuned configurations of a store and of imported files: which match, and which a search starts from."""
 
 import shlex
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 class TunedList(list[Tuned]):
-    """Tuned configurations, those of a data set and level together, of these the best validated first."""
+    """Tuned configurations by data set and level, of each the best validated first: what `suite.tuned()` returns."""
 
     def __repr__(self) -> str:
         lines = [
@@ -137,13 +137,13 @@ def select_tuned(
     """
     wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
     asked = None if algorithm is None else algorithms.canonical(algorithm)
-    known, matching = set(algorithms.known()), TunedList()
+    names, matching = set(algorithms.known()), TunedList()
     for item in configurations:
-        known.add(item.algorithm)
+        names.add(item.algorithm)
         if asked is None or algorithms.is_named(item.algorithm, asked):
             matching += [item] if wanted.items() <= item.scenario.names().items() else []
-    if asked is not None and asked not in {*known, *map(algorithms.label, known)}:
-        raise unknown("algorithm", asked, map(algorithms.label, known))
+    if asked is not None and asked not in {*names, *map(algorithms.label, names)}:
+        raise unknown("algorithm", asked, map(algorithms.label, names))
     matching.sort(key=lambda t: (t.dataset, t.heterogeneity, t.settings.metric != "pooled", t.loss))
     return matching
 

@@ -113,7 +113,7 @@ def federation(simulation: Simulation) -> bytes:
         "about": SIGN,
         "x": torch.from_numpy(data.dataset.x),
         "y": torch.from_numpy(data.dataset.y),
-        "clients": [torch.from_numpy(ids) for ids in np.split(data.train, data.offsets[1:-1])],
+        "clients": [*map(torch.from_numpy, np.split(data.train, data.offsets[1:-1]))],
         "test": torch.from_numpy(data.test),
         "initial": fed.initial_server(),
         "rounds": rounds,

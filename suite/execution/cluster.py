@@ -225,8 +225,13 @@ def start(resources: Resources) -> Path:
 
 def _folder() -> Path:
     """Make Ray's folder, into which nobody else can look, where the paths of its sockets are short enough."""
+    asked = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
     for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
+            if place != asked:
+                say(
+                    f"Ray works in {place}, since {asked} is too long for its sockets, or cannot be written"
+                )
             return Path(tempfile.mkdtemp(prefix="suite-", dir=place))
     raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")
 

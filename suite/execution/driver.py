@@ -202,7 +202,6 @@ def _tuner(dispatch: Dispatch, shared: Mapping[str, Any]) -> tune.Tuner:
             stop=PackStopper(dispatch),
             verbose=0,
             progress_reporter=tune.CLIReporter(),  # a notebook's own would clear the output
-            failure_config=tune.FailureConfig(max_failures=0, fail_fast=False),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
         ),
     )

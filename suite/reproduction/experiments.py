@@ -139,7 +139,7 @@ class Configured:
         return [dict(zip(self.search, values, strict=True)) for values in combinations]
 
     @property
-    def known(self) -> set[str]:
+    def keys(self) -> set[str]:
         """The settings and hyperparameters that the method has."""
         return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges()}
 
@@ -159,16 +159,13 @@ class Configured:
         decided = {name: decision.value for name, decision in self.decisions.items()}
         return (usual | self.scenario.names() | decided | dict(self.search)).get(key)
 
-    def spec(
-        self, variant: Mapping[str, Any], seed: int, rounds: int, every: int, training: bool = False
-    ) -> TrialSpec:
-        """Return the trial of one run under the paper's protocol: no validation data, scored on `training` data where a metric
-        is of these; the seed also partitions the data, and draws them where they are random, unless it is decided otherwise.
+    def spec(self, variant: Mapping[str, Any], seed: int, rounds: int, every: int) -> TrialSpec:
+        """Return the trial of one run under the paper's protocol: no validation data; the seed also partitions the data, and
+        draws them where they are random, unless it is decided otherwise.
         """
         values = {key: self.value(key) for key in (*self.decisions, *SEEDED)}
         values |= {key: seed for key in SEEDED if values[key] == PER_SEED}
         values |= {"rounds": rounds, "eval_every": every, "val_fraction": 0.0, **variant}
-        values["score_training"] = training
         settings = {k: v for k, v in values.items() if k in Settings.model_fields}
         params = {k: v for k, v in values.items() if k not in settings}
         return canonical(self.algorithm, params, self.scenario, Settings(**settings), seed)
@@ -299,17 +296,17 @@ def _configured(
     # Outermost first, and whether the layer speaks of this method alone, which has to know each key then.
     layers: list[tuple[Layer, bool]] = [(paper, False), (content, False), (column, True)]
     layers += [(at, False), (at.methods.get(method, Layer()), True)]
-    before, known = len(faults.found), [*cls.ranges(), *Settings.model_fields]
+    before, keys = len(faults.found), [*cls.ranges(), *Settings.model_fields]
     decisions: dict[str, Decision] = {}
     readings: dict[str, None] = {}
-    for layer, own in layers:
+    for layer, alone in layers:
         stated = {k: Decision(v, None) for k, v in (layer.settings | layer.params).items()}
         chosen = {k: Decision(value, why) for k, (value, why) in layer.chosen.items()}
         for key, decision in (stated | chosen).items():
-            if key in known:
+            if key in keys:
                 decisions[key] = decision
-            elif own:
-                faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, known)))
+            elif alone:
+                faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, keys)))
         readings |= dict.fromkeys(layer.readings)
     drawn = scenario.dataset.split("(")[0] in paper.drawn
     configured = Configured(algorithm, scenario, decisions, column.search, tuple(readings), drawn)
@@ -335,20 +332,22 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
     for key in other if rows else ():
         owner, _, name = key.rpartition(".")
         mine = [column for column in columns if owner in ("", column[1])]
-        if not any(row.is_ours(m, name) or name in c.known - {*c.decisions} for row, m, c in mine):
-            ours = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
+        if not any(row.is_ours(m, name) or name in c.keys - {*c.decisions} for row, m, c in mine):
+            ours = {k for row, m, c in columns for k in (*c.keys, *PLACE) if row.is_ours(m, k)}
             why = "no method has it, or the paper states it"
             raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(ours))}")
     changed, faults = [], Faults("--set")
     for row in rows:
         methods = {}
         for method, configured in row.methods.items():
-            own = {key.removeprefix(f"{method}."): value for key, value in other.items()}
-            ours = {key: value for key, value in own.items() if row.is_ours(method, key)}
+            meant = {key.removeprefix(f"{method}."): value for key, value in other.items()}
+            ours = {key: value for key, value in meant.items() if row.is_ours(method, key)}
             for key, value in ours.items():
                 configured = _with(configured, key, value)
             with suppress(UserError):  # said when the values are checked
-                needed = {k: Decision(own[k], "--set") for k in configured.undecided if k in own}
+                needed = {
+                    k: Decision(meant[k], "--set") for k in configured.undecided if k in meant
+                }
                 configured = replace(configured, decisions={**configured.decisions, **needed})
             methods[method], where = configured, f"{row.path}, {method}"
             faults.attempt(where, None, configured.refuse_unrunnable)
@@ -365,7 +364,7 @@ def _with(configured: Configured, key: str, value: Any) -> Configured:
     if key in PLACE:
         value = SPELLING[key](str(value))
     before = configured.value(key)
-    if value == before or key not in (*PLACE, *configured.known):
+    if value == before or key not in (*PLACE, *configured.keys):
         return configured
     if value == []:
         raise UserError(f"{key} = []: must name at least one value")

@@ -26,8 +26,7 @@ from trials.run.outcome import Status, lost
 
 SEEDS = 5
 TRAINING = ("train_accuracy", "train_mse", "global_train_loss")  # recorded where it is asked for
-VERSIONS = ("version", "torch_version", "git_commit")
-"""The tags of a run that say what made it."""
+VERSIONS = ("version", "torch_version", "git_commit")  # the tags of a run that say what made it
 
 
 @dataclass(frozen=True)
@@ -100,25 +99,25 @@ def plans(
             yield place, None, f"no data: {dataset}"
 
 
-def plan_of(paper: Paper, made: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
+def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
     """Return the jobs of a row. Evaluations are after each round where a metric needs them, else at the end."""
-    table = paper.tables[made.table]
-    names = [*table.rows[made.row].numbers, *(c.metric for c in table.claims if c.metric)]
+    table = paper.tables[row.table]
+    names = [*table.rows[row.row].numbers, *(c.metric for c in table.claims if c.metric)]
     metrics = [wanted for wanted in map(metric_or_none, names) if wanted is not None]
     every_round = any(m.at is not None or m.kind.over or not m.kind.last for m in metrics)
-    training = any(m.kind.key in TRAINING for m in metrics)
-    planned = max(int(configured.value("rounds")) for configured in made.methods.values())
+    more = {"score_training": True} if any(m.kind.key in TRAINING for m in metrics) else {}
+    planned = max(int(configured.value("rounds")) for configured in row.methods.values())
     rounds = planned if most_rounds is None else min(planned, most_rounds)
     jobs = {}
-    for method, configured in made.methods.items():
+    for method, configured in row.methods.items():
         for number, variant in enumerate(configured.variants):
             shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
             for seed in range(seeds):
                 every = 1 if every_round else rounds
-                spec = configured.spec(variant, seed, rounds, every, training)
-                name = " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"]))
+                spec = configured.spec({**variant, **more}, seed, rounds, every)
+                name = " · ".join(filter(None, [row.path, method, shown, f"seed {seed}"]))
                 jobs[method, number, seed] = Job(spec, name)
-    return Plan(made, metrics, jobs, rounds, planned)
+    return Plan(row, metrics, jobs, rounds, planned)
 
 
 def listing(

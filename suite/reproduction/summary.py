@@ -17,8 +17,7 @@ from trials.settings import Settings
 COMMAND = '"command": "suite reproduce '
 """What all documents of `suite reproduce --output` hold."""
 
-SIZES = ("rounds", "participation", "batch_size")
-"""Settings that a page names also where they have their defaults."""
+NAMED = ("optimizer", "rounds", "participation", "batch_size")  # defaults too
 
 Address = tuple[str, ...]
 """Table, row, metric and method of a printed number; table, row and words of a statement; or without table and row."""
@@ -53,9 +52,9 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
 
 def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
     paper = read_paper(name)
-    own = {file: content for file, content in written.items() if content.paper == paper.paper}
+    documents = {file: content for file, content in written.items() if content.paper == paper.paper}
     ranked: list[tuple[tuple[bool, bool, int], JudgedRow]] = []
-    for content in own.values():
+    for content in documents.values():
         declared = "--set " not in content.command
         ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
     judged: dict[Address, tuple[Judged, JudgedRow]] = {}
@@ -75,7 +74,7 @@ def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
         cites=paper.cites,
         command=Path(name).stem,
         entries=entries,
-        documents=list(own),
+        documents=list(documents),
     )
 
 
@@ -124,7 +123,7 @@ def _chosen(row: JudgedRow) -> dict[str, list[str]]:
     chosen: dict[str, list[str]] = {}
     for setting in row.settings:
         name, value = setting["name"], setting["value"]
-        field = None if name in SIZES else Settings.model_fields.get(name)
+        field = None if name in NAMED else Settings.model_fields.get(name)
         if setting["chosen_because"] is not None and not (field and field.default == value):
             chosen.setdefault(name, []).append(
                 f"{value:g}" if isinstance(value, float) else f"{value}"

@@ -23,6 +23,7 @@ from suite.results.table import (
     Key,
     Row,
     Tables,
+    each,
     is_lost,
 )
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
@@ -89,7 +90,7 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
     sound, there = ended[~ended["going"]], {*zip(ended["sweep"], ended["entry_id"], strict=True)}
     going = entries[entries["going"]]
     standing, notes = _standings(tables, going), []
-    for entry in entries[~entries["going"]].itertuples(index=False):
+    for entry in each(entries[~entries["going"]]):
         if (entry.sweep, entry.entry_id) not in there:
             notes.append(_note(tables, entry))
     if sound.empty and not standing:
@@ -105,7 +106,7 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
             before = f"{sweep.name} was ranked before with {counts} final runs an entry"
             about.append(f"{before}; {ADDED}.")
     notes = [*about, *board.notes, *notes]
-    for run in finals.drop_duplicates(["dataset", "heterogeneity"]).itertuples(index=False):
+    for run in each(finals.drop_duplicates(["dataset", "heterogeneity"])):
         lines = [text for text in str(run.data_note).splitlines() if text.startswith(UNREACHED)]
         notes += [f"{run.dataset} · {run.heterogeneity}: {text}." for text in lines]
     names = going["metric"].unique()
@@ -221,12 +222,13 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
     """Return how entries of scenarios that go on stand, best first in each scenario; those without a score and references last."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
-    for row in entries.itertuples(index=False):
+    for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign
         trials = tables.searches.get((row.sweep, row.entry_id), tables.finals.head(0))
         done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
-        scores = sign * done["val_score"].dropna()
-        best = None if scores.empty else done.loc[scores.idxmax()]
+        done = done.dropna(subset="val_score")
+        scores = sign * done["val_score"]
+        best = None if done.empty else done.iloc[int(scores.argmax())]
         shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
         standing = Standing(
             **shared | {"metric": f"val_{row.metric}"},

@@ -9,7 +9,7 @@ from reports.charts.drawing import SIGN
 from reports.leaderboard.board import Curve, Failure, Leaderboard, ReportData, SweepFacts
 from reports.wording.words import spell
 from suite.results.leaderboards import Query, read_leaderboard
-from suite.results.table import FINALS, SEARCHES, Tables, is_lost
+from suite.results.table import FINALS, SEARCHES, Tables, each, is_lost
 from suite.tracking.tags import run_page
 from suite.yaml_files import dump, write_files
 from trials.run.outcome import Status, reason
@@ -54,7 +54,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
         trials={key: own[own["kind"] == "search"] for key, own in trials.items()},
         failures=tuple(_failures(tables, query)),
         sweeps=tuple(_sweep(tables, name, how) for name, how in board.searched.items()),
-        tuned={(row.sweep, row.entry_id): row.facts.tuned for row in tables.entries.itertuples()},
+        tuned={(row.sweep, row.entry_id): row.facts.tuned for row in each(tables.entries)},
         server=server,
     )
 

@@ -42,8 +42,8 @@ def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
     """Yield the searches of a sweep that have trials, in the order of its study."""
     rows, sweep = table.columns([*COLUMNS, "round", "val"], ("search",)), table.facts
     for entry in sweep.entries:
-        for replicate, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
-            ranges = _ranges(entry.space, own)
+        for key, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
+            ranges, replicate = _ranges(entry.space, own), str(key)
             attributes = entry.model_dump(include={"id", "algorithm", "metric", *Scenario._fields})
             attributes |= {"sweep": sweep.name, "sweep_id": sweep.id, "replicate": replicate}
             attributes["ranges"] = str(ranges)

@@ -66,10 +66,6 @@ COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
 PLAIN = tuple(COLUMNS)
 NEEDED = ("trial_id", "kind", "replicate", "number", "seed", "status", "metric")
 """Columns with a value in each row."""
-READERS: dict[str, Any] = {
-    "params": TypeAdapter(dict[str, Any]).validate_json,
-    "settings": Settings.model_validate_json,
-}
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
     *("round", "val", "test", "val_loss", "test_loss", "train_loss", "test_top5_accuracy"),
@@ -225,7 +221,8 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
     double = "trial_id" in frame and frame["trial_id"].duplicated().any()
     if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
         raise ValueError("a trial is there twice, or of no entry of its sweep")
-    for name, read_text in READERS.items():
+    readers = {"params": TypeAdapter(dict).validate_json, "settings": Settings.model_validate_json}
+    for name, read_text in readers.items():
         for text in frame[name].unique() if name in frame else ():
             read_text(text)
 
@@ -303,6 +300,11 @@ class Tables:
         names = ["sweep", "trial_id", "metric", "round", *columns]
         rows = self.frame(names, FINALS).to_dict("records")
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
+
+
+def each(frame: pd.DataFrame) -> Iterable[Any]:
+    """Return the rows of a data frame, with its columns as attributes of any type."""
+    return frame.itertuples(index=False)
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:

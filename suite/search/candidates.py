@@ -14,9 +14,11 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
+from suite.search.line import RATE, Line
 from suite.search.proposer import Proposer
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import Entry
@@ -29,8 +31,6 @@ from trials.run.outcome import REPEATS, Status, TrialKind, trial_id
 
 CONFIRM_SEEDS = 1_000_000
 """Confirming runs use run seeds from study seed + this on: neither the search's nor final runs'."""
-RATE = "lr"
-"""The hyperparameter whose draws are shared: the one that all algorithms have."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -72,7 +72,16 @@ class EntrySearch:
         self._finalists = study.confirm.best if study.confirm else 1
         self._confirm_seeds = study.confirm.seeds if study.confirm else 0
         words = (study.seed, int(entry.id, 16), *replicate.words)
-        self.starts = [*self._first(), *warm]
+        self.starts, warm = self._first(), list(warm)
+        self.line: Line | None = None
+        if self.sampler.line:
+            self._settings = warm or self.starts[:1]
+            self.line = Line(entry.space, [each.params for each in self._settings], self.budget)
+            seen = [start.params for start in self.starts]
+            opening = [self._of_line(params) for params in self.line.opening()]
+            self.starts += [start for start in opening if start.params not in seen]
+        else:
+            self.starts += warm
         if self.sampler.grid:
             points = entry.space.grid(study.grid_points)
             # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
@@ -104,12 +113,30 @@ class EntrySearch:
         if index < len(self.starts):
             self.proposer.add(index, self.starts[index].params)
             return self.starts[index]
+        if self.line is not None:
+            return self._of_line(self.line.next([*map(self._ended, self.requests)]))
         rate, opening = self.entry.space.searched.get(RATE), {}
         if rate is not None and index < random_startup(self.sampler, self.lag):
             words = (self.study.seed, *self.replicate.words)
             share = shared_draw(index - len(self.starts), self.entry.scenario, words)
             opening = {RATE: rate.at(share)}
         return InitialConfiguration("sampled", self.proposer.suggest(index, opening))
+
+    def _of_line(self, params: dict[str, Any]) -> InitialConfiguration:
+        """Return a configuration of the line, with where its setting is from."""
+        assert self.line is not None
+        for setting in self._settings:
+            if setting.origin == "warm" and self.line.others(setting.params) == self.line.others(
+                params
+            ):
+                return InitialConfiguration("warm", params, setting.source)
+        return InitialConfiguration("sampled", params)
+
+    def _ended(self, request: TrialRequest) -> tuple[dict[str, Any], float | None]:
+        """Return a trial's configuration and its score with its sign; None where it failed, diverged or exceeds a constraint."""
+        end = self.ends[request.trial_id]
+        lost = end.status in (Status.FAILED, Status.DIVERGED) or not end.feasible(self.entry)
+        return request.params, None if lost else self.entry.task.sign * self._value(end)
 
     @property
     def name(self) -> str:
@@ -135,6 +162,8 @@ class EntrySearch:
     @property
     def modelled(self) -> int:
         """How many of the configurations can be the sampler's from results, at most."""
+        if self.line is not None:
+            return max(0, self.budget - len(self.starts))
         first = first_modelled(self.sampler, self.lag)
         return 0 if first is None else max(0, self.budget - max(first - 1, len(self.starts)))
 
@@ -151,7 +180,9 @@ class EntrySearch:
         """Return the next run, or None when there is none now: wait for results, or all is asked."""
         index = len(self.requests)
         if index < self.budget:
-            if not self._tell(index - self.lag):
+            # A line goes by all that came before, once it has begun.
+            lag = 1 if self.line is not None and index >= len(self.starts) else self.lag
+            if not self._tell(index - lag):
                 return None
             configuration = self._configuration(index)
             request = TrialRequest(

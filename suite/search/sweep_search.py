@@ -124,7 +124,8 @@ class SweepSearch:
             how = searched_by(study.sampler, study.trials, self.lag)
             lines.append(f"{how}: 0 modelled suggestions in {count}")
         needs = {entry.label: BUDGET * len(entry.space.searched) for entry in entries}
-        if thin := [name for name, least in needs.items() if study.trials < least]:
+        thin = [name for name, least in needs.items() if study.trials < least]
+        if thin and not find_sampler(study.sampler).line:
             lines.append(
                 f"{study.trials} trials are fewer than {BUDGET} for each searched hyperparameter of "
                 f"{', '.join(thin)} ({max(needs.values())} would be enough): how lucky a search is decides much"

@@ -137,6 +137,9 @@ def make_entries(study: Study, source: str) -> list[Entry]:
         if find_sampler(study.sampler).grid:
             points = study.grid_points
             faults.attempt("grid_points", points, partial(space.grid, points))
+        rate = space.searched.get("lr")
+        if find_sampler(study.sampler).line and (rate is None or rate.choices is not None):
+            faults.add("search.lr", None, "must be an interval: the sampler line halves it")
         entry = _entry(study, algorithm, scenario, space)
         entries[entry.id] = entry  # two spellings of a name are one
     faults.check()

@@ -47,6 +47,8 @@ class Sampler:
     """Whether it tries the points of a grid in order, and suggests none itself: Optuna is told of them like of the
     default configuration.
     """
+    line: bool = False
+    """Whether it halves gaps between rates (`suite.search.line`), and draws nothing."""
 
 
 # Whatever has a default in Optuna is named: a new version's default would change numbers.
@@ -102,6 +104,12 @@ SAMPLERS = {
         prunes=True,
         grid=True,
     ),
+    "line": Sampler(
+        _random,
+        "rates by halving gaps on a line, all else from one or two settings; nothing is drawn",
+        uniform=False,
+        line=True,
+    ),
 }
 OWN_SUMMARY = "any sampler of Optuna's, which a function of a seed returns"
 
@@ -145,7 +153,7 @@ def searched_by(name: str, trials: int, lag: int) -> str:
     if name not in SAMPLERS:
         return name.rpartition("/")[2]
     sampler = SAMPLERS[name]
-    plain = "grid search" if sampler.grid else "random search"
+    plain = "grid search" if sampler.grid else "line search" if sampler.line else "random search"
     first = first_modelled(sampler, lag)
     if first is None:
         return plain

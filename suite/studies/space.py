@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_GRID = 100_000
 """Points of a grid, which is made whole before its order is drawn."""
-NO_CONTENT = ("searched", "other", "under", "at_least", "at_most")
+NO_CONTENT = ("searched", "other", "under", "rate", "at_least", "at_most")
 """What of a range does not tell one entry's content from another's."""
 COMPARED = {"rounds", "clients", "val_fraction", "dtype", "execution", "chunk", "fine_tune"}
 COMPARED |= {"metric", "eval_every", "data_seed", "partition_seed"}

@@ -17,7 +17,7 @@ from suite.configurations.library import tuned_of
 from suite.console import say
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError
 from suite.results.leaderboards import read_leaderboard
-from suite.results.table import TableFacts, Tables, TrialTable
+from suite.results.table import TableFacts, Tables, TrialTable, each
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
 from suite.sweeps.journal.events import Event, Journal, Ranked, Recorded
@@ -240,7 +240,7 @@ class SweepRecording:
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
             # What comes back first: at no moment is an entry without final runs.
-            for row in ran[ran["run_id"] != ""].sort_values("kind", kind="stable").itertuples():
+            for row in each(ran[ran["run_id"] != ""].sort_values("kind", kind="stable")):
                 self.store.log(row.run_id, tags={"kind": row.kind})
         tables, board, texts = Tables([table]), None, dict[str, str]()
         if (tables.finals["status"] != Status.FAILED).any():

@@ -86,7 +86,8 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
     grown: dict[str, list[str]] = {}
     for key in changes:
         outer, _, inner = key.partition(".")
-        old, new = was.get(outer), now.get(outer)
+        old: Any = was.get(outer)
+        new: Any = now.get(outer)
         if inner:
             old, new = (old or {}).get(inner), (new or {}).get(inner)
         if (key in COUNTS and new < old) or (key in GROWS and not set(old) <= set(new)):

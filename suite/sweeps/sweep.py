@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.board import Leaderboard
 from reports.table import frame
+from suite.configurations.companions import COMPANIONS, SOME, starts
 from suite.configurations.configuration import NEAREST, tuned_files
 from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in, warm_start
 from suite.console import say
@@ -148,6 +149,8 @@ class Sweep:
         new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:
             return warm
+        if where.partition(":")[0] in (COMPANIONS, SOME):
+            return starts(self.entries, where) | warm
         if where == NEAREST:
             tuned = list_tuned(self.paths.storage, self.paths.tracking_uri)
             tuned = [t for t in tuned if t.provenance.get("sweep") != self.paths.name]

@@ -1,4 +1,4 @@
-"""What every algorithm owes, whatever it computes: it declares what it takes, computes the same in every way, keeps
+"""The contract of algorithms, checked by running them: each declares what it takes, computes the same in every way, keeps
 what it needs, and counts what it sends; and, where it is asked, that it is another method under some setting.
 """
 

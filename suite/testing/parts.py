@@ -1,4 +1,4 @@
-"""What every data set, heterogeneity level and model owes, and the checks of all that a file of one's own defines.
+"""The contracts of data sets, heterogeneity levels and models, and the checks of all that a file of one's own defines.
 
 Each check returns what it saw, in words, and raises `WrongError` or `UserError` with what is wrong.
 """

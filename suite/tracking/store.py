@@ -96,6 +96,8 @@ class Store:
         self.uri, self.takes_files = without_user(self.address), True
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
         if tracking_uri is None:
+            if {"?", "%"} & {*str(storage.resolve())}:  # the database would be another file
+                raise UserError(f"{storage} has a ? or % in its path: choose another --storage")
             _refuse_network(storage)
         _check_database(self.address)
         reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
@@ -112,6 +114,8 @@ class Store:
                 fcntl.flock(place, fcntl.LOCK_EX)
             stack.enter_context(kept(*PATIENCE, **PATIENCE))
             try:
+                if tracking_uri is None and not (storage / DATABASE).exists():
+                    _make(storage / DATABASE)
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
             except Exception as error:
@@ -164,8 +168,7 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        values = {"metrics": metrics, "params": texts, "tags": own}
-        self.client.log_batch(run_id, **values, synchronous=True)
+        self.client.log_batch(run_id, metrics, texts, own, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
         """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
@@ -298,6 +301,12 @@ def _check_database(uri: str) -> None:
                 database.execute("select * from sqlite_master")
         except sqlite3.Error as error:
             raise UserError(f"cannot read store {path}: {error}") from None
+
+
+def _make(path: Path) -> None:
+    """Make a database in which readers and the writer do not wait for one another, and a write takes half the time."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("pragma journal_mode = wal")
 
 
 def _count(path: Path) -> None:

@@ -40,6 +40,7 @@ warm_start: warm.yaml
         ("tpe", CONFIRMED),
         ("gp", "confirm: {best: 2, seeds: 1}"),
         ("tpe", "tunings: 2\npartitions: 2"),
+        ("line", CONFIRMED),
     ],
 )
 def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, more: str) -> None:

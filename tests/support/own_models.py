@@ -159,21 +159,9 @@ def shared(shape, classes):
     return fused(shape, classes, lambda width: nn.Sequential(norm, nn.ReLU(), norm))
 
 
-def tied(shape, classes):
-    network = mlp(shape, classes, width=classes)
-    network[5].weight = network[3].weight
-    return network
-
-
 def instance_norm(shape, classes):
     norm = nn.Sequential(nn.Unflatten(1, (4, 2)), nn.InstanceNorm1d(4, track_running_stats=True))
     return fused(shape, classes, lambda width: nn.Sequential(*norm, nn.Flatten()))
-
-
-def spectral_norm(shape, classes):
-    network = logreg(shape, classes)
-    nn.utils.parametrizations.spectral_norm(network[1])
-    return network
 
 
 def double(shape, classes):
@@ -197,21 +185,6 @@ class Moving(Dropping):
         return self.net(x - self.mean)
 
 
-class Clamped(Dropping):
-    def forward(self, x):
-        with torch.no_grad():
-            self.net[1].weight.clamp_(-0.1, 0.1)
-        return self.net(x)
-
-
-class Counting(Dropping):
-    calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        return self.net(x) * self.calls
-
-
 class Hidden(Dropping):
     """A weight that is trained by itself alone."""
 
@@ -221,17 +194,6 @@ class Hidden(Dropping):
 
     def forward(self, x):
         return self.net(x) * self.scale
-
-
-class Listed(Dropping):
-    """A weight that is used by another name."""
-
-    def __init__(self, shape, classes):
-        super().__init__(shape, classes)
-        self.first = [self.net[1].weight]
-
-    def forward(self, x):
-        return self.net[2:](x.flatten(1) @ self.first[0].T)
 
 
 class Unseeded(Dropping):

@@ -36,6 +36,7 @@ from trials.algorithms.scaffold import SCAFFOLD
 from trials.common.errors import UserError
 from trials.common.names import check_recorded
 from trials.common.registry import Registry
+from trials.settings import Settings
 
 _OWN: dict[str, type[Algorithm]] = {
     "safl": SAFL,
@@ -79,6 +80,8 @@ def _ranged(cls: type[Algorithm], where: str) -> None:
                 f"{where}: its field {field.name} has no range: make it with real(), whole() or choice() of "
                 "trials.algorithm"
             )
+        if field.name in (*Settings.model_fields, "seed"):
+            raise UserError(f"{where}: its field {field.name} has the name of a setting")
         for value in (field.default, *(field.metadata["range"].choices or ())):
             check_recorded(f"{where}: its hyperparameter", field.name, value)
 

@@ -81,5 +81,5 @@ class ASTW(FedAvg):
         return {**state, "w": w, "stamp": stamp}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        own: Tensor = state["z"][fed.everyone]
-        return own
+        weights: Tensor = state["z"][fed.everyone]
+        return weights

@@ -24,7 +24,7 @@ class FedAdagrad(FedAvg):
     paper = "Reddi et al. 2021"
     any_optimizer = True
 
-    server_lr: float = real(0.1, low=1e-3, high=10.0, log=True, at_least=0)
+    server_lr: float = real(0.1, low=1e-3, high=10.0, log=True, at_least=0, rate=True)
     beta1: float = real(0.0, low=0.0, high=0.99, searched=False, at_least=0, at_most=1)
     tau: float = real(1e-3, low=1e-5, high=0.1, log=True, searched=False, above=0)
 

@@ -23,7 +23,7 @@ class FedAvgM(FedAvg):
     any_optimizer = True
 
     beta: float = real(0.9, low=0.0, high=0.99, at_least=0, at_most=1)
-    server_lr: float = real(1.0, low=0.1, high=3.0, log=True, at_least=0)
+    server_lr: float = real(1.0, low=0.1, high=3.0, log=True, at_least=0, rate=True)
 
     def init(self, fed: Federation) -> State:
         """Return `w` and the momentum `v`, both (d,)."""

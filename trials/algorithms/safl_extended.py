@@ -48,6 +48,6 @@ class SAFLExtended(SAFL):
         if fed.round == 1:
             return torch.ones(len(ids), dtype=torch.bool)
         server = fed.score(ids, state["w"].expand_as(local))
-        own = fed.score(ids, local)
-        gap = (server - own).abs() / (server + own + 1e-6)
+        device = fed.score(ids, local)
+        gap = (server - device).abs() / (server + device + 1e-6)
         return (fed.uniform("coin", ids, 1)[:, 0] < (-gap / self.nu).exp()).cpu()

@@ -34,7 +34,7 @@ class SCAFFOLD(FedAvg):
         "selection=with_replacement": "the server's c is the mean of states that change once a round",
     }
 
-    server_lr: float = real(1.0, low=0.1, high=1.0, log=True, searched=False, at_least=0)
+    server_lr: float = real(1.0, low=0.1, high=1.0, log=True, searched=False, at_least=0, rate=True)
 
     def init(self, fed: Federation) -> State:
         """Return `w` and `c`, both (d,), and the clients' `c_k` (n, d)."""

@@ -1,4 +1,4 @@
-"""Code of others, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
+"""Other people's code, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
 the SHA-256 of its file, and what it raises is shown with its own frames alone.
 """
 
@@ -53,7 +53,9 @@ def _place(text: str) -> str:
 
 
 def file_of(text: str) -> Path | None:
-    """Return the file of a name's code, None for a part of Python; nothing runs. Raises `UserError` without one."""
+    """Return the file of the code that a name brings in; None for a module that comes with Python. Nothing runs. Raises
+    `UserError` where the file is not there.
+    """
     place = _place(text)
     if place.endswith(".py"):
         return plain(resolved(place, "file of code"), "file of code")
@@ -74,13 +76,13 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of the code behind those of these names that bring in any: of a file as it ran here."""
+    """Return the SHA-256 of the code that each name brings in, without names that bring in none; of a file as it ran here."""
     ran = {name: _ran.get(module_name(_place(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
 
 def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
-    """Raise `UserError` where code is not what its `hashes` were recorded of, or none were."""
+    """Raise `UserError` where the code that a name brings in has another SHA-256 than `recorded`."""
     for name, before in recorded.items():
         if (now := _sha256(name)) != before:
             changed = f"{name} has changed since: SHA-256 was {before} and is {now}"
@@ -88,7 +90,9 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module of a name; a file runs again where it has changed. Raises `UserError` where it cannot."""
+    """Return the module that a name brings in; a file that has changed since runs again. Raises `UserError` where
+    importing fails.
+    """
     place = text.rpartition(":")[0]
     if not place.endswith(".py"):
         return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))
@@ -158,7 +162,7 @@ def module_name(path: str) -> str:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Make an error of what would end the process, or what runs it, and is no error. Ctrl-C stays."""
+    """Turn what would end the process or its loop (`SystemExit`, `StopIteration`) into a `RuntimeError`. Ctrl-C stays."""
     try:
         yield
     except BaseException as end:
@@ -169,7 +173,7 @@ def contained() -> Iterator[None]:
 
 
 def tried(what: str, function: Callable[[], T]) -> T:
-    """Call a function of others'; raise `UserError`, which begins with `what`, for whatever it raises."""
+    """Return what other people's function returns; raise `UserError`, which begins with `what`, for whatever it raises."""
     try:
         with contained():
             return function()
@@ -183,7 +187,7 @@ def tried(what: str, function: Callable[[], T]) -> T:
 
 
 def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
-    """Return what a method of others gives; raise `UserError`, with its file, where that is none of a `kind`."""
+    """Return what a method of other people's class returns; raise `UserError`, naming its file, unless that is a `kind`."""
     with contained():
         answer = getattr(owner, name)(*arguments)
     if not isinstance(answer, kind):
@@ -200,7 +204,7 @@ def written(owner: object) -> str:
 
 
 def failure(error: BaseException) -> str | None:
-    """Return what such a file raised, or let pass, with its own frames and no others; None where it was not on the way."""
+    """Return an error's message with the frames of files that a name brought in, and no others; None where it passed none."""
     if not (frames := _own_frames(error)):
         return None
     first = f"{frames[-1].filename} failed: {type(error).__name__}: {_text(error)}\n"

@@ -1,4 +1,4 @@
-"""What a short name stands for, one class of a kind: algorithms, data sets, partitions, ...
+"""Short names and the classes that they stand for: algorithms, data sets, partitions, ...
 
 A `Registry` finds classes in three places: its own entries, the entry points of installed packages, and files
 that a name gives the path of, `path/to/file.py:Name` or, with arguments, `path/to/file.py:Name(3)`.
@@ -26,7 +26,7 @@ def _points(group: str, path: tuple[str, ...]) -> EntryPoints:
 
 
 class Registry(dict[str, type[T]]):
-    """The classes of one kind by name. As a dict it has the project's own entries alone.
+    """The classes of one kind by name, as in `ALGORITHMS.resolve("fedavg")`. As a dict it has the project's own entries alone.
 
     A class of others derives from `base`, and defines the methods that it `needs`; `check(cls, where)` raises `UserError`
     where it breaks another rule of the kind.
@@ -54,7 +54,7 @@ class Registry(dict[str, type[T]]):
         return {**classes, **self}  # nobody replaces one of the project's own
 
     def broken(self) -> list[str]:
-        """Return why those of installed packages that are not known are left out."""
+        """Return why classes of installed packages are left out of `known`, a text each."""
         installed = map(self._installed, self._points())
         return [str(fault) for fault in installed if isinstance(fault, UserError)]
 
@@ -77,7 +77,9 @@ class Registry(dict[str, type[T]]):
         raise unknown(self.kind, text or name, self.known())
 
     def read(self, text: str) -> tuple[str, T]:
-        """Return a name as it is recorded, and its object; raise `UserError` for what is none, or a path with `+(`."""
+        """Return the name as it is recorded, and the object that it stands for. Raise `UserError` for an unknown name, wrong
+        arguments, and a path with a sign that separates names, such as `+`.
+        """
         bare, arguments = names.split(text)
         cls, name = self.resolve(bare, text), self.located(bare)
         if name.rpartition(":")[0] and (sign := _SEPARATORS.search(name)):
@@ -118,7 +120,7 @@ class Registry(dict[str, type[T]]):
             return fault
 
     def _checked(self, cls: Any, where: str, name: str) -> type[T]:
-        """Return a class of others, if it is one of this kind; raise `UserError` that names what it lacks."""
+        """Return a third party's class if it is one of this kind; raise `UserError` that names what it lacks."""
         if not (isinstance(cls, type) and issubclass(cls, self.base)):
             rule = f"derives from {self.base.__module__}.{self.base.__name__}"
             raise UserError(f"{where} has no class {name!r} that {rule}, as every {self.kind} does")

@@ -1,4 +1,4 @@
-"""The way of numbers from the host to a device, which nobody waits for: copied, or made there."""
+"""Numbers for a device that nobody waits for: copied from the host, or drawn there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data set is, which files it is made of, and how these are checked before anything is read."""
+"""Data sets, the files that they are made of, and how these are checked before anything is read."""
 
 import gzip
 import hashlib
@@ -74,7 +74,7 @@ class Published:
         return content
 
     def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield the name, relative to the folder around `path`, and the content of each file in the order of names."""
+        """Yield each file's name, relative to the folder around `path`, and its content, ordered by name."""
         place = self.find(root)
         if place is None:
             raise FileNotFoundError(self.path)

@@ -90,8 +90,8 @@ class FedDCSynthetic(DatasetFamily):
         def device(rng: np.random.Generator) -> Law:
             u, b_k = rng.normal(0, self.alpha), rng.normal(0, self.beta)
             v = rng.normal(b_k, 1, 30) if self.beta else np.zeros(30)
-            own = rng.normal(u, 1, (30, 5)), rng.normal(u, 1, 5)
-            return (v, *(own if self.alpha else common))
+            law = rng.normal(u, 1, (30, 5)), rng.normal(u, 1, 5)
+            return (v, *(law if self.alpha else common))
 
         return _devices("feddc_synthetic", seed, np.full(clients or 20, 200), device)
 

@@ -24,11 +24,6 @@ Scale = tuple[Sequence[float], Sequence[float]]
 UNIT: Scale = ((0.0,), (1.0,))
 
 
-def picked(images: Dataset, ids: Array) -> Dataset:
-    """Return the images at these places."""
-    return replace(images, x=images.x[ids], y=images.y[ids], test=images.test[ids])
-
-
 def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
     """Return (pixels / 255 - mean) / deviation of images in 0..255, both per channel, where no scale is given those of
     the training images: exact, from their histogram. A channel in which all are equal is only shifted.
@@ -161,8 +156,9 @@ class MNIST01(MNIST):
         drawn = []
         for part in (~images.test, images.test):
             drawn.append(rng.choice(np.flatnonzero((images.y < 2) & part), 1000, replace=False))
-        subset = replace(picked(images, np.concatenate(drawn)), classes=2)
-        return standardised(subset, self.scale)
+        ids = np.concatenate(drawn)
+        x, y, test = images.x[ids], images.y[ids], images.test[ids]
+        return standardised(replace(images, x=x, y=y, test=test, classes=2), self.scale)
 
 
 @dataclass(frozen=True)
@@ -263,9 +259,10 @@ class EMNISTLetters(EMNIST):
     letters: int = bounded(26, low=2, high=26)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        images = self.pixels(root)  # whose labels count from 1
-        kept = picked(images, np.flatnonzero(images.y <= self.letters))
-        return standardised(replace(kept, y=kept.y - 1, classes=self.letters))
+        images = self.pixels(root)
+        kept = images.y <= self.letters
+        x, y, test = images.x[kept], images.y[kept] - 1, images.test[kept]  # labels count from 1
+        return standardised(replace(images, x=x, y=y, test=test, classes=self.letters))
 
 
 @dataclass(frozen=True)

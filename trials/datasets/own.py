@@ -24,10 +24,6 @@ from trials.scoring.metrics import CLASSIFICATION, REGRESSION, Task
 pd: Any = Lazy("pandas")
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 CLIENT = "client_train"
-WORDS = "|?|#N/A N/A|#N/A|#NA|N/A|n/a|NA|<NA>|NaN|-NaN|nan|-nan|NULL|null|None"
-ABSENT = f"{WORDS}|1.#IND|-1.#IND|1.#QNAN|-1.#QNAN".split("|")
-"""The words of a csv file for a missing value: pandas' own, whose list grew, and the question mark of older ones."""
-FORM = ("sep", "decimal", "thousands", "absent")
 NUMBERED = "labels are numbered, as numpy.unique(y, return_inverse=True)[1] does"
 
 
@@ -45,8 +41,10 @@ class Own(DatasetFamily):
         place, _, query = text.partition("?")
         try:
             options = Options.read(query)
-            if cls is not Csv and (form := [key for key in FORM if getattr(options, key)]):
-                raise UserError(f"{', '.join(form)}: only a csv file is written in such a way")
+            if cls is not Csv and any(
+                (options.sep, options.decimal, options.thousands, options.absent)
+            ):
+                raise UserError("sep, decimal, thousands and absent are for csv files alone")
             return cls(cls.located(place), options)
         except UserError as error:
             raise UserError(f"data set {text}: {error}") from None
@@ -111,8 +109,7 @@ class Csv(Own):
         if (twice := head[head.duplicated() & head.notna()]).size:
             raise UserError(f"two columns have the name {twice.iloc[0]!r}")
         form |= {"decimal": point, "thousands": options.thousands}
-        form |= {"na_values": [*ABSENT, *options.absent], "keep_default_na": False}
-        form |= {"index_col": False, "low_memory": False}
+        form |= {"na_values": ["?", *options.absent], "index_col": False, "low_memory": False}
         with warnings.catch_warnings():
             # Of rows that are longer than the line of names pandas would only warn.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -225,7 +222,8 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
 def _compared(dataset: Dataset) -> Dataset:
     """Return a data set whose note says how many test samples are training samples, too."""
     x, test = dataset.x, dataset.test
-    train, tests = ([hash(sample.tobytes()) for sample in x[part]] for part in (~test, test))
+    train = [hash(sample.tobytes()) for sample in x[~test]]
+    tests = [hash(sample.tobytes()) for sample in x[test]]
     if (seen := int(np.isin(tests, train).sum())) < 0.01 * len(tests):
         return dataset
     line = f"{seen:,} of {len(tests):,} test samples have the features of a training sample"

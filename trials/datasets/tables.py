@@ -41,7 +41,7 @@ ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
-    """What columns are for and how they are read: what stands behind `?` in a name, as in `csv:PATH?target=y&drop=id`.
+    """The part of a table's name behind `?`, as in `csv:PATH?target=y&drop=id`: what columns are for and how they are read.
     `test` is a column, or the share of rows that are test; `keep` are columns to be taken as they are.
     """
 
@@ -90,13 +90,13 @@ def ask(column: str, problem: str) -> UserError:
 
 
 def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataFrame, Options]:
-    """Return one table, or two (train, test) below each other, and its options, which then say what is test."""
+    """Return one table, or two (train, test) put below each other, and the options that then say which rows are test."""
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
         raise UserError("two tables must have the same columns, and no test=")
     both = pd.concat(parts, ignore_index=True)
-    both[PART] = np.repeat(["train", "test"], [len(part) for part in parts])
+    both[PART] = np.repeat(["train", "test"], [*map(len, parts)])
     return both, options.model_copy(update={"test": PART})
 
 
@@ -169,13 +169,12 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            rule = "as row numbers that pandas' to_csv writes, or a file without a line of names"
-            raise ask(column, f"has no name, {rule}")
+            raise ask(column, "has no name, as row numbers of to_csv, or is a first row's value")
     return special
 
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
-    """Return labels and how many there are, or numbers and 1."""
+    """Return labels and their number, or real targets and 1."""
     exact, where = options.task != "regression", f"target: column {str(column.name)!r}"
     numbers = _numbers(column, exact)
     if options.task == "regression":
@@ -294,7 +293,7 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
     numbers = pd.to_numeric(plain, errors="coerce")
     plain = numbers.astype(str).where(numbers.notna(), plain)
     if (twins := levels[plain.duplicated(keep=False)]).size:
-        shown = ", ".join(repr(word) for word in twins[:3])
+        shown = ", ".join(map(repr, twins[:3]))
         raise ask(title, f"holds {shown}, which differ by blanks, case or signs alone")
     return words
 
@@ -315,7 +314,7 @@ def scaled(x: Array, test: Array) -> Array:
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
-    """Return an indicator (N, features) float32 of each value that a column of words has among the training rows."""
+    """Return float32 indicators (N, features) of the values that each column of words has in the training rows."""
     from sklearn.preprocessing import OneHotEncoder
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)

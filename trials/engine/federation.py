@@ -365,8 +365,7 @@ class Federation:
         steps, rule = np.array([max(1, round(work / width))]), self._rule(lr, one)
         words = self.seed, self.round
         plan = self._solver.once(training.minibatches, pool, one, steps, width, words)
-        follow = start.unsqueeze(0), plan, rule, lambda w, g: g, {}
-        w, self._loss, _, memory = self._solver.train(*follow)
+        w, self._loss, _, memory = self._solver.train(start[None], plan, rule, lambda w, g: g, {})
         self._keep(one, memory)
         self._worked(pool, one, steps, width)
         return w[0]

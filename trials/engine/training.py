@@ -129,11 +129,11 @@ class Optimizer:
         """Return how many vectors are kept of each client."""
         return int(self.momentum > 0)
 
-    def begin(self, w: Tensor, rate: Tensor | float, memory: Memory) -> tuple[Tensor, Any]:
+    def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
         """Return the tensor (a, d) that `along` is to be added to, and the factor that comes before it."""
         return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
 
-    def end(self, w: Tensor, along: Tensor, rate: Tensor, memory: Memory) -> None:
+    def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
         """Move the weights w (a, d) in place, once `along` is complete."""
         if self.momentum:
             w.sub_(rate * along)
@@ -148,13 +148,13 @@ class Adam(Optimizer):
 
     betas: tuple[float, float] = (0.9, 0.999)
     decay: float = 0.0
-    vectors: ClassVar[int] = 2  # type: ignore[misc]
+    vectors: ClassVar[int] = 2
     eps: ClassVar[float] = 1e-8
 
-    def begin(self, w: Tensor, rate: Tensor | float, memory: Memory) -> tuple[Tensor, Any]:
+    def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
         return torch.zeros_like(w), 1.0
 
-    def end(self, w: Tensor, along: Tensor, rate: Tensor, memory: Memory) -> None:
+    def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
         (m, v), count = memory.moments.unbind(1), memory.taken.add_(1)
         first, second = (1 - beta**count for beta in self.betas)
         # Products and sums apart: fused ones round otherwise in the last few weights of a row.

@@ -49,7 +49,7 @@ class IID(Partition):
         return self.assign_sizes(y, equal(len(y), clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return exactly these sizes (n,)."""
+        """Return the samples of clients that get exactly these `sizes` (n,)."""
         return np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1])
 
 
@@ -69,7 +69,7 @@ class Dirichlet(Partition):
         return self.assign_sizes(y, np.full(clients, len(y) // clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return exactly these sizes (n,), sum at most N."""
+        """Return the samples of clients that get exactly these `sizes` (n,), whose sum is at most N."""
         stock = stocks(y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
@@ -98,7 +98,7 @@ class Dirichlet(Partition):
                 # The last one takes the place of who is full, which is quicker than moving all.
                 room[slot] = room[-1]
                 room.pop()
-        return [np.array(part) for part in partitioned]
+        return list(map(np.array, partitioned))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,9 @@ class Labels(Partition):
         return assign_counts(y, holds * (share + (place < more)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Return who holds which label, (n, C) bool, where each can get `least` of the `stock` (C,) of samples."""
+        """Return which client holds which label, (n, C) bool. Raises `UserError` unless the `stock` (C,) of each label
+        is `least` for each of its holders.
+        """
         if self.c > len(stock):
             raise UserError(f"the data have only {len(stock)} labels")
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c

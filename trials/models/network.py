@@ -80,7 +80,9 @@ class Network:
         return outputs
 
     def constants(self, like: Tensor) -> Values:
-        """Return what the module has besides, in the dtype and on the device of `like`."""
+        """Return the module's parameters and buffers that are neither trained nor running statistics, in the dtype and
+        on the device of `like`.
+        """
         key = like.device, like.dtype
         if key not in self._constants:
             everything = [*self.module.named_parameters(), *self.module.named_buffers()]

@@ -53,7 +53,7 @@ class OwnModel(Architecture):
         return cls(f"{place}:{function}" + (f"({arguments.strip()})" if arguments else ""))
 
     def function(self) -> Any:
-        """Return what makes the module, a function or a class; raise `UserError` where there is none."""
+        """Return the function or class that makes the module; raise `UserError` where there is none."""
         bare, _ = names.split(self.name)
         if self.name.startswith(TORCHVISION):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
@@ -80,9 +80,9 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
     from trials.datasets.torchvision_import import torchvision
     from trials.models.torch_modules import ForImages
 
-    known = torchvision.models.list_models(module=torchvision.models)
-    if name not in known:
-        raise unknown("model of torchvision", name, known)
+    classifiers = torchvision.models.list_models(module=torchvision.models)
+    if name not in classifiers:
+        raise unknown("model of torchvision", name, classifiers)
     if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in more):
         rule = f"is for images (1 or 3, height, width), not {shape}, and weights are not downloaded"
         raise UserError(f"model torchvision:{name} {rule}: load them in my.py:make")
@@ -93,9 +93,10 @@ def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more:
 
 
 def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """Return the module of a call under a seed; raise `UserError` where it is none, or cannot be trained."""
+    """Return the module that a call makes under a seed; raise `UserError` where it makes none, or one that cannot be
+    trained.
+    """
     call = partial(make, shape, classes, **_arguments(name))
-    # torch's seeds are signed; ours have 64 bits.
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
     if not isinstance(module, nn.Module):
@@ -140,17 +141,15 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}
-    like = next(iter(leaves.values()))
     with seeded(1):
-        every = {**network.constants(like), **statistics, **leaves}
-        outputs = network(every, x.to(like.dtype, copy=True), purpose)
+        outputs = network({**network.constants(x), **statistics, **leaves}, x.clone(), purpose)
     if not isinstance(outputs, torch.Tensor):
         raise TypeError(f"a model must give a tensor, not {type(outputs).__name__}")
     return [outputs.detach(), *slopes(outputs, list(leaves.values()))]
 
 
 def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients of a loss that any task has."""
+    """Return the gradients of the mean square of the outputs, a loss that any task has."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 

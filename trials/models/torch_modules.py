@@ -35,7 +35,7 @@ class ClientLinear(nn.Linear):
     """`torch.nn.Linear`, which takes k clients' weights and samples (k, b, i) as well."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (b, o), or (k, b, o)."""
+        """Return outputs (b, o), or of k clients (k, b, o)."""
         w, b = self.weight, self.bias
         if w.dim() == 2:
             return F.linear(x, w, b)

@@ -65,9 +65,9 @@ class SavedModel:
     def of(cls, spec: TrialSpec, simulation: Simulation) -> Self:
         """Return what a simulation has now, which is at its end."""
         fed, data, last = simulation.fed, simulation.fed.data.dataset, simulation.history[-1]
-        scored, own = list(simulation.scored().values()), simulation.personal()
+        scored, personal = list(simulation.scored().values()), simulation.personal()
         if isinstance(scored[0], Devices):
-            own = scored[0].models
+            personal = scored[0].models
         scores = {}
         for name, value in last.items():
             if name.startswith(("test_", "val_")) and math.isfinite(value):  # JSON has no NaN
@@ -77,7 +77,7 @@ class SavedModel:
         card = ModelCard(spec=spec, **about, scores=scores, code=code)
         # Where devices are ranked, a mean model that is scored beside them stands for a server's.
         server = next((model for model in scored if isinstance(model, torch.Tensor)), None)
-        return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, own))
+        return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, personal))
 
     def files(self, folder: Path) -> None:
         """Write the files into a folder that is there, the card last: without it there is no model."""
@@ -92,11 +92,11 @@ class SavedModel:
         """Return the server's model, or a client's own; raise `UserError` where there is none."""
         from trials.models.torch_modules import TrainedModel  # a class of torch's
 
-        own, tensors, what = self.clients or {}, self.server, "server model"
-        n = min(map(len, own.values()), default=0)
+        clients, tensors, what = self.clients or {}, self.server, "server model"
+        n = min(map(len, clients.values()), default=0)
         if client is not None:
             what, there = f"model of client {client}", 0 <= client < n
-            tensors = {name: rows[client] for name, rows in own.items()} if there else None
+            tensors = {name: rows[client] for name, rows in clients.items()} if there else None
         if tensors is None:
             raise UserError(f"{self.card.spec.algorithm} has no {what}; it keeps {n} clients' own")
         return TrainedModel(self.card.model(), tensors)
@@ -115,8 +115,8 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder; raise `UserError` where none can be read. Code of others runs only where the caller
-    names it, `model`, and it is what the folder's model was made by.
+    """Return the models in a folder; raise `UserError` where none can be read. A model of third-party code is read only
+    if the caller names that code, `model`, and it is what made the folder's model.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:

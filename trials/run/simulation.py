@@ -97,9 +97,13 @@ class Simulation:
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
         for name, model in others:
             entry |= _on_parts(fed, model, f"{name}_")
-        entry |= hook(self.algorithm, "measured", dict, self.state, fed)
+        own = hook(self.algorithm, "measured", dict, self.state, fed)
+        where = written(self.algorithm)
+        if taken := own.keys() & {*entry, *fed.counters, "train_loss"}:
+            raise UserError(f"{where}: measured() gives {', '.join(taken)}, as a run itself does")
+        entry |= own
         for name, value in entry.items():
-            check_recorded(f"{written(self.algorithm)}: its metric", name, value, int | float)
+            check_recorded(f"{where}: its metric", name, value, int | float)
         if not self.diverged:
             # By validation, since no test sample decides anything.
             loss = entry.get("val_loss", 0.0)
@@ -135,8 +139,9 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return the mean over clients with the ranked model, or with their own where those are ranked or judged; where a score
-        counts the evaluation also its spread, and that over clients without a part in training; in the end after fine-tuning.
+        """Return scores over the clients: the mean with the ranked model, or with the clients' own where those are
+        ranked or judged. At evaluations that a score counts also the spread, and the mean over clients without a part
+        in training; at the start and the end also the scores after fine-tuning.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         ended, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
@@ -145,8 +150,8 @@ class Simulation:
         if not (counts or judged):
             return {}
         models = ranked if isinstance(ranked, torch.Tensor) else None
-        if (judged or models is None) and (own := self.personal()) is not None:
-            models = own
+        if (judged or models is None) and (personal := self.personal()) is not None:
+            models = personal
         self.own_models = not isinstance(ranked, torch.Tensor) or models is not ranked
         if judged and models is None:
             raise UserError("metric personal needs a model of every client: scored() or personal()")
@@ -204,7 +209,7 @@ class Simulation:
             self.state = {**self.state, name: tensor.to(at)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
         self.fed.halved, self.fed.counters = saved["halved"], dict(saved["counters"])
-        self.history = [dict(entry) for entry in saved["history"]]
+        self.history = list(map(dict, saved["history"]))
         if self.fed.model.statistics is not None:
             self.fed.model.statistics.server = saved["statistics"]
 

@@ -45,7 +45,9 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data partitioned as the spec says, or kept; raise `UserError` where none are left to validate on."""
+    """Return the data partitioned as the spec says, by the ids that the data set keeps of it if any; `keep` these, too. Raise
+    `UserError` where no sample is left to validate on.
+    """
     level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if kept is None:
         data = partition(dataset, level, spec.settings)
@@ -227,7 +229,7 @@ class RunningPack:
         """Run until half of the trials that go on have a report, or a second is over; return what is new of each."""
         started, going, news = time.monotonic(), self.trials, dict[str, TrialResult]()
 
-        # Those that are far ahead wait for the others only until half of them have something to tell.
+        # Once half of the trials have a report, none runs on past its next evaluation.
         def due() -> bool:
             return time.monotonic() - started > REPORT_SECONDS or 2 * len(news) > len(going)
 

@@ -52,7 +52,9 @@ OF_METRIC = {
 
 def resolve(name: str | None, metric: str) -> Loss:
     """Return the loss of a task ranked by `metric`; raise `UserError` when it is not one of that task's."""
-    known = OF_METRIC[metric]
-    if name is not None and name not in known:
-        raise UserError(f"loss {name} is not for data ranked by {metric}: {' or '.join(known)} are")
-    return LOSSES[name or known[0]]
+    losses = OF_METRIC[metric]
+    if name is not None and name not in losses:
+        raise UserError(
+            f"loss {name} is not for data ranked by {metric}: {' or '.join(losses)} are"
+        )
+    return LOSSES[name or losses[0]]

@@ -1,5 +1,8 @@
 """How commands end where something around them fails: one message, and what is there is shown."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,6 +13,7 @@ from suite.execution import cluster
 from suite.tracking import StoreError
 from suite.tracking.store import Store
 from tests.support.commands import document, fault, suite_here
+from tests.support.simulations import ROOT
 
 READ_ONLY = StoreError("here", MlflowException("attempt to write a readonly database"))
 
@@ -39,3 +43,17 @@ def test_a_study_that_can_never_fit_is_refused_before_anything_starts(
         done = suite_here("sweep", "smoke", "--algorithms", "fedavg", *more, cwd=tmp_path, code=2)
     assert "this machine can never hold a trial of fedavg · digits · logreg · iid" in fault(done)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_user_without_a_home_is_told_what_to_set(tmp_path: Path):
+    with patch.object(Path, "home", side_effect=RuntimeError):
+        assert "HOME" in fault(suite_here("list", "studies", cwd=tmp_path, code=2))
+
+
+def test_a_current_folder_that_was_deleted_is_said(tmp_path: Path):
+    run = "from suite.cli.app import main; main()"
+    script = f"mkdir x; cd x; rmdir ../x; exec {sys.executable} -c '{run}' run"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == 2
+    assert b"current folder" in done.stderr

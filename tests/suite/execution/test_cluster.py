@@ -222,13 +222,16 @@ def test_auto_is_a_cluster_that_was_started_as_one(
 
 
 def test_ray_s_folder_is_one_s_own_and_has_a_short_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / ("long" * 9)))
     folder = cluster._folder()
     assert len(str(folder)) <= cluster.SHORT + len("/suite-12345678")
     assert folder.stat().st_mode & 0o777 == 0o700
     folder.rmdir()
+    assert f"{tmp_path}/long" in capsys.readouterr().err, (
+        "what was asked for is not left in silence"
+    )
     monkeypatch.setattr(cluster, "SHORT", 1)
     with pytest.raises(UserError, match="set RAY_TMPDIR"):
         cluster._folder()

@@ -7,6 +7,7 @@ import zlib
 import pytest
 
 from suite.search.candidates import shared_draw
+from suite.search.line import SPREAD
 from suite.studies.samplers import SAMPLERS
 from tests.support.searches import Player, by_entry, entries_of, sweep_of
 from trials.common import randomness
@@ -14,7 +15,7 @@ from trials.common import randomness
 LEVELS = ["iid", "labels(2)"]
 RATE = {"lr": {"default": 0.1, "low": 0.001, "high": 10.0, "log": True}}
 TWO = {"algorithms": ["fedavg", "fedprox"], "trials": 12, "search": RATE}
-IDS = {"safl": "0c490e96", "folb": "74550bbf", "defed": "e339b8da"}
+IDS = {"folb_two_set": "6dba97d0", "fedprox": "ba1078cd", "defed": "e339b8da"}
 
 
 def by_label(**given) -> dict[str, list[float]]:
@@ -55,9 +56,9 @@ def test_what_is_shared_under_each_sampler(sampler):
     trials = 9 if sampler == "gp" else 12
     first, second = by_label(trials=trials, sampler=sampler, grid_points=12).values()
     shared = [a == b for a, b in zip(first, second, strict=True)]
-    blind = {"tpe": 7, "gp": 7, "random": 11, "grid": 0}[sampler]
+    blind = {"tpe": 7, "gp": 7, "random": 11, "grid": 0, "line": SPREAD - 1}[sampler]
     assert shared[:blind] == [True] * blind
-    assert not any(shared[blind:]) or sampler == "grid"
+    assert not any(shared[blind:]) or sampler in ("grid", "line")
 
 
 def test_published_configurations_are_tried_at_the_first_level_of_the_study():
@@ -84,14 +85,15 @@ def test_published_configurations_are_tried_at_the_first_level_of_the_study():
 @pytest.mark.parametrize(
     ("algorithm", "given", "expected"),
     [
-        ("safl", {"settings": {"rounds": 20}}, {"lr": 0.1, "epsilon": 0.3, "L": 16.0}),
-        ("safl", {"settings": {"rounds": 1000}}, {"lr": 0.1, "epsilon": 0.3, "L": 80.0}),
-        ("folb", {}, {"lr": 0.1, "mu": 1.0, "variant": "plain"}),
-        ("folb", {"models": ["mlp(8)"]}, {"lr": 0.1, "mu": 0.01, "variant": "plain"}),
-        ("fedagg", {"datasets": ["mnist"]}, {"lr": 0.01, "alpha": 0.1}),
-        ("fedagg", {"datasets": ["mnist"], "search": RATE}, {"lr": 0.1, "alpha": 0.1}),
-        ("folb", {"search": {"folb.mu": {"default": 0.5}}}, {"mu": 0.5}),
-        ("folb", {"search": {"mu": {"high": 0.2}}}, {"mu": 0.01}),
+        ("safl_extended", {"settings": {"rounds": 20}}, {"lr": 0.1, "epsilon": 0.3, "L": 16.0}),
+        ("safl_extended", {"settings": {"rounds": 1000}}, {"lr": 0.1, "epsilon": 0.3, "L": 0.3}),
+        ("safl", {}, {"lr": 0.1, "epsilon": 0.65, "L": 0.3}),
+        ("folb", {}, {"lr": 0.1, "mu": 0.003, "variant": "plain"}),
+        ("fedagg", {"datasets": ["mnist"]}, {"lr": 0.1, "alpha": 5.0, "scaling": "cosine"}),
+        ("folb_two_set", {}, {"lr": 0.1, "mu": 1.0}),
+        ("folb_two_set", {"models": ["mlp(8)"]}, {"lr": 0.1, "mu": 0.01}),
+        ("folb_two_set", {"search": {"folb_two_set.mu": {"default": 0.5}}}, {"mu": 0.5}),
+        ("folb_two_set", {"search": {"mu": {"high": 0.2}}}, {"mu": 0.01}),
     ],
 )
 def test_default_configurations_are_what_papers_imply_within_what_the_study_says(

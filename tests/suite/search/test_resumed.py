@@ -16,7 +16,7 @@ from trials import algorithms
 from trials.algorithm import Range, existing
 
 OWN = f"{Path(__file__).parents[3] / 'examples/own_sampler.py'}:make"
-TRIALS = {"tpe": 50, OWN: 50, "gp": 20, "random": 20, "grid": 20}
+TRIALS = {"tpe": 50, OWN: 50, "gp": 20, "random": 20, "grid": 20, "line": 20}
 """Of a sampler: past its start-up, in seconds."""
 NESTED = {
     "lr": Range("float", 0.001, 1.0, log=True),

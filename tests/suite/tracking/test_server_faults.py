@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from suite.results.table import FILE, read
 from suite.sweeps.journal.paths import SweepPaths
 from suite.sweeps.sweep import Sweep
 from suite.tracking import StoreError, without_user
+from suite.tracking import store as stores
 from suite.tracking.store import Store
 from tests.support.commands import runs_of, suite_here
 from tests.support.faults import Server
@@ -113,6 +115,33 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(asked) == 2, "once, and once again"
     assert dict(os.environ) == before, "the short patience is for the first question only"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("asked", [None, "60"])
+def test_a_person_s_patience_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
+) -> None:
+    name, seen = "MLFLOW_HTTP_REQUEST_TIMEOUT", []
+
+    def client(uri: str) -> Any:
+        seen.append(os.environ[name])
+        return SimpleNamespace(search_experiments=lambda max_results: None)
+
+    monkeypatch.setattr(stores, "MlflowClient", client)
+    if asked:
+        monkeypatch.setenv(name, asked)
+    Store("http://there", tmp_path)
+    assert (seen, os.environ.get(name)) == ([asked or "5"], asked)
+
+
+def test_a_proxy_is_not_asked_for_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("http_proxy", "http://127.0.0.1:9"), ("no_proxy", ""), ("NO_PROXY", "")):
+        monkeypatch.setenv(name, value)
+    with server(200) as (uri, asked):
+        Store(uri, tmp_path)
+    assert asked
 
 
 def test_a_server_that_keeps_no_files_is_warned_of_once(

@@ -15,7 +15,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from suite.ui import app, bind
+from suite.ui import AT_ONCE, REFUSED, Mounted, app, bind
 from tests.support.commands import study_file, suite_here
 from tests.support.served import served
 from trials.common.errors import UserError
@@ -167,6 +167,25 @@ def test_no_page_elsewhere_changes_records(below: str) -> None:
     assert through(path, "POST") == 200, "a program, not a page"
     assert through(path, "POST", authorization="") == 401
     assert through(path, "POST", host="evil.example", origin="http://evil.example") == 403
+
+
+def test_all_of_many_requests_at_once_are_answered_a_few_at_a_time() -> None:
+    running = most = answered = 0
+
+    async def slow(*request: Any) -> None:
+        nonlocal running, most, answered
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running, answered = running - 1, answered + 1
+
+    async def ask_all() -> None:
+        mounted = Mounted({"GET": ["/"]}, lambda: slow, REFUSED)
+        scope = {"type": "http", "method": "GET", "path": "/", "root_path": ""}
+        await asyncio.gather(*(mounted(scope, None, None) for _ in range(50)))  # type: ignore[arg-type]
+
+    asyncio.run(ask_all())
+    assert (most, answered) == (AT_ONCE, 50)
 
 
 def test_a_port_that_is_taken() -> None:

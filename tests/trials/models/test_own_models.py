@@ -220,12 +220,8 @@ def test_what_is_no_model_is_refused(name):
         ("Buffered", "changes its seen"),
         ("Unseeded", "differs between two modules made with the same torch.manual_seed"),
         ("instance_norm", "changes its .*running_mean"),
-        ("spectral_norm", "changes its .*weight.0._u"),
         ("Moving", "changes its mean"),
-        ("Clamped", "changes its net.1.weight"),
-        ("Counting", "other outputs for the same weights"),
         ("Hidden", "tensors that are not its parameters"),
-        ("Listed", "other outputs or gradients than by itself"),
         ("double", "of torch.float32"),
     ],
 )
@@ -242,7 +238,7 @@ def test_outputs_that_look_like_probabilities_are_said():
 
 @pytest.mark.parametrize(
     "name",
-    ["fused", "Normalised", "Dropping", "Tempered", "Cast", "resnet18", "kept", "shared", "tied"],
+    ["fused", "Normalised", "Dropping", "Tempered", "Cast", "resnet18", "kept", "shared"],
 )
 @pytest.mark.parametrize("buffers", ["averaged", "frozen"])
 def test_a_module_is_computed_as_pytorch_does(name, buffers):

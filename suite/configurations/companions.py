@@ -1,0 +1,235 @@
+"""Companions: for each algorithm two settings of its hyperparameters that are no rates, which lose least elsewhere.
+
+What carries over between families of data is not the learning rate but what goes with it. A forest of the recorded trials of a
+scenario answers how good a setting is there at a rate. The first companion loses least at its best rate, in the mean over families;
+beside it the second gains most at the same rate.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from suite.console import say
+from suite.search.trial import InitialConfiguration
+from suite.studies.entries import Entry
+from suite.studies.validation import Faults, Written
+from suite.yaml_files import parse_mapping, read_text
+from trials import algorithms, datasets
+from trials.algorithm import Algorithm, existing
+from trials.common.errors import UserError
+from trials.run.outcome import Status
+from trials.run.spec import Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMPANIONS, SOME = "companions", "some-companions"
+"""`warm_start` by a file, which `:FILE` may name: in scenarios of whose algorithms each has companions, or wherever one has."""
+LEAST = 20
+"""Search trials that a scenario needs, for a forest to say anything of it."""
+FAMILIES = 2
+"""Families of data sets that an algorithm needs, to have companions."""
+BEST = 3
+"""Settings that are considered of each scenario: those of its best trials."""
+RATES = 29
+"""Rates at which a setting is tried, evenly spaced over those recorded."""
+PLACE = ["algorithm", "dataset", "model", "heterogeneity"]
+READ = ["family", "kind", "metric", "status", "params", "val_score"]
+Array = npt.NDArray[Any]
+
+
+class Companion(Written):
+    """A setting, and the points of accuracy that it loses against the best known at the first one's best rate, over families."""
+
+    params: dict[str, Any]
+    loses: float
+
+
+class Measured(Written):
+    """An algorithm's companions, and from how many families and search trials they are."""
+
+    families: int
+    trials: int
+    companions: list[Companion]
+
+
+class Companions(Written):
+    """A file of companions, and the command that made it."""
+
+    command: str
+    algorithms: dict[str, Measured]
+
+
+def others(cls: type[Algorithm], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameters of a configuration that are searched and no rates."""
+    ranges = cls.ranges()
+    return {k: v for k, v in params.items() if ranges[k].searched and not ranges[k].rate}
+
+
+class Recorded:
+    """What was recorded of an algorithm in a scenario, as a function of its configuration."""
+
+    def __init__(self, cls: type[Algorithm], rows: "pd.DataFrame") -> None:
+        from sklearn.ensemble import RandomForestRegressor
+
+        self.cls, self.family, self.trials = cls, str(rows["family"].iloc[0]), len(rows)
+        recorded = [json.loads(text) for text in rows["params"]]
+        points = [self._point(params) for params in recorded]
+        scores = rows["val_score"].where(rows["status"] == Status.FINISHED, 0.0)
+        self.forest = RandomForestRegressor(50, random_state=0).fit(points, scores)
+        rates = [params["lr"] for params in recorded]
+        self.rates = np.geomspace(min(rates), max(rates), RATES)
+        top = np.argsort(-self.forest.predict(points), kind="stable")[:BEST]
+        self.best = [others(cls, recorded[i]) for i in top]
+        self._curves: dict[str, Array] = {}
+
+    def curves(self, settings: Sequence[Mapping[str, Any]]) -> Array:
+        """Return the predicted accuracy of settings at each of the rates: (settings, rates)."""
+        keys = [json.dumps(setting) for setting in settings]
+        new = {k: each for k, each in zip(keys, settings, strict=True) if k not in self._curves}
+        if new:
+            points = [
+                self._point({**each, "lr": rate}) for each in new.values() for rate in self.rates
+            ]
+            predicted = self.forest.predict(points).reshape(len(new), RATES)
+            self._curves |= dict(zip(new, predicted, strict=True))
+        return np.array([self._curves[key] for key in keys])
+
+    def _point(self, params: Mapping[str, Any]) -> list[float]:
+        """Return a configuration as numbers: shares of ranges, choices by their place, -1 for what does not exist."""
+        ranges = self.cls.ranges()
+        whole = existing({**self.cls.configured({}).__dict__, **params}, ranges)
+        point: list[float] = []
+        for name, spec in ranges.items():
+            if not spec.searched:
+                continue
+            value = whole.get(name)
+            if value is None:
+                point.append(-1.0)
+            elif spec.choices is not None:
+                point.append(float(spec.choices.index(value)))
+            else:
+                point.append(max(-1.0, spec.share(value)))
+        return point
+
+
+def recorded(
+    tables: Sequence[Path], names: Collection[str] = algorithms.ALGORITHMS
+) -> dict[str, list[Recorded]]:
+    """Return by algorithm, of these, the scenarios of tables of trials with enough search trials, scored by accuracy. Raises
+    `UserError` for a file that is no such table.
+    """
+    import pandas as pd
+
+    frames = []
+    for path in tables:
+        try:
+            frame = pd.read_parquet(path).rename(columns={"configuration": "params"})
+            frame["family"] = frame["dataset"].map(datasets.family)
+            frames.append(frame[[*PLACE, *READ]])
+        except (OSError, KeyError, ValueError) as error:
+            raise UserError(f"{path} is no table of trials: {error}") from None
+    trials = pd.concat(frames)
+    ended = trials["status"].isin([Status.FINISHED, Status.DIVERGED])
+    trials = trials[ended & (trials["kind"] == "search") & (trials["metric"] == "accuracy")]
+    scenarios: dict[str, list[Recorded]] = {}
+    for (name, *_), rows in trials.groupby(PLACE):
+        if len(rows) >= LEAST and name in names:
+            scenarios.setdefault(str(name), []).append(Recorded(algorithms.resolve(name), rows))
+    return scenarios
+
+
+def measure(
+    scenarios: Mapping[str, Sequence[Recorded]], leave_out: str | None
+) -> dict[str, Measured]:
+    """Return the companions of each algorithm, without the scenarios of one family of data sets."""
+    measured = {}
+    for name, places in scenarios.items():
+        kept = [place for place in places if place.family != leave_out]
+        if len({place.family for place in kept}) >= FAMILIES:
+            measured[name] = _measured(algorithms.resolve(name), kept)
+    return measured
+
+
+def _measured(cls: type[Algorithm], places: Sequence[Recorded]) -> Measured:
+    """Return the setting that loses least in the mean over families, and the one that gains most beside it at its rate."""
+    settings = [others(cls, cls.configured({}).params())]
+    for place in places:
+        settings += [each for each in place.best if each not in settings]
+    curves = [place.curves(settings) for place in places]
+    losses = np.array([100 * (curve.max() - curve.max(1)) for curve in curves])
+    first = int(_over_families(places, losses).argmin())
+    chosen = {first: losses}
+    rates = [curve[first].argmax() for curve in curves]
+    there = [100 * (c.max() - c[:, rate]) for c, rate in zip(curves, rates, strict=True)]
+    beside = np.minimum(losses[:, [first]], there)
+    chosen.setdefault(int(_over_families(places, beside).argmin()), np.array(there))
+    companions = []
+    for index, lost in chosen.items():
+        loses = round(float(_over_families(places, lost)[index]), 2)
+        companions.append(Companion(params=_short(settings[index]), loses=loses))
+    return Measured(
+        families=len({place.family for place in places}),
+        trials=sum(place.trials for place in places),
+        companions=companions,
+    )
+
+
+def _over_families(places: Sequence[Recorded], losses: Array) -> Array:
+    """Return the mean over families of means over their places: of (places, settings) (settings,)."""
+    names = np.array([place.family for place in places])
+    return np.mean([losses[names == name].mean(0) for name in sorted(set(names))], axis=0)
+
+
+def _short(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a setting with two digits of each number: more are not known."""
+    return {k: float(f"{v:.2g}") if isinstance(v, float) else v for k, v in params.items()}
+
+
+def read(path: str) -> Companions:
+    """Read a file of companions, "" for the shipped one; raises `UserError` with every fault."""
+    if path:
+        text = read_text(Path(path), "companions")
+    else:
+        path, text = "companions", files("search_spaces").joinpath("companions.yaml").read_text()
+    faults = Faults(path)
+    content = faults.validate(Companions, parse_mapping(text, path))
+    faults.check()
+    assert content is not None
+    return content
+
+
+def starts(entries: Sequence[Entry], where: str) -> dict[str, list[InitialConfiguration]]:
+    """Return by entry the configurations of its companions, the first one first. In a scenario of which an algorithm has
+    none, no entry has any, but under `some-companions`.
+    """
+    kind, _, path = where.partition(":")
+    measured = read(path).algorithms
+    lacking: dict[Scenario, list[str]] = {}
+    for entry in entries:
+        if entry.algorithm not in measured and kind != SOME:
+            lacking.setdefault(entry.scenario, []).append(entry.label)
+    for scenario, names in lacking.items():
+        say(f"{scenario}: begins without companions, of which {', '.join(names)} has none")
+    warm: dict[str, list[InitialConfiguration]] = {}
+    for entry in entries:
+        warm[entry.id] = []
+        if entry.algorithm in measured and entry.scenario not in lacking:
+            warm[entry.id] = companions_of(entry, measured[entry.algorithm])
+    return warm
+
+
+def companions_of(entry: Entry, measured: Measured) -> list[InitialConfiguration]:
+    """Return an entry's companions at its default rates, without what it does not have."""
+    source = f"companions of {measured.families} families, {measured.trials} trials"
+    configurations = []
+    for each in measured.companions:
+        params = {k: v for k, v in each.params.items() if k in entry.space.ranges}
+        configuration = InitialConfiguration("warm", entry.space.default(params), source)
+        configurations.append(configuration)
+    return configurations
