@@ -69,6 +69,7 @@ def test_the_contract(name):
     check_algorithm(name, models=("mlp(16,8)",), settings=SHARED, level=LEVEL)
 
 
+@pytest.mark.slow("every algorithm in a fresh process")
 def test_the_same_seed_gives_the_same_bits_in_a_fresh_process():
     specs = json.dumps({name: spec(name).model_dump(mode="json") for name in ALGORITHMS})
     elsewhere = json.loads(fresh_process(f"SPECS = {specs!r}\n{DIGESTS}"))
