@@ -13,7 +13,6 @@ from reports.terminal import fitted
 from reports.wording.tables import audit_on_terminal
 from reports.wording.words import HEADS, setting_notes
 from tests.support.boards import LEVELS, A, B, C, board_of, printed, runs, shown
-from trials.common.errors import UserError
 
 WIDTHS = st.integers(40, 200)
 NUMBERS = st.floats(-1e6, 1e6).map("{:.4f}".format)
@@ -106,17 +105,3 @@ def test_beside_its_tables_a_leaderboard_is_twelve_lines_at_most(width):
     notes = setting_notes(noted().rows)
     assert len(notes) == 2
     assert all(text in whole for text in [*notes, "tpe", *map(": ".join, HEADS.items())])
-
-
-def test_columns_are_added_by_their_heads_and_none_is_of_another_moment():
-    for columns, there in (
-        (["trials"], {"trials"}),
-        (["all"], {"trials", "worst 10 %"}),
-        ([], set()),
-    ):
-        heads = {head.strip() for head in shown(noted(), 400, columns=columns)[2].split("┃")}
-        assert {"trials", "worst 10 %"} & heads == there
-    with pytest.raises(UserError):
-        shown(noted(), 200, columns=["worst 10"])
-    part = shown(replace(noted(), at="bytes"), 400, columns=["all"])[2]
-    assert not [head for head in ("worst 10 %", "MB", "k samples", "rounds to") if head in part]

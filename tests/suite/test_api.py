@@ -13,7 +13,6 @@ import pytest
 from torch import nn
 
 import suite
-from reports.wording.words import mean_text
 from suite.configurations.configuration import Tuned
 from suite.studies.study import Study
 from suite.sweeps.sweep import Result
@@ -134,26 +133,6 @@ def test_a_leaderboard_is_the_command_s(swept: Result, storage: Path) -> None:
     assert [row.algorithm for row in only.rows] == ["folb"]
     table = board.to_pandas().set_index("algorithm")
     assert table.loc["folb", "mean"] == only.rows[0].mean
-
-
-def test_what_a_notebook_shows_is_the_report_s(swept: Result, storage: Path) -> None:
-    board = swept.leaderboard
-    assert board is not None
-    page = swept._repr_html_()
-    assert page is not None
-    for row in board.rows:
-        assert row.algorithm in page
-        assert f">{mean_text(row)}<" in page
-    assert "<script" not in page
-    assert page == suite.leaderboard(swept)._repr_html_(), "a sweep is given as what it returned"
-    curves = swept.plot("rounds")
-    assert curves._repr_html_().count("<svg") == 1
-    with pytest.raises(UserError, match="unknown chart 'curve'"):
-        swept.plot("curve")
-    found = suite.tuned(storage=storage)
-    assert all(item.algorithm in found._repr_html_() for item in found)
-    (drawn,) = curves.save(storage / "figures")
-    assert drawn.read_text().startswith("<svg")
 
 
 def test_a_report_a_status_and_a_replay_are_the_commands(swept: Result, storage: Path) -> None:

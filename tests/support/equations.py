@@ -316,7 +316,7 @@ def mean_fields(P, ids, paths):
     return np.mean(g, 0), np.mean(paths, 0)
 
 
-def fedagg(P, alpha=0.1, scaling="cosine", direction="own", sweeps=1, eta_max=10.0):
+def fedagg(P, alpha=5.0, scaling="cosine", direction="own", sweeps=1, eta_max=10.0):
     w, L = P.initial(), P.settings.local_epochs
     for t, ids, lr in P.rounds():
         paths = [path_of(P, w, k, t, [lr] * L) for k in ids]

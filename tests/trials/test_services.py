@@ -1,10 +1,21 @@
-"""Step counts, rates of clients and epochs, trajectories, earlier rounds."""
+"""What a federation does for an algorithm: rows reach their clients, earlier rounds come again, repeats cost once."""
 
 import numpy as np
 import pytest
 import torch
 
-from tests.support.oracle import EXECUTIONS, LR, SEED, D, local_sgd, service
+from tests.support.oracle import (
+    EXECUTIONS,
+    LR,
+    SEED,
+    SIZES,
+    STEPS,
+    D,
+    clients,
+    gradient,
+    local_sgd,
+    service,
+)
 from tests.support.simulations import partitioned
 from trials.engine.training import minibatches
 
@@ -78,3 +89,36 @@ def test_equal_keys_keep_the_order_of_the_samples(monkeypatch):
     samples = minibatches(data, np.array([0]), np.array([1]), "full", ()).samples[0, 0]
     expected = [data.train[start::3] for start in range(3)]
     np.testing.assert_array_equal(samples, np.concatenate(expected))
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_a_repeated_client_works_and_sends_once(execution):
+    fed = service(execution=execution, participation=1.0)
+    twice, once = torch.tensor([1, 1, 3, 4, 4, 4]), torch.tensor([1, 3, 4])
+    message = torch.arange(3, dtype=torch.float64)
+    received = fed.broadcast(twice, message)
+    assert received.shape == (6, 3)
+    assert fed.counters["downloaded_bytes"] == 3 * 3 * 8
+    start = fed.initial(twice)
+    w = fed.train(twice, start, LR, lambda w, g: g)
+    assert fed.counters["client_steps"] == 3 * STEPS
+    g = fed.gradient(twice, w)
+    assert fed.counters["gradient_passes"] == 3
+    accuracy = fed.score(twice, w)
+    assert fed.counters["evaluation_passes"] == 3
+    assert torch.equal(fed.upload(twice, w), w)
+    assert fed.counters["uploaded_bytes"] == 3 * D * 8
+    assert fed.counters["clients_uploaded"] == 3
+    fed.upload(twice, accuracy)
+    assert fed.counters["uploaded_bytes"] == 3 * D * 8 + 3 * 8
+    assert fed.counters["clients_uploaded"] == 3
+    alone = fed.train(once, fed.initial(once), LR, lambda w, g: g)
+    for row, k in enumerate(twice.tolist()):
+        one = once.tolist().index(k)
+        np.testing.assert_allclose(w[row], alone[one], rtol=0, atol=1e-14)
+        part = list(clients(partitioned(SIZES)))[k]
+        np.testing.assert_allclose(g[row], gradient(w[row].numpy(), *part), rtol=0, atol=1e-12)
+        z = part[0] @ w[row, :6].numpy().reshape(3, 2).T + w[row, 6:].numpy()
+        assert float(accuracy[row]) == pytest.approx(np.mean(z.argmax(1) == part[1]), abs=1e-12)
+    m = np.array(SIZES)[twice]
+    np.testing.assert_allclose(fed.weights(twice), m / m.sum(), rtol=0, atol=1e-15)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
+from hypothesis import settings as profile
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -81,6 +82,7 @@ def test_diverged_runs_count_and_work_is_the_mean_over_seeds():
     st.lists(st.lists(st.integers(0, 1000), min_size=5, max_size=5), min_size=2, max_size=6),
     st.sampled_from([None, 0.01, 0.3]),
 )
+@profile(max_examples=30)
 def test_no_row_shows_a_mark_and_an_interval_that_contradict_each_other(table, margin):
     """Whoever is shown not to be the best is so by more than 0, the others are said to be candidates; so says the answer."""
     methods = [runs(f"m{i}", [score / 1000 for score in of]) for i, of in enumerate(table)]
@@ -126,6 +128,7 @@ def test_groups_are_never_mixed(other):
     ),
     st.randoms(use_true_random=False),
 )
+@profile(max_examples=20)
 def test_the_order_of_runs_changes_no_row(cells, draw):
     found = []
     for (algorithm, level), scores in cells.items():

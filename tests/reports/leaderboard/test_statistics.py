@@ -150,6 +150,13 @@ def test_friedman_by_family_errs_seldom_however_alike_a_familys_data_sets_are(co
     assert correlation == 0 or found["false by data set"] > 30
 
 
+def test_pairs_of_equal_methods_seldom_differ():
+    """Any of six pairs in at most 5 % of 200 boards, and 3.4 Monte Carlo errors of 1.5 %."""
+    boards = (compared(table(random_columns(4, 12, seed))) for seed in range(200))
+    false = sum(any(pair.verdict == DIFFERS for pair in board.pairs) for board in boards)
+    assert 0 < false <= 200 * (0.05 + 3.4 * 0.015)
+
+
 @pytest.mark.parametrize("tunings", [(1,) * 8, (1, 1, 1, 1, 5, 5, 5, 5)])
 def test_families_that_were_tuned_once_make_no_false_difference(tunings):
     """Five equal methods, one search in ten of which fails: Friedman's test errs in at most 5 % of 4,000 boards, and two

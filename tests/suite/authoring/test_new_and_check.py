@@ -101,15 +101,6 @@ def test_an_equal_formula_is_told_to_be_that_up_to_rounding(tmp_path, only_linea
         assert (last["ok"], "e-1" in last["detail"]) == (not code, True)
 
 
-def test_a_mean_without_weights_is_one_where_a_setting_says_so(tmp_path, only_linear):
-    code = '        return {**state, "w": fed.upload(ids, local).mean(0)}\n'
-    (tmp_path / "mine.py").write_text(HEAD + AGGREGATE + code)
-    asked = ("check", "mine.py", "--reduces-to", "fedavg", "--json")
-    last = document(suite_here(*asked, cwd=tmp_path, code=1))["checks"][-1]
-    assert "aggregation=plain" in last["detail"]
-    suite_here(*asked, "--aggregation", "plain", cwd=tmp_path)
-
-
 def test_counters_that_differ_are_named(tmp_path, only_linear):
     code = "    def round(self, state, fed):\n        fed.counters['evaluation_passes'] += 1\n"
     (tmp_path / "mine.py").write_text(f"{HEAD}{code}        return super().round(state, fed)\n")

@@ -37,7 +37,7 @@ def found(folder: Path, *words: str, code: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow("processes that are measured")
+@pytest.mark.nightly
 def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> None:
     least = ("--runs", "2", "--seconds", "0.01", "--plot", "e.svg")
     (row,) = found(tmp_path, "agree.py", "--algorithms", "scaffold")["pairs"]
@@ -54,7 +54,7 @@ def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> 
     assert "<svg" in (tmp_path / "e.svg").read_text()
 
 
-@pytest.mark.slow("clusters in processes of their own")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
@@ -80,6 +80,7 @@ def test_the_documents_name_scripts_that_there_are() -> None:
     assert {name for name in there - named if not peers.fullmatch(name)} == systems
 
 
+@pytest.mark.nightly
 def test_a_store_of_many_runs_is_made_and_read(tmp_path: Path) -> None:
     """Its runs are written past MLflow, and are what every command reads."""
     least = ("--trials", "2", "--entries", "10", "--quick")

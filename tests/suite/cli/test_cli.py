@@ -9,22 +9,9 @@ import pytest
 
 import suite as interface
 from tests.support import foreign
-from tests.support.commands import document, fault, study_file, suite_here
+from tests.support.commands import document, fault, suite_here
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
-
-
-def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
-    path = study_file(
-        tmp_path,
-        "algorithms: [fedavg, foldb]\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
-        "trials: -1\nsettings: {rouns: 3}\nsearch: {lr: {low: 1.0, high: 0.1}}\n",
-    )
-    message = fault(suite_here("sweep", path, cwd=tmp_path, code=2))
-    assert message.startswith(f"{path}: 4 faults, nothing was started\n")
-    for part in ("algorithms[1] = 'foldb'", "'folb'?", "trials = -1", "'rounds'?", "search.lr"):
-        assert part in message
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["small.yaml"]
 
 
 @pytest.mark.parametrize(

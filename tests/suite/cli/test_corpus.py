@@ -173,6 +173,7 @@ def places() -> list[Row]:
         ("a storage that is a link to nothing", "run --set rounds=1", "scratch/gone", lost),
         ("no host", "ui --host nowhere.invalid", "nowhere.invalid", store),
         ("a link away", "new algorithm Mine", "mine.py exists, and is kept", link),
+        ("a folder of others", "run --set rounds=1 --save mine", "mine", {"mine/thesis.tex": "x"}),
         ("export to a file", "tuned export d", "cannot write d/", {**there, "d": "mine"}),
     ]
 

@@ -1,6 +1,5 @@
 """Tuned files and requests of single runs: read, written, refused; imports, all or none."""
 
-import string
 from pathlib import Path
 from unittest.mock import patch
 
@@ -64,23 +63,6 @@ def test_a_hand_written_file_needs_four_keys():
 def test_what_is_no_configuration(text):
     with pytest.raises(UserError, match=r"mine\.yaml"):
         tuned.parse(text, "mine.yaml")
-
-
-ODD = ["npz:/a/b", "npz:/../b", "../x", "../../etc/passwd", "/abs", "a/../../b", "./x.py:C", "x/"]
-NAMES = st.sampled_from(ODD) | st.text(string.printable, min_size=1, max_size=30)
-
-
-@given(st.tuples(NAMES, NAMES, NAMES, NAMES))
-def test_a_path_reads_like_the_scenario_and_stays_inside_the_folder(names):
-    assert a_tuned("folb", level="dirichlet(0.1)").path == Path(
-        "digits/dirichlet(0.1)/logreg/folb.yaml"
-    )
-    path = a_tuned(*names).path
-    assert not path.is_absolute()
-    assert not [part for part in path.parts if part.startswith(".")], "nor is anything hidden"
-    assert len(path.parts) == 4
-    names = ["npz:/data/a/b.npz", "npz:/data/a_b.npz", "npz:/data_a/b.npz"]
-    assert len({a_tuned(dataset=name).path for name in names}) == 3, "else one overwrites another"
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from suite.execution import cluster
-from suite.execution.cluster import Resources, ray
 from tests.support.simulations import ROOT
 
 GUIDE = ROOT / "docs" / "cluster.md"
@@ -146,21 +144,3 @@ def test_what_listens_is_what_the_guide_lists(ours: dict[str, Any]) -> None:
             assert set(process["listens"]) <= where[rows[kind]], process
             seen.add(kind)
     assert seen == set(rows)
-
-
-@pytest.mark.usefixtures("no_ray_yet")
-@pytest.mark.parametrize("address", [None, "local"])
-def test_all_that_starts_a_cluster_gives_it_a_token(
-    address: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
-
-    def init(started: str, **options: Any) -> None:
-        assert started == "local"
-        assert os.environ["RAY_AUTH_MODE"] == "token"
-        assert os.environ["RAY_AUTH_TOKEN"] == cluster.TOKEN
-
-    monkeypatch.setattr(ray, "init", init)
-    with cluster.connect(Resources(address=address)) as made:
-        assert not made.shared

@@ -104,7 +104,7 @@ print(peak, footprint(spec, data, fit_model(spec, data.dataset), "cpu").memory)
 """
 
 
-@pytest.mark.slow("the memory of a process of its own")
+@pytest.mark.nightly
 def test_the_estimate_is_near_what_a_process_takes() -> None:
     """250 clients' states of 4 x 77,000 weights are a third of a gigabyte."""
     spec = a_trial("scaffold", "mlp(1024)", clients=250, rounds=2)

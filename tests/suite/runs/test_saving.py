@@ -1,6 +1,5 @@
 """`suite run --save` and `suite.load_model`."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import torch
 
 import suite as interface
 from suite.tracking.store import Store
-from tests.support.commands import document, fault, suite_here
+from tests.support.commands import document, suite_here
 from trials import datasets
 
 RUN = (
@@ -49,11 +48,3 @@ def test_a_run_saves_its_model_which_computes_the_same_in_a_fresh_process(tmp_pa
     copy = interface.load_model(Path(store.client.download_artifacts(ran["run_id"], "model")))
     with torch.no_grad():
         np.testing.assert_array_equal(copy(torch.from_numpy(x)).numpy(), outputs)
-
-
-def test_a_folder_with_other_files_is_refused_before_anything_runs(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/thesis.tex").write_text("x")
-    for place in ("mine", "mine/thesis.tex"):
-        assert place in fault(suite_here(*RUN, "--save", place, cwd=tmp_path, code=2))
-    assert os.listdir(tmp_path) == ["mine"]

@@ -47,6 +47,7 @@ def test_every_sampler_is_resumed() -> None:
     assert TRIALS.keys() == {*SAMPLERS, OWN}
 
 
+@pytest.mark.slow("a replay before every suggestion")
 @pytest.mark.parametrize("sampler", TRIALS, ids=lambda name: name.rpartition(":")[2])
 @pytest.mark.parametrize("entry", conditional(), ids=lambda entry: "-".join(entry.space.ranges))
 def test_what_is_suggested_after_a_replay_is_what_was(sampler: str, entry: Entry) -> None:

@@ -84,6 +84,7 @@ def reference(sampler: str, more: str = "") -> tuple[dict, dict]:
     return given, by_entry(Player(sweep_of(**given)).play().requests())
 
 
+@pytest.mark.slow("a replay after every kill")
 @pytest.mark.parametrize(
     ("sampler", "more"),
     [

@@ -116,6 +116,7 @@ def test_other_test_data_change_no_choice(
     assert means(as_is) != means(other), "they are other test data"
 
 
+@pytest.mark.slow("four sweeps of real trials")
 def test_a_warm_start_from_a_regression_and_its_lost_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ ACTIONS = st.one_of(
 )
 
 
+@pytest.mark.slow("a dozen sweeps")
 @settings(max_examples=12)
 @given(st.booleans(), st.lists(ACTIONS, min_size=3, max_size=8))
 def test_whatever_a_sweep_does_files_of_others_stay(elsewhere: bool, actions: list[Any]) -> None:

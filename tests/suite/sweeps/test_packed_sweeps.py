@@ -95,6 +95,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     return whole
 
 
+@pytest.mark.slow("two sweeps of real trials")
 @pytest.mark.parametrize(("study", "pack"), zip(STUDIES, [3, "auto", 3, "auto", 3], strict=True))
 def test_packed_or_not_the_journal_says_the_same(
     tmp_path: Path, alone: Callable[[str], Any], study: str, pack: Any

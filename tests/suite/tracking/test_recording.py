@@ -28,6 +28,7 @@ def experiment(store: Store, request: pytest.FixtureRequest) -> str:
     return store.experiment(request.node.name)
 
 
+@pytest.mark.slow("two processes that make a store")
 def test_two_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
     text = "from pathlib import Path; from suite.tracking.store import Store; Store(None, Path())"
     both = [subprocess.Popen([sys.executable, "-c", text], cwd=tmp_path) for _ in range(2)]

@@ -168,7 +168,7 @@ def rows() -> Iterator[Row]:
 
 
 ROWS = list(rows())
-ALL_WAYS = ("everyone", "minibatches")
+ALL_WAYS = ("minibatches",)
 TABLE = [
     pytest.param(row, case, execution, id=f"{row.name}-{number}-{case}-{execution}")
     for number, row in enumerate(ROWS)

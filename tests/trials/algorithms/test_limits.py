@@ -1,7 +1,6 @@
 """Where algorithms end, what their states add up to, and how their models are scored: numbers on paper."""
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -188,29 +187,3 @@ def test_fedma_finds_the_orders_that_trying_all_finds_whatever_they_were(seed):
     x = problem.parts[0][0]
     for w, other in zip(near, shuffled, strict=True):
         np.testing.assert_allclose(activations(w, x, WIDTHS)[-1], activations(other, x, WIDTHS)[-1])
-
-
-def shuffle_lenet(views, rng):
-    """Reorder maps and units of each layer but the last, with the next layer's inputs."""
-    new = {name: value.clone() for name, value in views.items()}
-    for name, after in pairwise(["conv1", "conv2", "hidden1", "hidden2", "out"]):
-        order = torch.from_numpy(rng.permutation(len(new[f"{name}.bias"])))
-        for part in ("weight", "bias"):
-            new[f"{name}.{part}"] = new[f"{name}.{part}"][order]
-        inputs = new[f"{after}.weight"]
-        grouped = inputs.reshape(len(inputs), len(order), -1)[:, order]
-        new[f"{after}.weight"] = grouped.reshape(inputs.shape)
-    return torch.cat([value.flatten() for value in new.values()])
-
-
-def test_fedma_matches_the_maps_of_convolutions():
-    """LeNet-5 leaves 16 maps of 2x2 of these images, so that an input of a dense layer is not a map."""
-    rng, data = np.random.default_rng(0), partitioned([4, 6], shape=(1, 20, 20))
-    algorithm = ALGORITHMS["fedma_fixed_width"]()
-    run = simulation(algorithm, data, settings(rounds=1), model="lenet5", seed=SEED)
-    model, w = run.fed.model, run.state["w"]
-    local = w + 0.02 * torch.from_numpy(rng.normal(size=(2, model.d))) * w.abs()
-    shuffled = torch.stack([shuffle_lenet(model.views(row), rng) for row in local])
-    assert (local - shuffled).abs().max() > 0.1
-    expected = np.array([0.4, 0.6]) @ local.numpy()
-    np.testing.assert_allclose(aggregated(run, shuffled.numpy()), expected, atol=1e-12)
