@@ -6,7 +6,7 @@ PIP_INSTALL ?= $(BIN)/pip install --quiet --compile
 # It compiles what it copies, and an editable install copies nothing.
 COMPILE = $(BIN)/python -m compileall -q suite trials reports search_spaces
 
-.PHONY: sweep test test-cold test-gpu constraints test-faults lint format docs docs-site clean
+.PHONY: sweep test test-cold test-gpu constraints test-nightly lint format docs docs-site clean
 
 sweep: $(VENV)/.installed  ## run the quickstart study and end with its leaderboard
 	$(BIN)/suite sweep quickstart --resume
@@ -15,7 +15,7 @@ test: $(VENV)/.installed-dev  ## run the tests; with three at a time two cores w
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 test-cold: $(VENV)/.installed-dev  ## type what the documents say in fresh processes of fresh environments
-	$(BIN)/python -m pytest -m cold tests/cold -n 2 --dist loadfile --timeout 900
+	$(BIN)/python -m pytest -m "cold and not nightly" tests/cold -n 2 --dist loadfile --timeout 900
 
 test-gpu: $(VENV)/.installed-dev  ## compare a card with the CPU, on a machine that has one
 	$(BIN)/python -m pytest -m gpu tests/gpu
@@ -25,8 +25,8 @@ constraints: $(VENV)/.installed-dev  ## write anew what are the oldest and the n
 	  $(BIN)/uv pip compile --quiet --no-header --no-annotate --python-version 3.11 --extra fast \
 	    --resolution $${way%:*} pyproject.toml --output-file constraints-$${way#*:}.txt --upgrade || exit; done
 
-test-faults: $(VENV)/.installed-dev  ## kill, fill and cut for half an hour
-	$(BIN)/python -m pytest -m faults --timeout 3600
+test-nightly: $(VENV)/.installed-dev  ## what takes long: a browser, faults, the oldest and the newest versions
+	$(BIN)/python -m pytest -m nightly --timeout 3600
 
 lint: $(VENV)/.installed-dev  ## lint, check the format, the types and the directions of imports
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 class ColumnKind(Enum):
-    """What a column holds: numbers, which are never broken, words, or a name, which may be broken anywhere."""
+    """The content of a column: numbers, which are never broken, words, or a name, which may be broken anywhere."""
 
     NUMBER = auto()
     WORDS = auto()
@@ -69,12 +69,12 @@ class Line:
 
     @property
     def full(self) -> list[Cell]:
-        """The row's cells, plain texts among them."""
+        """Return the row's cells, also of plain texts."""
         return [cell if isinstance(cell, Cell) else Cell(cell) for cell in self.cells]
 
     @property
     def texts(self) -> list[str]:
-        """The texts of the row's cells."""
+        """Return the texts of the row's cells."""
         return [cell.text for cell in self.full]
 
 
@@ -97,23 +97,24 @@ class Table:
 
     @property
     def headline(self) -> str:
-        """The title with its addition, as text."""
+        """Return the title with its addition, as text."""
         return f"{self.title} ({self.small})" if self.small else self.title
 
     @property
     def header(self) -> int:
-        """The column that names the rows: the first name."""
+        """Return the place of the column that names the rows: the first name."""
         kinds = [column.kind for column in self.columns]
         return kinds.index(ColumnKind.NAME) if ColumnKind.NAME in kinds else 0
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of plain rows. Of columns that are named by their heads the first is a name, the others are words."""
-    kinds = [ColumnKind.NAME] + [ColumnKind.WORDS] * (len(columns) - 1)
-    heads = [
-        Column(column, kind) if isinstance(column, str) else column
-        for column, kind in zip(columns, kinds, strict=True)
-    ]
+    """Return a table of plain rows. A column that is given by its head alone holds a name if it is the first, else
+    words.
+    """
+    heads = []
+    for place, column in enumerate(columns):
+        kind = ColumnKind.WORDS if place else ColumnKind.NAME
+        heads.append(Column(column, kind) if isinstance(column, str) else column)
     lines = [Line(row, words=" ".join(Line(row).texts)) for row in rows]
     return Table(heads, lines, **more)
 
@@ -129,7 +130,7 @@ def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
     """
     import pandas as pd  # half a second, for those who ask for a table
 
-    return pd.json_normalize([dict(record) for record in records], max_level=1)
+    return pd.json_normalize(list(map(dict, records)), max_level=1)
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,9 @@ def _markdown(block: Block) -> str:
         case CodeBlock():
             return f"```\n{block.text}\n```"
         case Table():
-            rows = [[column.head for column in block.columns], *(row.texts for row in block.lines)]
-            lines = ["| " + " | ".join(map(plain, row)) + " |" for row in rows]
+            rows = [
+                [column.head for column in block.columns],
+                *(line.texts for line in block.lines),
+            ]
+            lines = [f"| {' | '.join(map(plain, row))} |" for row in rows]
             return "\n".join([lines[0], "|" + "---|" * len(block.columns), *lines[1:]])

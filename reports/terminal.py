@@ -5,6 +5,8 @@ names fold; what is left out is said.
 """
 
 from collections.abc import Container, Iterable, Sequence
+from itertools import product
+from operator import attrgetter
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -20,7 +22,7 @@ FOLDED = 8
 
 
 class _Widths(NamedTuple):
-    """How wide a column can be: with names `folded`, with its cells `whole`, with its head on one line too."""
+    """The widths that a column can have: with names `folded`, with its cells `whole`, with its head on one line too."""
 
     folded: int
     whole: int
@@ -71,9 +73,9 @@ def left_out(heads: Iterable[str], elsewhere: str) -> list[Text]:
 
 
 def _measured(column: Column, cells: Sequence[str]) -> _Widths:
-    lines = [line for cell in cells for line in cell.split("\n")]
-    longest = max(map(cell_len, lines), default=0)
-    word = max((cell_len(word) for line in lines for word in line.split()), default=0)
+    text = "\n".join(cells)
+    longest = max(map(cell_len, text.split("\n")))
+    word = max(map(cell_len, text.split()), default=0)
     head = max(map(cell_len, column.head.split()), default=0)
     folded = whole = longest
     if column.kind is ColumnKind.NAME:
@@ -84,14 +86,14 @@ def _measured(column: Column, cells: Sequence[str]) -> _Widths:
 
 
 def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]:
-    """Return the widths of as many of the first columns as there is room for."""
-    counts = [(count, "whole") for count in range(len(columns), essential - 1, -1)]
-    counts += [(count, "folded") for count in range(min(essential, len(columns)), 0, -1)]
+    """Return the widths of the first columns, of as many as there is room for."""
+    # Columns go one by one, but names fold before an essential one goes.
+    counts = [*product(range(len(columns), essential - 1, -1), ["whole"])]
+    counts += product(range(min(essential, len(columns)), 0, -1), ["folded"])
     for count, least in counts:
-        low = [getattr(column, least) for column in columns[:count]]
-        room = (
-            width - 3 * count - 1
-        )  # beside the lines between columns and the space around their cells
+        low = [*map(attrgetter(least), columns[:count])]
+        # Each column has a line and two blanks beside its cells.
+        room = width - 3 * count - 1
         if sum(low) <= room or (count, least) == (1, "folded"):
             return _spread(low, [column.one_line for column in columns], room)
     return []
@@ -99,6 +101,7 @@ def _widths(columns: Sequence[_Widths], width: int, essential: int) -> list[int]
 
 def _spread(low: Sequence[int], high: Sequence[int], room: int) -> list[int]:
     """Return widths from `low` up to `high`, what room remains shared out evenly."""
+    # Who needs least comes first, and leaves what it does not need to the others.
     widths, spare = list(low), room - sum(low)
     short = sorted(range(len(low)), key=lambda i: high[i] - low[i])
     for left, i in zip(range(len(short), 0, -1), short, strict=True):

@@ -87,9 +87,7 @@ def sweep_request(study: Any, **options: Any) -> tuple[SweepRequest, Resources]:
     if not isinstance(name, str):
         raise UserError("name: a study that is no file needs one: sweep(study, name='mine')")
     paths = SweepPaths(folder_of(storage), name, usual(uri), data_root)
-    if paths.begun and not resume:  # said before the libraries come, which takes seconds
-        ways = "continue it with --resume, or choose another --name"
-        raise UserError(f"sweep {name!r} exists in {paths.storage}: {ways}")
+    paths.check(resume)  # said before the libraries come, which takes seconds
     from suite.sweeps.request import SweepRequest, changes
 
     changed, resources, paths.checkpoints = changes(_models_by_name(options), address)
@@ -115,11 +113,11 @@ def run(
 ) -> Finished:
     """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
 
-    What is not given is the tuned configuration's where there is one in the place of an algorithm's name, else the
-    command's default (digits, logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model`
-    may be the function that makes it. `data`, in the place of a `dataset`'s name, is what the program holds: two
-    `torch.utils.data.Dataset`s (train, test), or one table or two of pandas, pyarrow or Hugging Face, with the column
-    `target` and, for `natural`, the column `client`; `task` is "classification" or "regression" (docs/data.md).
+    What is left out comes from the tuned configuration, if `algorithm` is one, else it is the command's default
+    (digits, logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model` may be the
+    function that makes it. `data` takes the place of a `dataset`'s name: two `torch.utils.data.Dataset`s (train, test),
+    or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
+    `client`; `task` is "classification" or "regression" (docs/data.md).
     """
     from suite.runs.single import execute
     from trials.datasets.own import given
@@ -158,6 +156,7 @@ def run_request(
         algorithm.refuse_changed(f"the tuned configuration of {algorithm.algorithm}")
         base, algorithm = algorithm.model_dump(), None
     names = {**names, "algorithm": algorithm, "model": _model_name(names.get("model"))}
+    # A class or a data set is easily passed in the place of its name.
     for key, name in names.items():
         if name is not None and not isinstance(name, str):
             raise UserError(f"{key} is {name!r}, but must be a name, as of your file: mine.py:Name")
@@ -189,7 +188,7 @@ def recorded_runs(
 
     folder = folder_of(storage)
     if source.endswith(TABLE):
-        return single.sample(open_tables(folder, None, [source]), sample)
+        return [*single.sample(open_tables(folder, None, [source]), sample)]
     return [single.recorded_run(open_existing(usual(tracking_uri), folder), source)]
 
 
@@ -289,7 +288,7 @@ def report(
 
 
 def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
-    """Return the tables that `sources` are the paths of, or else those at a place that they name: sweeps, or studies; by default all."""
+    """Return the tables of `sources`, which are paths of tables or names of sweeps or studies; by default all of the place."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
@@ -333,10 +332,11 @@ def status(
     from suite.sweeps.status import status as read
     from suite.sweeps.status import sweeps
 
-    (own,), folder = _places([sweep], storage)
+    (called,), folder = _places([sweep], storage)
     names = sweeps(folder)
-    if own in names:
-        return read(folder, own)
+    # A sweep may have the name of its study, and then it is meant.
+    if called in names:
+        return read(folder, called)
     standings = []
     for name in names:
         try:
@@ -345,10 +345,10 @@ def status(
             say(f"sweep {name} is left out: {error}")
     if sweep is None:
         return standings
-    standings = [standing for standing in standings if standing["study"] == own]
+    standings = [standing for standing in standings if standing["study"] == called]
     if not standings:
-        return read(folder, own)
-    say(f"{own} is a study; its sweeps: {', '.join(standing['name'] for standing in standings)}")
+        return read(folder, called)
+    say(f"{called} is a study; its sweeps: {', '.join(standing['name'] for standing in standings)}")
     return standings
 
 
@@ -376,7 +376,8 @@ def tuned(
     from suite.tracking import usual
 
     configurations = list_tuned(folder_of(storage), usual(tracking_uri))
-    return select_tuned(configurations, algorithm, dataset, model, heterogeneity)
+    scenario = {"dataset": dataset, "model": model, "heterogeneity": heterogeneity}
+    return select_tuned(configurations, algorithm, **scenario)
 
 
 def folder_of(storage: str | Path) -> Path:
@@ -392,7 +393,7 @@ def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
     models = values.get("models")
     if callable(models) or isinstance(models, list | tuple):
         each = models if isinstance(models, list | tuple) else [models]
-        return {**values, "models": [_model_name(model) for model in each]}
+        return {**values, "models": [*map(_model_name, each)]}
     return dict(values)
 
 

@@ -1,4 +1,4 @@
-"""What there is: algorithms, data sets, models, heterogeneity levels, samplers, studies, papers.
+"""Listings of what there is: algorithms, data sets, models, heterogeneity levels, samplers, studies, papers.
 
 `python -m suite.catalog` prints docs/algorithms.md, from docstrings and search spaces.
 """
@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
+from itertools import chain, starmap
 from typing import Any
 
 from suite.studies.samplers import OWN_SUMMARY, SAMPLERS
@@ -34,7 +35,7 @@ def listing(kind: str) -> Items:
 def broken() -> list[str]:
     """Return why classes of installed packages are left out of listings."""
     registries = (algorithms.ALGORITHMS, DATASETS, PARTITIONS, MODIFIERS)
-    return [fault for registry in registries for fault in registry.broken()]
+    return [*chain.from_iterable(registry.broken() for registry in registries)]
 
 
 def _algorithms() -> Items:
@@ -65,18 +66,18 @@ def _about(things: Mapping[str, Any], sign: str = "") -> Items:
     """Return how each thing is written, with its arguments where it is a class, and what it is."""
     items = []
     for name, thing in things.items():
-        usage = (
-            sign + names.usage(name, thing) if isinstance(thing, type) and ":" not in name else name
-        )
+        takes = isinstance(thing, type) and ":" not in name
+        usage = sign + names.usage(name, thing) if takes else name
         items.append({"name": usage, "summary": thing.summary})
     return items
 
 
 def _papers() -> Items:
-    papers: dict[str, list[str]] = {}
+    papers: dict[str, Any] = {}
     for name, cls in algorithms.known().items():
-        papers.setdefault(cls.paper, []).append(name)
-    return [{"name": paper, "algorithms": methods} for paper, methods in papers.items()]
+        paper = papers.setdefault(cls.paper, {"name": cls.paper, "algorithms": []})
+        paper["algorithms"].append(name)
+    return [*papers.values()]
 
 
 FILES = {**{f"{name}:PATH": cls for name, cls in PATHS.items()}, "FILE.py:NAME": Function}
@@ -109,8 +110,7 @@ def algorithms_page() -> str:
         _, word, facts = (inspect.getdoc(cls) or "").partition(f"{FACTS[0]}:")
         reference = ", reference" * item["reference"]
         lines = [f"\n## {item['name']} ({item['paper']}{reference})\n"]
-        for pair in item["hyperparameters"].items():
-            lines.append(f"- `{hyperparameter(*pair)}`")
+        lines += map("- `{}`".format, starmap(hyperparameter, item["hyperparameters"].items()))
         lines.append(re.sub(rf"^({'|'.join(FACTS)}):", r"- \1:", word + facts, flags=re.MULTILINE))
         for key, (value, why) in cls.requires.items():
             lines.append(f"- Ranked only at `{key}={value}`: {why}.")
@@ -127,8 +127,9 @@ def hyperparameter(name: str, content: dict[str, Any]) -> str:
         text = f"{content['low']:.4g}..{content['high']:.4g}" + " log" * content["log"]
     default = content["default"]
     shown = f"{default:.4g}" if isinstance(default, float) else str(default)
-    when = "".join(f" when {key}={value}" for key, value in (content["when"] or {}).items())
-    return f"{name} = {shown} ({'' if content['searched'] else 'fixed; '}{text}){when}"
+    fixed = "" if content["searched"] else "fixed; "
+    when = "".join(starmap(" when {}={}".format, (content["when"] or {}).items()))
+    return f"{name} = {shown} ({fixed}{text}){when}"
 
 
 if __name__ == "__main__":

@@ -37,8 +37,10 @@ class Lasting(io.FileIO):
 
 
 def outlive_terminal() -> None:
-    """Let no print fail for want of a terminal."""
+    """Let no print fail for want of a terminal, or of a letter that its encoding has not."""
     for name in ("stdout", "stderr"):
+        if hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")
         if (at := getattr(sys, name)) is not None and at.isatty():
             lasting = io.BufferedWriter(Lasting(at.fileno(), "w", closefd=False))
             text = io.TextIOWrapper(lasting, at.encoding, at.errors, line_buffering=True)

@@ -14,12 +14,10 @@ class FormatError(UserError):
 
 def check_format(what: str, written: object, instead: str = "") -> None:
     """Raise `FormatError` in one line where the format `written` in `what` is another; `instead` is a further way out."""
-    if written != FORMAT:
-        later = isinstance(written, int) and written > FORMAT
-        by, reader = (
-            ("a later suite", "that version")
-            if later
-            else ("suite 0.2.0", "0.2.0 (commit 4018725)")
-        )
-        kept = f"{what} was written by {by}, which suite {version('suite-fl')} does not read"
-        raise FormatError(f"{kept}: read it with {reader}" + f", or {instead}" * bool(instead))
+    if written == FORMAT:
+        return
+    by, reader = "suite 0.2.0", "0.2.0 (commit 4018725)"
+    if isinstance(written, int) and written > FORMAT:
+        by, reader = "a later suite", "that version"
+    unread = f"{what} was written by {by}, which suite {version('suite-fl')} does not read"
+    raise FormatError(f"{unread}: read it with {reader}" + f", or {instead}" * bool(instead))

@@ -24,26 +24,28 @@ def partitioned(spec: TrialSpec, root: str | None) -> FederatedData:
 
 
 def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
-    """Return the JSON of `suite data describe`, with numbers of each of n clients and of C labels or intervals of targets.
+    """Return the JSON of `suite data describe`: numbers of each client, and counts (n, C) of labels or intervals of targets.
 
-    Of the training samples, `unused` ones no client holds, `shared` ones several. `wasserstein` is the distance of a client's
-    label distribution to that of all clients together (FedAgg, Fig. 2c). Reading: labels are points on the line, one apart;
-    targets where they are.
+    Of the training samples `unused` are those of no client, `shared` those of several. `wasserstein` is the distance of a
+    client's label distribution to that of all clients together (FedAgg, Fig. 2c). Reading: labels are points on the line,
+    one apart; targets where they are.
     """
     from scipy.stats import wasserstein_distance  # takes every start half a second
 
     y, classes = data.dataset.y, data.dataset.classes
-    edges, names = np.arange(classes + 1.0), [str(label) for label in range(classes)]
+    edges, names = np.arange(classes + 1.0), [*map(str, range(classes))]
     if y.dtype.kind not in "iu":
         edges = np.linspace(y.min(), y.max(), BINS + 1)
-        names = [f"from {edge:.2g}" for edge in edges[:-1]]
+        names = [*map("from {:.2g}".format, edges[:-1])]
     values, counts = np.unique(y[data.train], return_counts=True)
-    parts = np.split(y[data.train], data.offsets[1:-1])
-    held = np.array([np.histogram(part, edges)[0] for part in parts])  # (n, C)
-    apart = [wasserstein_distance(part, values, None, counts) for part in parts]
-    of_client = {"samples": data.sizes, "labels": (held > 0).sum(1), "wasserstein": apart}
-    per_client = pd.DataFrame(of_client)
+    held, rows = [], []
+    for part in np.split(y[data.train], data.offsets[1:-1]):
+        held.append(np.histogram(part, edges)[0])
+        distance = wasserstein_distance(part, values, None, counts)
+        rows.append((len(part), np.count_nonzero(held[-1]), distance))
+    per_client = pd.DataFrame(rows, columns=["samples", "labels", "wasserstein"])
     summaries: Any = per_client.agg(["min", "median", "mean", "max"]).to_dict()
+    # Clients may share samples: how many have each that somebody has.
     times = np.unique(data.train, return_counts=True)[1]
     unused = len(y) - len(data.val) - len(data.test) - len(times)
     sizes = {"train": len(data.train), "val": len(data.val), "test": len(data.test)}
@@ -58,7 +60,7 @@ def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
         **summaries,
         "per_client": per_client.to_dict("list"),
         "label_names": names,
-        "label_counts": held.tolist(),
+        "label_counts": np.array(held).tolist(),
     }
 
 

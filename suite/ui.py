@@ -89,9 +89,11 @@ UNKNOWN = (
 )
 SECONDS, REST = 2.0, 50
 """What is shown is made anew at most so often, and rests so many times as long as it took the processor."""
+AT_ONCE = 4
+"""Requests that an application of others works at; more wait. MLflow fails those beyond its 15 connections."""
 
 
-def ui(storage: Path, tracking_uri: str | None, there: socket.socket, token: str) -> None:
+def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
     """Serve who knows the token until SIGINT or SIGTERM. MLflow's pages of a tracking server are at that server.
 
     What is neither ours nor of Optuna's dashboard is MLflow's, as its clients expect, and all of it is below `/mlflow/`.
@@ -112,12 +114,12 @@ def ui(storage: Path, tracking_uri: str | None, there: socket.socket, token: str
     routes.append(Mount("/", Mounted(DASHBOARD_READS, dashboard.load, rest)))
     os.nice(10)  # a sweep may run beside it
     config = uvicorn.Config(app(routes, token), log_level="warning", timeout_graceful_shutdown=2)
-    uvicorn.Server(config).run(sockets=[there])
+    uvicorn.Server(config).run(sockets=[door])
 
 
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
     """Return an application of these routes that answers to who knows the token."""
-    handlers = {UserError: lambda asked, error: PlainTextResponse(without_paths(str(error)), 404)}
+    handlers = {UserError: lambda request, error: PlainTextResponse(without_paths(str(error)), 404)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), token)
 
 
@@ -178,14 +180,14 @@ def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
 
 
 class Mounted:
-    """An application of others: loaded when it is first asked, and asked only what is allowed."""
+    """An application of others: loaded when it is first asked, and asked only what is allowed, a few things at once."""
 
     def __init__(
         self, allowed: Mapping[str, Sequence[str]], load: Callable[[], ASGIApp], other: ASGIApp
     ) -> None:
         self._allowed, self._load, self._other = allowed, load, other
         self._app: ASGIApp | None = None
-        self._loading = asyncio.Lock()
+        self._loading, self._free = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what reads; leave the rest to the `other` application."""
@@ -196,7 +198,8 @@ class Mounted:
         async with self._loading:
             if self._app is None:
                 self._app = await run_in_threadpool(self._load)
-        await self._app(scope, receive, send)
+        async with self._free:
+            await self._app(scope, receive, send)
 
 
 def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
@@ -251,9 +254,9 @@ class Dashboard:
     def page(self, request: Request) -> Response:
         """Lead to the page of a search; to that of all where it has no trials yet."""
         self.refresh()
-        asked = request.path_params["name"], request.path_params["entry"]
+        search = request.path_params["name"], request.path_params["entry"]
         for study in self.studies.get_all_studies():
-            if (study.user_attrs["sweep"], study.user_attrs["id"]) == asked:
+            if (study.user_attrs["sweep"], study.user_attrs["id"]) == search:
                 number = self.studies.get_study_id_from_name(study.study_name)
                 return RedirectResponse(f"/dashboard/studies/{number}")
         return RedirectResponse("/dashboard")
@@ -270,11 +273,12 @@ class Pages:
         """Answer with all sweeps, or with one."""
         name, nonce = self._name(request), secrets.token_urlsafe(16)
         statuses, faults = self._kept(self._statuses)
-        shown = [of for of in statuses if name in (None, of["name"])]
+        shown = {sweep["name"]: sweep for sweep in statuses if name in (None, sweep["name"])}
         data, facts = self._kept(self._board, name)
-        links = {of["name"]: self._links(of["name"], facts.get(of["name"])) for of in shown}
+        links = {sweep: self._links(sweep, facts.get(sweep)) for sweep in shown}
         start = self.server + experiments_page()
-        text = home_page(name, shown, [] if name else faults, data, links, start, nonce)
+        faults = [] if name and shown else faults
+        text = home_page(name, [*shown.values()], faults, data, links, start, nonce)
         return HTMLResponse(text, headers={POLICY: OWN_POLICY.format(nonce)})
 
     def report(self, request: Request) -> Response:
@@ -301,7 +305,7 @@ class Pages:
                 standings.append(without_paths(status(self.storage, name)))
             except UserError as error:
                 faults.append(without_paths(str(error)))
-        return sorted(standings, key=lambda of: not of["running"]), faults
+        return sorted(standings, key=lambda sweep: not sweep["running"]), faults
 
     def _board(self, name: str | None) -> tuple[ReportData | None, Mapping[str, TableFacts]]:
         try:
@@ -317,12 +321,12 @@ class Pages:
         return write(tables, Query(), folder, server).page.read_text()
 
     def _links(self, name: str, facts: TableFacts | None) -> dict[str, str]:
-        there = experiments_page()
+        runs = experiments_page()
         if facts is not None and facts.experiment:
-            there = experiments_page(f"/{facts.experiment}/runs")
+            runs = experiments_page(f"/{facts.experiment}/runs")
             if any(entry.row for entry in facts.entries):  # else that view is empty
-                there = leaderboard_page(facts.experiment, name)
-        return {"report": f"{address(name)}/report.html", "MLflow": self.server + there}
+                runs = leaderboard_page(facts.experiment, name)
+        return {"report": f"{address(name)}/report.html", "MLflow": self.server + runs}
 
 
 def address(name: str) -> str:
@@ -331,9 +335,7 @@ def address(name: str) -> str:
 
 
 def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket of this port, or of the usual one and, where that is taken, of any that is free. Raises
-    `UserError` where the port that was asked for cannot be used, or none of the host.
-    """
+    """Return a socket of the port, else of the usual one or any that is free; raise `UserError` where none can be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wanted in (port,) if port else (usual, 0):
         try:
@@ -343,7 +345,7 @@ def bind(host: str, port: int | None, usual: int) -> socket.socket:
     raise UserError(f"cannot serve pages at {host}:{port or usual} (--host, --port): {reason}")
 
 
-def site(there: socket.socket) -> str:
+def site(door: socket.socket) -> str:
     """Return the address that a browser finds a socket at."""
-    host, port, *_ = there.getsockname()
+    host, port, *_ = door.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

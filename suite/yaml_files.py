@@ -2,7 +2,6 @@
 
 import re
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,15 +19,16 @@ class _Loader(yaml.SafeLoader):
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Return a mapping whose keys differ: of two the last would win without a word."""
-        node = super().compose_mapping_node(anchor)
-        for key, count in Counter(str(key.value) for key, _ in node.value).items():
-            if count > 1:
-                raise yaml.YAMLError(f"the key {key!r} is there twice{node.start_mark}")
+        node, keys = super().compose_mapping_node(anchor), set[str]()
+        for key, _ in node.value:
+            if str(key.value) in keys:
+                raise yaml.YAMLError(f"the key {str(key.value)!r} is there twice{node.start_mark}")
+            keys.add(str(key.value))
         return node
 
 
 class _Dumper(yaml.SafeDumper):
-    """Its counterpart, which quotes text that the loader would take for a number."""
+    """The loader's counterpart, which quotes text that the loader would take for a number."""
 
 
 EXPONENT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
@@ -75,6 +75,7 @@ def assignments(texts: Iterable[str]) -> dict[str, Any]:
         if written[:1] in ("[", "{"):
             source = f"--set {text}: must be a list [A, B], or a mapping {{KEY: VALUE}}; this"
             values[key] = parse_mapping(f"value: {written}", source)["value"]
+        # Whole numbers last: 3 is read as 3.0 before.
         for convert in (float, int):
             with suppress(ValueError):
                 values[key] = number(convert, written)
@@ -103,9 +104,8 @@ def write_files(files: Mapping[Path, bytes], *signs: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, and then move that file to its place in one step: where writing is cut off, what was there stays.
-
-    Until it is whole it has a name of its own, since two processes may write one file at a time.
+    """Yield a path to write to, then move that file into place in one step, so that the old one stays where writing is
+    cut off. The path is new each time, since two processes may write one file.
     """
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
     try:

@@ -14,11 +14,13 @@ from hypothesis import settings
 from mlflow.store.db import utils
 from sqlalchemy import Engine
 
+from suite.execution import driver
 from suite.studies.entries import Entry, load_data, make_entries
 from suite.studies.study import read_study
 from trials import datasets
 from trials.common.errors import UserError
 from trials.datasets.base import Dataset
+from trials.run import trial
 
 torch.set_num_threads(1)
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=60)
@@ -55,6 +57,13 @@ def one_migration() -> Iterator[None]:
     with patch.object(utils, "_initialize_tables", make_or_copy):
         yield
     made.close()
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps run their trials in this process, without Ray, each to its end in one step."""
+    monkeypatch.setattr(driver, "drive", driver.in_process)
+    monkeypatch.setattr(trial, "REPORT_SECONDS", 1e9)
 
 
 @pytest.fixture(scope="module")

@@ -40,13 +40,3 @@ def test_the_page_is_what_the_command_prints():
 def test_the_page_has_a_section_for_each_algorithm():
     heads = [line.split()[1] for line in algorithms_page().splitlines() if line.startswith("## ")]
     assert heads == list(ALGORITHMS)
-
-
-def test_references_are_those_that_have_what_others_have_not():
-    assert {name for name, cls in ALGORITHMS.items() if cls.reference} == {
-        "centralized",
-        "local_only",
-        "lb_optimal",
-        "lb_norm",
-        "fednu_sign",
-    }

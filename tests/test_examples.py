@@ -3,18 +3,16 @@ project, by path and installed; and the Python interface, which docs/python.md s
 """
 
 import json
-import os
 import re
 import runpy
 import shutil
-import subprocess
-import sys
 
 import numpy as np
+import pytest
 
 from suite.tracking.store import Store
 from tests.support import own_ray
-from tests.support.commands import SINGLY, document, fault, runs_of, study_file, suite, suite_here
+from tests.support.commands import SINGLY, document, fault, runs_of, study_file, suite_here
 from tests.support.oracle import LR, SEED, STEPS, clients, initial, local_sgd
 from tests.support.simulations import ROOT, partitioned, settings, simulation
 from trials import algorithms
@@ -35,20 +33,16 @@ def test_the_example_is_the_median():
         np.testing.assert_allclose(run.state["w"].numpy(), w, rtol=0, atol=1e-10)
 
 
-def ranked(folder, algorithm, **process):
-    args = ("--algorithms", f"fedavg,{algorithm}", "--heterogeneity", "iid", "--trials", 2)
-    sweep = suite if process else suite_here
-    sweep("sweep", "smoke", *args, *SINGLY, cwd=folder, **process)
-    board = suite_here("leaderboard", "--json", cwd=folder)
-    return {row["algorithm"]: row for row in json.loads(board.stdout)["rows"]}
-
-
+@pytest.mark.slow("Ray")
 def test_a_file_takes_part_in_a_sweep(tmp_path):
-    rows = ranked(tmp_path, f"{EXAMPLE}:FedMedian")
-    mine = rows[f"{EXAMPLE}:FedMedian"]
-    assert mine["rank"] in (1, 2)
-    assert mine["paper"] == "Yin et al. 2018"
-    assert "server_lr" in mine["params"]
+    mine = f"{EXAMPLE}:FedMedian"
+    args = ("--algorithms", f"fedavg,{mine}", "--heterogeneity", "iid", "--trials", 2)
+    suite_here("sweep", "smoke", *args, *SINGLY, cwd=tmp_path, on_ray=True)
+    rows = document(suite_here("leaderboard", "--json", cwd=tmp_path))["rows"]
+    (row,) = (row for row in rows if row["algorithm"] == mine)
+    assert row["rank"] in (1, 2)
+    assert row["paper"] == "Yin et al. 2018"
+    assert "server_lr" in row["params"]
 
 
 NAMED = """
@@ -71,25 +65,25 @@ hubs = ours_fl.own_partition:Hubs
 """
 
 
-def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
+def test_an_installed_package_takes_part_in_a_sweep(tmp_path, monkeypatch):
     site = tmp_path / "site"
     info = site / "ours_fl-1.0.dist-info"
     info.mkdir(parents=True)
     shutil.copytree(ROOT / "examples", site / "ours_fl")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ours-fl\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(POINTS)
-    env = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+    monkeypatch.syspath_prepend(site)
     for kind, name in {
         "algorithms": "fedmedian",
         "datasets": "moons(owners=10, noise=0.1)",
         "heterogeneity": "hubs(hubs, share=0.8)",
     }.items():
-        listed = json.loads(suite("list", kind, "--json", cwd=tmp_path, env=env).stdout)
+        listed = document(suite_here("list", kind, "--json", cwd=tmp_path))
         assert name in [item["name"] for item in listed]
     names = {"algorithm": "fedmedian", "dataset": "moons(5)", "level": "hubs(1)"}
     study = study_file(tmp_path, NAMED.format(**names, sampler="random"))
-    suite("sweep", study, *SINGLY, cwd=tmp_path, env=env)
-    rows = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)["rows"]
+    suite_here("sweep", study, *SINGLY, cwd=tmp_path)
+    rows = document(suite_here("leaderboard", "--json", cwd=tmp_path))["rows"]
     assert {row["algorithm"]: row["rank"] in (1, 2) for row in rows} == {
         "fedavg": True,
         "fedmedian": True,
@@ -99,6 +93,7 @@ def test_an_installed_package_takes_part_in_a_sweep(tmp_path):
     }
 
 
+@pytest.mark.slow("Ray")
 def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path):
     moons, hubs = tmp_path / "own_dataset.py", tmp_path / "own_partition.py"
     for file in (moons, hubs):
@@ -106,7 +101,7 @@ def test_files_take_part_in_a_sweep_known_by_their_hashes(tmp_path):
     names = {"algorithm": "fedprox", "sampler": "random", "dataset": "own_dataset.py:Moons(5)"}
     level = "own_partition.py:Hubs(1)+dropout(0.1)"
     study = study_file(tmp_path, NAMED.format(**names, level=level))
-    suite_here("sweep", study, *SINGLY, cwd=tmp_path)
+    suite_here("sweep", study, *SINGLY, cwd=tmp_path, on_ray=True)
     (final, _) = runs_of(Store(None, tmp_path / "runs"), kind="final")
     data, part = f"{moons}:Moons(5)", f"{hubs}:Hubs(1,share=0.8)"
     assert (final.tags["dataset"], final.tags["heterogeneity"]) == (data, f"{part}+dropout(0.1)")
@@ -158,6 +153,7 @@ def test_a_file_s_sampler_searches_and_goes_on_only_unchanged(tmp_path):
 PYTHON = ROOT / "examples" / "python_interface.py"
 
 
+@pytest.mark.slow("Ray, and Tune")
 def test_the_python_interface_from_a_sweep_to_a_search_of_one_s_own(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     own_ray.started()
@@ -174,7 +170,7 @@ def test_the_page_on_python_shows_the_example():
     assert f"```python\n{part}{code}```" in (ROOT / "docs" / "python.md").read_text()
 
 
-def test_the_cells_of_the_notebook_run_as_a_script(tmp_path):
+def test_the_cells_of_the_notebook_run_as_a_script(tmp_path, in_this_process, monkeypatch, capsys):
     cells = json.loads((ROOT / "examples" / "notebook.ipynb").read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert all(cell["outputs"] for cell in code[1:]), "it is kept executed"
@@ -183,12 +179,9 @@ def test_the_cells_of_the_notebook_run_as_a_script(tmp_path):
     assert not re.findall(
         r"file:|https?://(?!www\.w3\.org)|(?<![\w.<])/(?:tmp|home|root|Users)/", shown
     )
-    script = "\n".join("".join(cell["source"]) for cell in code)
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "Did you mean 'folb'?" in done.stdout
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join("".join(cell["source"]) for cell in code), {})
+    assert "Did you mean 'folb'?" in capsys.readouterr().out
     assert (tmp_path / "runs/report/notebook/report.html").is_file()
 
 

@@ -6,13 +6,11 @@ import re
 import pytest
 
 from reports.claims.verdicts import metric
-from suite.reproduction.summary import summary
 from suite.search.candidates import shared_draw
 from tests.support.simulations import ROOT
 from trials.algorithms import ALGORITHMS
 
 DOCS = ROOT / "docs"
-RESULTS = DOCS / "results"
 REPRODUCE = (DOCS / "reproduce.md").read_text()
 
 
@@ -51,15 +49,3 @@ def test_how_far_apart_shared_rates_are():
         drawn = sorted(shared_draw(k, ("digits", "logreg", "iid"), (seed,)) for k in range(8))
         nearest = min(b - a for a, b in itertools.pairwise(drawn))
         assert nearest >= int(least) / 100
-
-
-def test_how_many_printed_numbers_have_a_verdict():
-    """The numbers each of three seeds or more."""
-    found = summary(RESULTS)
-    text = " ".join((RESULTS / "README.md").read_text().split())
-    for kind, part in (("numbers", "numbers"), ("statements", "claims")):
-        printed = sum(paper.printed[kind] for paper in found)
-        judged = sum(len(getattr(paper, part)) for paper in found)
-        assert f"of {printed} printed {kind} {judged} have a verdict" in text
-    assert min(number.seeds for paper in found for *_, number in paper.numbers) == 3
-    assert "every verdict rests on three seeds or more" in text

@@ -1,4 +1,4 @@
-"""What an algorithm is: hyperparameters as fields, and the hooks of a round.
+"""The base of algorithms: hyperparameters as fields, and the hooks of a round.
 
     class FedProx(FedAvg):
         mu: float = real(0.01, low=1e-4, high=1, log=True)
@@ -42,8 +42,9 @@ Scored = dict[str, Tensor | Devices]
 
 @dataclass(frozen=True)
 class Range:
-    """Where a hyperparameter is searched: an interval, or `choices`; `when` it exists at all.
+    """The values that a hyperparameter may have: an interval or `choices` to search, and `when` it exists at all.
 
+    Fields are made by `real`, `whole` and `choice`, as in `mu: float = real(0.01, low=1e-4, high=1, log=True)`.
     `when` maps another hyperparameter to the value under which this one exists. One that is not `searched` stays at its
     default unless a study gives it a range, or bounds the cost it is searched `under`. A `rate` is a step size, whose best
     value does not carry over between data sets. `other` turns a value that is no choice into its canonical form, or raises
@@ -69,6 +70,8 @@ class Range:
         if self.choices is not None:
             if not self.choices:
                 raise UserError("choices must not be empty")
+            if [*map(self.choices.index, self.choices)] != [*range(len(self.choices))]:
+                raise UserError(f"choices {self.choices} must differ, also as True and 1 do not")
             return
         if self.low is None or self.high is None:
             raise UserError("a range needs low and high, or choices")
@@ -109,13 +112,13 @@ class Range:
 
     def fixed(self, value: Any) -> "Range":
         """Return the range of this value alone."""
-        one = {"low": value, "high": value} if self.choices is None else {"choices": (value,)}
-        return dataclasses.replace(self, **one)
+        ends = {"low": value, "high": value} if self.choices is None else {"choices": (value,)}
+        return dataclasses.replace(self, **ends)
 
     def share(self, value: float) -> float:
         """Return where a number lies in the interval, on its scale: 0 at low, 1 at high."""
         low, high = self.ends
-        if self.log and value <= 0:
+        if self.log and value <= 0:  # asked for by hand: below every range
             return -math.inf
         scale = math.log if self.log else float
         return (scale(value) - scale(low)) / (scale(high) - scale(low))
@@ -126,7 +129,7 @@ class Range:
             return self.choices[int(share * len(self.choices))]
         low, high = self.ends
         value = low * (high / low) ** share if self.log else low + (high - low) * share
-        value = min(max(value, low), high)
+        value = min(max(value, low), high)  # rounding may leave the interval
         return round(value) if self.type == "int" else value
 
     def check(self, name: str, value: Any) -> Any:
@@ -141,6 +144,7 @@ class Range:
             raise UserError(f"{name} is {value!r}, but must be {self}")
         whole = self.type == "int"
         number = isinstance(value, int | float) and not isinstance(value, bool)
+        # What MLflow and JSON give back as it was.
         limit = 2**63 - 1 if whole else sys.float_info.max
         if not number or not abs(value) <= limit or (whole and value != int(value)):
             kind = "whole number" if whole else "finite number" if number else "number"
@@ -157,7 +161,9 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the names that exist under each other: whose `when` holds, of names that exist."""
+    """Return the values of the hyperparameters that exist: without `when`, or with one that holds for values of others
+    that exist.
+    """
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -187,7 +193,8 @@ def _field(default: Any, spec: Range) -> Any:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Base of all algorithms: the learning rate, which every algorithm searches over the same range.
+    """The base of all algorithms: a frozen dataclass with a state, a round, and the learning rate, which every algorithm
+    searches over the same range. `suite new algorithm NAME` writes an example.
 
     `paper` names the source. In a round `lr` is that round's rate, with the study's decay. The module's docstring is the
     summary; lines of the class's that begin with `Equations:`, `Keeps:`, ... are the table in docs/algorithms.md.
@@ -201,6 +208,9 @@ class Algorithm:
     unsupported: ClassVar[Mapping[str, str]] = {}
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
     `+system(...)` or `+delay(...)`)."""
+    any_optimizer: ClassVar[bool] = False
+    """Whether local steps may be other than SGD's. Only the class's own word counts, not a parent's: it trains each client
+    once a round, and uses of it where that ends, not the rate or the number of steps."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
     with this reason, not ranked."""

@@ -26,7 +26,7 @@ UNREACHED = "reaches nobody: "
 
 
 class Samples:
-    """The samples x of a data set on a device: `samples[ids]` (..., *shape) for ids (...)."""
+    """The samples x of a data set on a device: `samples[ids]` are (..., *shape) for ids (...)."""
 
     def __init__(self, x: Array, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
@@ -48,7 +48,7 @@ def _tensors(dataset: Dataset, device: torch.device, dtype: torch.dtype) -> tupl
 
 
 class ClientTests(NamedTuple):
-    """Groups of ids, and the `shares` (k, groups) of each in what each of `clients` (k,) would be tested on."""
+    """Groups of ids, and the `shares` (k, groups) that each group has in what each of `clients` (k,) would be tested on."""
 
     clients: Array
     groups: list[Array]
@@ -73,28 +73,28 @@ class FederatedData:
 
     @property
     def ids(self) -> tuple[Array, ...]:
-        """All but the data set, in the order of the fields."""
+        """Return all but the data set, in the order of the fields."""
         return tuple(getattr(self, f.name) for f in fields(self)[1:])
 
     @property
     def clients(self) -> int:
-        """Number of clients n."""
+        """Return the number of clients n."""
         return len(self.offsets) - 1
 
     @cached_property
     def sizes(self) -> Array:
-        """Training samples m_k of each client, (n,)."""
+        """Return the number of training samples m_k of each client, (n,)."""
         return np.diff(self.offsets)
 
     @property
     def note(self) -> str:
-        """How samples were made of what a person has, and what of them reaches nobody."""
+        """Return in words how samples were made of what a person has, and what of them reaches nobody."""
         return "\n".join(filter(None, (self.dataset.note, self.unreached)))
 
     @cached_property
     def unreached(self) -> str:
-        """What reaches no client, or no validation, in lines that begin with `UNREACHED`; "" where all does."""
-        dataset, y, lines = self.dataset, self.dataset.y, []
+        """Return what reaches no client, or no validation, in lines that begin with `UNREACHED`; "" where all does."""
+        dataset, y, lines = self.dataset, self.dataset.y, [""]
         held, free = np.zeros((2, len(y)), bool)
         held[self.train] = held[self.unseen_train] = True
         free[~dataset.test] = True
@@ -104,10 +104,12 @@ class FederatedData:
             left, labels = unused & np.isin(y, lost), ", ".join(map(str, lost))
             unheld = f"{left.sum():,} of {total} are unused"
             lines.append(f"no client holds the labels {labels}: {unheld}")
+            # Each sample is told of once, under the first reason.
             unused &= ~left
         for names, what in ((y.astype(int), "have a label"), (dataset.client, "are of a client")):
             if names is not None and y.dtype.kind in "iu":
-                strange = np.setdiff1d(names[self.test], [-1, *names[~dataset.test]])
+                # -1 names no owner (`trials.datasets.own`).
+                strange = np.setdiff1d(names[self.test], [-1, *names[free]])
                 if number := np.isin(names[self.test], strange).sum():
                     tests = f"{number:,} of {len(self.test):,} test samples"
                     lines.append(f"{tests} {what} that no training sample has")
@@ -116,33 +118,33 @@ class FederatedData:
         if dataset.client is not None and len(self.val):
             owners = np.unique(dataset.client[self.train])
             if len(small := np.setdiff1d(owners, dataset.client[self.val])):
-                small_ones = f"{len(small):,} of {len(owners):,} clients"
-                lines.append(f"{small_ones} are too small to give a validation sample")
-        return "\n".join(f"{UNREACHED}{line}" for line in lines)
+                few = f"{len(small):,} of {len(owners):,} clients"
+                lines.append(f"{few} are too small to give a validation sample")
+        return f"\n{UNREACHED}".join(lines)[1:]
 
     @cached_property
     def pooled(self) -> FederatedData:
-        """The same samples, all with one client."""
+        """Return the same samples, all with one client."""
         return replace(self, offsets=self.offsets[[0, -1]])
 
     @cached_property
     def client_tests(self) -> ClientTests | None:
-        """What each client would be tested on; None for a regression without owners.
+        """Return what each client would be tested on; None for a regression without owners.
 
         Where clients kept the samples they were born with, and test samples have owners too, the groups are the clients'
         own. Else they are the labels, mixed as in the client's training samples: exact where clients differ by labels
-        alone. Clients of whom nothing is known are left out.
+        alone. Clients that no test sample is for are left out.
         """
         return self._of_clients(self.test)
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """The same of validation samples; None without any."""
+        """Return the same of validation samples; None without any."""
         return self._of_clients(self.val)
 
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
-        """The same of the clients that take no part in training; None without any."""
+        """Return the same of the clients that take no part in training; None without any."""
         unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
         return unseen.client_tests if unseen.clients else None
 
@@ -151,30 +153,37 @@ class FederatedData:
         if owner is not None:
             first = owner[self.train[self.offsets[:-1]]]
             apart = len(np.unique(first)) == self.clients
+            # Each client has the samples of one owner, and no two of the same one.
             if apart and (owner[self.train] == np.repeat(first, self.sizes)).all():
-                own = [pool[owner[pool] == k] for k in first]
-                known = np.flatnonzero([len(ids) for ids in own])
-                if len(known):
-                    return ClientTests(known, [own[k] for k in known], np.eye(len(known)))
+                clients, groups = [], []
+                for client, name in enumerate(first):
+                    ids = pool[owner[pool] == name]
+                    if len(ids):
+                        clients.append(client)
+                        groups.append(ids)
+                if groups:
+                    return ClientTests(np.array(clients), groups, np.eye(len(groups)))
         if y.dtype.kind not in "iu":
             return None
+        # How many training samples of each label each client has, (n, labels).
         pair = np.repeat(np.arange(self.clients), self.sizes) * self.dataset.classes + y[self.train]
         held = np.bincount(pair, minlength=self.clients * self.dataset.classes)
         labels = np.unique(y[pool])
         held = held.reshape(self.clients, -1)[:, labels]
-        known = np.flatnonzero(held.sum(1))
-        if not len(known):
+        tested = np.flatnonzero(held.sum(1))
+        if not len(tested):
             return None
         groups = [pool[y[pool] == label] for label in labels]
-        return ClientTests(known, groups, held[known] / held[known].sum(1, keepdims=True))
+        return ClientTests(tested, groups, held[tested] / held[tested].sum(1, keepdims=True))
 
     def tensors(self, device: torch.device, dtype: torch.dtype) -> tuple[Samples, Tensor]:
-        """x and y on a device, which all partitions of the data set share."""
+        """Return x and y on a device, which all partitions of the data set share."""
         return _tensors(self.dataset, device, dtype)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A checksum of samples, splits and owners: equal only if every client holds the same."""
+        """Return a checksum of samples, splits and owners: equal only if every client holds the same."""
+        # Without unseen clients it is that of versions that knew none.
         crc, ids = 0, self.ids if len(self.unseen_offsets) > 1 else self.ids[:-2]
         for array in (self.dataset.x, self.dataset.y, *ids):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).data.cast("B"), crc)
@@ -198,7 +207,7 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     try:
         arguments = dataset.y[train], clients, owners, rng
         parts = hook(heterogeneity.partition, "assign", list | tuple, *arguments)
-        sizes = [len(part) for part in parts]
+        sizes = [*map(len, parts)]
         if 0 in sizes:
             raise UserError(f"client {sizes.index(0)} gets no sample")
         unseen = heterogeneity.unseen(len(parts), rng)
@@ -207,14 +216,13 @@ def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings
     except UserError as error:
         raise UserError(f"heterogeneity {heterogeneity.name}: {error}") from None
     seen = np.setdiff1d(np.arange(len(parts)), unseen)
-    (ids, offsets), held = (_listed([train[parts[k]] for k in kept]) for kept in (seen, unseen))
+    # Ids client after client, and where each client's begin and the last one's end.
+    listed: list[Array] = []
+    for kept in (seen, unseen):
+        ids = [np.empty(0, np.int64), *(train[parts[k]] for k in kept)]
+        listed += [np.concatenate(ids), np.cumsum([*map(len, ids)], dtype=np.int64)]
+    held, offsets, held_unseen, _ = listed
     if dataset.client is not None and len(unseen):  # of owners that nobody else has, all is unseen
-        strangers = np.setdiff1d(dataset.client[held[0]], dataset.client[ids])
+        strangers = np.setdiff1d(dataset.client[held_unseen], dataset.client[held])
         val = val[~np.isin(dataset.client[val], strangers)]
-    return FederatedData(dataset, ids, offsets, val, test, *held)
-
-
-def _listed(parts: list[Array]) -> tuple[Array, Array]:
-    """Return ids client after client, and where each client's begin and the last one's end."""
-    ids = np.concatenate([np.empty(0, np.int64), *parts])
-    return ids, np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
+    return FederatedData(dataset, held, offsets, val, test, *listed[2:])

@@ -1,6 +1,6 @@
 """The settings every algorithm of a study shares."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
@@ -12,7 +12,14 @@ Work = Annotated[int, Number, Field(ge=1, lt=2**31)]
 Share = Annotated[float, Number, Field(gt=0, le=1)]
 Seed = Annotated[int, Number, Field(ge=0, lt=2**32)]
 Selection = Literal["without_replacement", "with_replacement", "independent"]
+Inverse = Annotated[str, Field(pattern=r"^inverse\([1-9]\d{0,8}\)$")]
+Beta = Annotated[float, Number, Field(ge=0, lt=1)]
 Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_error"]
+
+
+def _unless(usual: Any, description: str) -> Any:
+    """Return the field of a setting that is left out where it has its usual value: what ran before had none."""
+    return Field(usual, description=description, exclude_if=lambda value: value == usual)
 
 
 class Settings(BaseModel):
@@ -34,8 +41,15 @@ class Settings(BaseModel):
     batch_size: Positive | Literal["full"] = 32
     local_epochs: Work = 1
     local_steps: Work | None = None
-    lr_decay: Share = Field(1.0, description="round t uses lr * lr_decay^(t-1)")
-    momentum: Annotated[float, Number, Field(ge=0, lt=1)] = 0.0
+    lr_decay: Share | Inverse = Field(
+        1.0, description="round t uses lr * lr_decay^(t-1); inverse(t0): lr * t0 / (t0 + t - 1)"
+    )
+    optimizer: Literal["sgd", "adam", "adamw"] = _unless("sgd", "of local steps, as torch.optim's")
+    momentum: Beta = Field(0.0, description="of sgd")
+    betas: tuple[Beta, Beta] = _unless((0.9, 0.999), "of adam and adamw")
+    keep_moments: bool = _unless(
+        False, "true: a client's moments go on in its next round, as Keras keeps them; else from 0"
+    )
     weight_decay: Annotated[float, Number, Field(ge=0, allow_inf_nan=False)] = 0.0
     clip_norm: Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="longest local step direction, weight decay included, before momentum"
@@ -43,7 +57,12 @@ class Settings(BaseModel):
     loss: Loss | None = Field(
         None, description="default: cross_entropy, or squared_error of a regression"
     )
-    init: Literal["common", "own", "zeros"] = "common"
+    init: Literal["common", "own", "zeros"] = Field(
+        "common", description="whose initial weights: the same for all, each client's own, or 0"
+    )
+    weights: Literal["default", "glorot", "he"] = _unless(
+        "default", "how initial weights are drawn: PyTorch's, or uniform by Glorot's, He's rule"
+    )
     aggregation: Literal["samples", "plain"] = "samples"
     val_fraction: Annotated[float, Number, Field(ge=0, le=0.5)] = 0.1
     dtype: Literal["float32", "float64", "bf16", "tf32"] = Field(
@@ -59,18 +78,14 @@ class Settings(BaseModel):
     fine_tune: Work | None = Field(
         None, description="epochs each client trains the final model before its own test"
     )
-    metric: Annotated[
-        Literal["pooled", "personal", "macro_f1", "balanced_accuracy", "auc"],
-        Field(exclude_if=lambda metric: metric == "pooled"),
-    ] = Field(
-        "pooled",
-        description="personal: each client's own model on its data; the rest: labels weigh alike",
+    metric: Literal["pooled", "personal", "macro_f1", "balanced_accuracy", "auc"] = _unless(
+        "pooled", "personal: each client's own model on its data; the rest: labels weigh alike"
     )
-    buffers: Annotated[
-        Literal["averaged", "frozen"], Field(exclude_if=lambda buffers: buffers == "averaged")
-    ] = Field(
-        "averaged",
-        description="BatchNorm's running statistics: of all clients, or as they are made",
+    buffers: Literal["averaged", "frozen"] = _unless(
+        "averaged", "BatchNorm's running statistics: of all clients, or as they are made"
+    )
+    score_training: Annotated[bool, Field(exclude_if=lambda score: not score)] = Field(
+        False, description="score the model on all training samples too: train_accuracy, ..."
     )
     data_seed: Seed = 0
     partition_seed: Seed = 0
@@ -81,7 +96,21 @@ class Settings(BaseModel):
             raise ValueError(f"eval_every <= rounds must hold, but got {every} > {self.rounds}")
         return self
 
+    @model_validator(mode="after")
+    def _of_one_optimizer(self) -> "Settings":
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(f"momentum is sgd's: optimizer {self.optimizer} has betas")
+        return self
+
+    def rate(self, lr: float, round_index: int) -> float:
+        """Return the learning rate of a round, counted from 1, that begins at `lr`."""
+        past, decay = round_index - 1, self.lr_decay
+        if isinstance(decay, str):
+            first = int(decay.removeprefix("inverse(").removesuffix(")"))
+            return float(lr * first / (first + past))
+        return float(lr * decay**past)
+
     @property
     def evaluation_gap(self) -> int:
-        """Rounds between two evaluations; the last round is always evaluated."""
+        """Return the rounds between two evaluations; the last round is always evaluated."""
         return self.eval_every or max(1, self.rounds // 10)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from trials import heterogeneity
 from trials.common.device import CONTEXT, budgets
 from trials.common.tensors import Tensor, torch
-from trials.engine.budget import resident_bytes, selected, widest
+from trials.engine.budget import client_bytes, resident_bytes, selected, widest
 from trials.engine.federation import ClientRows, Federation
 from trials.engine.training import BLOCK, execution
 from trials.federated_data import FederatedData
@@ -27,11 +27,12 @@ def pace(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1
 ) -> tuple[float, float, float]:
     """Run a few rounds of a trial here; return the client steps of a round, its seconds and those of an evaluation."""
+    # The first round is not counted: kernels are chosen and loops compiled in it.
     few = {"rounds": WARM_UP + MEASURED, "eval_every": 1}
     short = spec.model_copy(update={"settings": spec.settings.model_copy(update=few)})
     simulation = simulate(short, data, device, threads)
     *_, last = simulation.evaluations()
-    # A configuration may diverge at once.
+    # A configuration may diverge at once, and then has no round but the first.
     timed = simulation.history[1 + WARM_UP :] or [last]
     seconds = min(entry["round_seconds"] for entry in timed)
     evaluation = min(entry["evaluation_seconds"] for entry in timed)
@@ -73,19 +74,21 @@ def footprint(
     # A chunk is given because working one out on the meta device loads seconds' worth of torch.
     settings = s.model_copy(update={"execution": None, "chunk": 1})
     fed = _Shapes(data, model, level, settings, spec.seed, torch.device("meta"))
-    values = spec.configured().init(fed).values()
+    values = [*spec.configured().init(fed).values(), *fed.kept.values()]
     state = sum(map(_size, values))
+    # Who is selected, and under +system how much they do, differs from round to round.
     steps, most = 0.0, 0
     for round_index in range(1, ROUNDS + 1):
         fed.begin(round_index)
         ids = fed.select()
         steps += float(fed.steps(ids).sum()) / ROUNDS
         most = max(most, len(ids))
-    one = torch.empty(0, dtype=fed.dtype)
-    size, width = one.element_size(), widest(data, s)
-    client = model.bytes_a_client(width, one)
+    like = torch.empty(0, dtype=fed.dtype)
+    size, width = like.element_size(), widest(data, s)
+    client = client_bytes(model, data, s, like)
     evaluated = BLOCK * (client - 5 * model.d * size) / width
     if device != "cpu":
+        # One client is computed at a time where no more fit.
         vectors = sum(_size(value) for value in values if isinstance(value, torch.Tensor))
         resident = resident_bytes(data, s, model.d, size)
         needed = CONTEXT + resident + vectors + min(most, s.chunk or 1) * client
@@ -109,7 +112,9 @@ def _size(value: Tensor | ClientRows) -> int:
 def pack_size(
     spec: TrialSpec, data: FederatedData, model: Model, device: str, takes: Footprint
 ) -> int:
-    """Return how many trials share a pack: one where steps are compiled, in sequence, clipped, or bound by arithmetic."""
+    """Return how many trials share a pack: 1 where steps are compiled, clipped, taken one client at a time, or bound by
+    arithmetic.
+    """
     s, kind = spec.settings, torch.device(device).type
     step = 6 * selected(s, data.clients) * widest(data, s) * model.d  # operations
     batched = execution(model, s, torch.device(device)) == "batched" and s.clip_norm is None

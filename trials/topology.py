@@ -36,6 +36,7 @@ class Ring:
             raise UserError(f"topology ring: degree must be even, got {self.degree}")
 
     def matrix(self, n: int, seed: int) -> Array:
+        # On a circle the way back may be shorter.
         gap = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
         distance = np.minimum(gap, n - gap)
         return metropolis((distance > 0) & (distance <= self.degree // 2))
@@ -43,7 +44,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class Complete:
-    """Everybody with everybody: exact averaging."""
+    """Everybody with everybody, which is exact averaging."""
 
     def matrix(self, n: int, seed: int) -> Array:
         return metropolis(~np.eye(n, dtype=bool))
@@ -83,28 +84,24 @@ class FromFile:
     path: str
 
     def matrix(self, n: int, seed: int) -> Array:
-        """Return the file's matrix, if it is (n, n), finite, not negative, symmetric, doubly stochastic and mixes: DeFed
-        needs lambda < 1, the largest absolute eigenvalue but for the first. Raises `UserError` saying what it is not.
+        """Return the file's matrix; raise `UserError` unless it is (n, n), finite, not negative, symmetric, doubly stochastic
+        and mixes: DeFed needs lambda < 1, the largest absolute eigenvalue but for the first.
         """
-        where, path, fault = f"topology file:{self.path}", Path(self.path).expanduser(), ""
+        where, path = f"topology file:{self.path}", Path(self.path).expanduser()
         try:
             mixing = np.load(path) if path.suffix == ".npy" else np.loadtxt(path, delimiter=",")
             mixing = mixing.astype(np.float64, casting="same_kind")
         except (OSError, ValueError, EOFError, TypeError) as error:
             raise UserError(f"{where} cannot be read as a matrix of numbers: {error}") from None
-        if mixing.shape != (n, n):
-            fault = f"be {n} x {n} for {n} clients, not {mixing.shape}"
-        elif not np.isfinite(mixing).all() or (mixing < 0).any():
-            fault = "hold finite numbers, none of them below 0"
-        elif not np.allclose(mixing, mixing.T, rtol=0, atol=1e-8):
-            fault = "be symmetric"
-        elif not np.allclose(mixing.sum(1), 1, rtol=0, atol=1e-6):
-            fault = "be doubly stochastic: each row sums to 1"
+        sound = mixing.shape == (n, n) and np.isfinite(mixing).all() and (mixing >= 0).all()
+        sound = sound and np.allclose(mixing, mixing.T, rtol=0, atol=1e-8)
+        if not sound or not np.allclose(mixing.sum(1), 1, rtol=0, atol=1e-6):
+            rule = "finite numbers from 0 on, symmetric and doubly stochastic"
+            raise UserError(f"{where} must be {n} x {n} for {n} clients: {rule}")
         # A connected graph may still only pass models to and fro: the swap of two clients has the eigenvalue -1.
-        elif np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
-            fault = "mix, with lambda < 1: all clients are connected, and some keep a part of their own model"
-        if fault:
-            raise UserError(f"{where} must {fault}")
+        if np.abs(np.linalg.eigvalsh(mixing - 1 / n)).max() > 1 - 1e-9:
+            rule = "all clients are connected, and some keep a part of their own model"
+            raise UserError(f"{where} must mix, with lambda < 1: {rule}")
         return mixing
 
 
@@ -114,7 +111,7 @@ NAMED = {"ring": Ring, "complete": Complete, "star": Star, "erdos_renyi": ErdosR
 
 def parse(text: str) -> Topology:
     """Return the topology a name stands for, or `file:PATH`; raises `UserError` for anything else."""
-    kind, _, path = (text := str(text)).partition(":")
+    kind, _, path = (text := str(text)).partition(":")  # YAML may have read a number
     topology: Topology = FromFile(path) if kind == "file" else names.parse("topology", text, NAMED)
     return topology
 

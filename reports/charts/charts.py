@@ -54,30 +54,28 @@ def dots(rows: Sequence[Row], look: Look) -> Spec:
 
 def ranks(across: Across, look: Look) -> Spec:
     """Draw average ranks over families of data sets and their intervals, best first."""
-    values = [
-        (name, across.ranks[i], across.rank_low[i], across.rank_high[i])
-        for i, name in enumerate(across.algorithms)
-    ]
-    return _intervals(values, look, "average rank")
+    ends = across.rank_low, across.rank_high
+    values = zip(across.algorithms, across.ranks, *ends, strict=True)
+    return _intervals([*values], look, "average rank")
 
 
 def _intervals(values: Sequence[tuple[str, float, float, float]], look: Look, title: str) -> Spec:
     """Draw points (algorithm, mean, low, high) with the lines between their ends, one below the other."""
-    points = [
-        {"algorithm": short(name), "mean": number(mean), "low": number(low), "high": number(high)}
-        for name, mean, low, high in values
-    ]
+    points = []
+    for name, *numbers in values:
+        place = zip(("mean", "low", "high"), map(number, numbers), strict=True)
+        points.append({"algorithm": short(name), **dict(place)})
     across: Spec = {"type": "quantitative", "title": title}
     across |= {"scale": {"zero": False}, "axis": {"tickCount": 5}}
-    place: Spec = {"y": {"field": "algorithm", "type": "nominal", "sort": None, "title": None}}
-    place["color"] = {**scale(look, "color"), "legend": None}
+    rows: Spec = {"y": {"field": "algorithm", "type": "nominal", "sort": None, "title": None}}
+    rows["color"] = {**scale(look, "color"), "legend": None}
     ends = {"x": {**across, "field": "low"}, "x2": {"field": "high"}}
     return top(
         {
             "width": WIDTH,
             "height": {"step": 22},
             "data": {"values": points},
-            "encoding": place,
+            "encoding": rows,
             "layer": [
                 {"mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5}, "encoding": ends},
                 {
@@ -94,7 +92,7 @@ Span = tuple[float, float]
 
 @dataclass(frozen=True)
 class Trace:
-    """What one algorithm has at each abscissa, with the interval around it where there is one."""
+    """The line of one algorithm: `y` at each `x`, with the interval around it where there is one."""
 
     algorithm: str
     x: Sequence[float]
@@ -119,15 +117,15 @@ def lines(
         low, high = trace.low or trace.y, trace.high or trace.y
         for x, y, *ends in zip(trace.x, trace.y, low, high, strict=True):
             if math.isfinite(y):
-                values = zip(("x", "y", "low", "high"), (x, y, *ends), strict=True)
-                numbers = {key: number(value) for key, value in values}
-                points.append({"algorithm": short(trace.algorithm), **numbers})
+                numbers = map(number, (x, y, *ends))
+                place = zip(("x", "y", "low", "high"), numbers, strict=True)
+                points.append({"algorithm": short(trace.algorithm), **dict(place)})
     return top(
         {
             "width": WIDTH,
             "height": HEIGHT,
             "title": titles[1],
-            "params": [{"name": "shown", "value": [short(name) for name in look]}],
+            "params": [{"name": "shown", "value": [*map(short, look)]}],
             "data": {"values": points},
             "transform": [{"filter": "indexof(shown, datum.algorithm) >= 0"}],
             "layer": _layers(look, titles, span, interpolate),
@@ -164,7 +162,7 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
                 "filled": True,
                 "clip": True,
                 "size": 60,
-                "tooltip": _told(*titles),
+                "tooltip": _tooltip(*titles),
             },
             "encoding": {"y": y, "opacity": opacity},
         },
@@ -174,16 +172,14 @@ def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -
     return layers
 
 
-def _told(across: str, up: str) -> Spec:
-    """Return what is said of the point that is nearest to the pointer, which is the datum of the area around it:
-    Vega-Lite's own tooltips look for names in the area itself.
-    """
+def _tooltip(across: str, up: str) -> Spec:
+    """Return the tooltip of the point that is nearest to the pointer, with the titles of both axes."""
+    # The point is the datum of the area around it: Vega-Lite's own tooltips look for names in the area.
     it = "(datum.datum || datum)"
     half = f"({it}.high - {it}.low) / 2"
     score = f"format({it}.y, '.4~g') + ({half} > 0 ? ' ± ' + format({half}, '.2~g') : '')"
-    parts = {"algorithm": f"{it}.algorithm", across: f"{it}.x", up: score}
-    said = (f"{json.dumps(name)}: {value}" for name, value in parts.items())
-    return {"signal": f"{{{', '.join(said)}}}"}
+    texts = f"'algorithm': {it}.algorithm, {json.dumps(across)}: {it}.x, {json.dumps(up)}: {score}"
+    return {"signal": f"{{{texts}}}"}
 
 
 def _end(trace: Trace) -> float:
@@ -191,8 +187,8 @@ def _end(trace: Trace) -> float:
 
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
-    """Return what of the vertical axis shows the last two thirds of the leaders with their bands: of the better half of
-    the lines by where they end, at least three. Of errors, which may start at any size, it is what most evaluations need.
+    """Return the part of the vertical axis that shows the last two thirds of the leaders' lines and bands. Leaders are the
+    better half by where they end, at least three. Of errors, which may start at any size, it shows 0 and 95 % of the values.
     """
     ended = [trace for trace in traces if math.isfinite(_end(trace))]
     order = sorted(ended, key=lambda trace: -better * _end(trace))
@@ -205,7 +201,7 @@ def leaders_span(traces: Sequence[Trace], better: int) -> Span:
     low, high = min(values), max(values)
     if better < 0:
         low, high = min(0.0, low), float(np.quantile(values, 0.95)) * 1.1
-    room = 0.03 * (high - low) or 0.01
+    room = 0.03 * (high - low) or 0.01  # also where all are equal
     return low - room, high + room
 
 
@@ -215,35 +211,30 @@ def curves(runs: Sequence[Curve], look: Look, metric: str, against: str) -> Spec
     """
     traces = []
     for name in dict.fromkeys(curve.algorithm for curve in runs):
-        own = [curve for curve in runs if curve.algorithm == name]
-        x, values = _together(own, against)
-        draws = [Draw(*curve.replicate, curve.seed) for curve in own]
-        estimates = [mean_of(dict(zip(draws, scores, strict=True))) for scores in values]
-        halves = [estimate.half() or 0.0 for estimate in estimates]
-        means = np.array([estimate.mean for estimate in estimates]) * unit(metric)
-        half = np.array(halves) * unit(metric)
+        seeds = [curve for curve in runs if curve.algorithm == name]
+        draws = [Draw(*curve.replicate, curve.seed) for curve in seeds]
+        numbers = []
+        # zip ends with the shortest run: only evaluations that all seeds had have a mean.
+        for scores in zip(*(curve.scores for curve in seeds), strict=False):
+            estimate = mean_of(dict(zip(draws, scores, strict=True)))
+            numbers.append((estimate.mean, estimate.half() or 0.0))
+        means, half = np.array(numbers).T * unit(metric)
+        x: Sequence[float] = seeds[0].rounds[: len(means)]
+        if against != "rounds":
+            sent = zip(*(curve.sent_bytes[: len(means)] for curve in seeds), strict=True)
+            x = [fmean(step) / 1e6 for step in sent]
         bands = ((means - half).tolist(), (means + half).tolist())
         traces.append(Trace(name, x, means.tolist(), *bands))
     title = "rounds" if against == "rounds" else "MB sent, all directions"
     return lines(traces, look, (title, head_of(metric)), sign(direction(metric)))
 
 
-def _together(runs: Sequence[Curve], against: str) -> tuple[list[float], list[list[float]]]:
-    """Return the mean abscissa and all seeds' scores at each evaluation that all seeds had."""
-    count = min(len(curve.scores) for curve in runs)
-    if against == "rounds":
-        x = [float(r) for r in runs[0].rounds[:count]]
-    else:
-        x = [fmean(curve.sent_bytes[i] for curve in runs) / 1e6 for i in range(count)]
-    return x, [[curve.scores[i] for curve in runs] for i in range(count)]
-
-
 def budget(best: Mapping[str, Sequence[float]], look: Look, metric: str) -> Spec:
     """Draw the best so far of each algorithm, scores of a metric, against search trials."""
-    traces = [
-        Trace(name, range(1, len(values) + 1), [unit(metric) * value for value in values])
-        for name, values in best.items()
-    ]
+    traces = []
+    for name, values in best.items():
+        scores = [unit(metric) * value for value in values]
+        traces.append(Trace(name, range(1, len(values) + 1), scores))
     titles = ("search trials", f"best validation score{' %' * (unit(metric) > 1)}")
     return lines(traces, look, titles, sign(direction(metric)), "step-after")
 
@@ -252,11 +243,12 @@ def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
     """Return the best validation score of the first 1, 2, ... trials; nan until one was scored at full
     rounds. Of an entry that was searched several times the mean of its searches.
     """
+    # Pruned and diverged trials tell nothing of full rounds: the line goes on as it was.
     curves = []
-    for _, own in trials.sort_values("number").groupby("replicate"):
-        scores = own["val_score"].astype(float).where(own["status"] == "finished")
+    for _, search in trials.sort_values("number").groupby("replicate"):
+        scores = search["val_score"].astype(float).where(search["status"] == "finished")
         curves.append((scores.cummax() if up else scores.cummin()).ffill())
-    return [fmean(values) for values in zip(*curves, strict=False)]
+    return list(map(fmean, zip(*curves, strict=False)))
 
 
 SIDE, COLUMNS = 170, 3
@@ -264,7 +256,7 @@ SIDE, COLUMNS = 170, 3
 LOOKS = {
     "reproduced": (HUES[2], "circle"),
     "direction only": (HUES[1], "triangle-up"),
-    "not reproduced": (HUES[3], "cross"),
+    "not under these settings": (HUES[3], "cross"),
     "too noisy to say": (HUES[0], "diamond"),
 }
 """Colour and shape of each verdict."""
@@ -291,6 +283,7 @@ def published(drawn: Iterable[tuple[str, Mapping[str, Any]]]) -> Spec:
 
 def _plot(paper: str, unit: str, points: list[Spec]) -> Spec:
     values = [point[axis] for point in points for axis in ("x", "y")]
+    # Rounds to a target range over decades, shares do not.
     log = unit not in ("%", "points") and min(values) > 0
     low, high = min(values), max(values)
     room = 0.03 * (high - low) or 1.0
@@ -303,7 +296,7 @@ def _plot(paper: str, unit: str, points: list[Spec]) -> Spec:
     }
     verdict: Spec = {"field": "verdict", "type": "nominal"}
     verdict["legend"] = {"orient": "bottom", "title": None, "labelColor": INK}
-    hues, shapes = ([look[part] for look in LOOKS.values()] for part in (0, 1))
+    hues, shapes = map(list, zip(*LOOKS.values(), strict=True))
     look = {
         "color": {**verdict, "scale": {"domain": list(LOOKS), "range": hues}},
         "shape": {**verdict, "scale": {"domain": list(LOOKS), "range": shapes}},

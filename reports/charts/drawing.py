@@ -28,7 +28,7 @@ UNUSED = re.compile(
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:
-    """Return the charts as files of these forms by name, each with `SIGN` in it."""
+    """Return the charts drawn in these forms by file name, each with `SIGN` in it."""
     wanted, content = list(forms), dict[str, bytes]()
     for chart in charts if wanted else ():
         text = svg(chart.spec)
@@ -67,17 +67,16 @@ def inlined(charts: Iterable[Chart]) -> list[dict[str, str]]:
         about = {"name": chart.name, "title": chart.title, "alt": chart.alt}
         text = json.dumps(chart.spec, separators=(",", ":"), allow_nan=False)
         spec = _themed(text).replace("<", "\\u003c")
-        content.append({**about, "spec": spec, "still": _still(chart)})
+        narrow = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
+        still = UNUSED.sub("", svg(narrow))
+        # Tenths of a pixel are enough.
+        still = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", still)
+        # Ids are of the whole page: each chart's clip paths have its name before theirs.
+        still = re.sub(r'(?<=[#"])(c\d+)(?=[")])', rf"{slug(chart.name)}-\1", still)
+        size = r'<svg aria-hidden="true" style="max-width:\1px"'
+        still = _themed(re.sub(r'^<svg width="(\d+)" height="\d+"', size, still))
+        content.append({**about, "spec": spec, "still": still})
     return content
-
-
-def _still(chart: Chart) -> str:
-    spec = chart.spec | ({"width": STILL} if chart.spec.get("width") == WIDTH else {})
-    text = UNUSED.sub("", svg(spec))
-    text = re.sub(r"-?\d+\.\d{2,}", lambda digits: f"{float(digits[0]):.1f}", text)
-    text = re.sub(r'(?<=[#"])(c\d+)(?=[")])', rf"{slug(chart.name)}-\1", text)
-    size = r'<svg aria-hidden="true" style="max-width:\1px"'
-    return _themed(re.sub(r'^<svg width="(\d+)" height="\d+"', size, text))
 
 
 def _themed(text: str) -> str:

@@ -62,8 +62,9 @@ def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
     """
     names = list(dict.fromkeys(algorithms))
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]
-    own = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
-    chosen = dict[str, tuple[str, Sequence[int]]](zip(own, pairs, strict=False))
+    ours = [*FIRST, *(name for name in ALGORITHMS if name not in FIRST)]
+    chosen = dict[str, tuple[str, Sequence[int]]](zip(ours, pairs, strict=False))
+    # Others take what none of those on this page has.
     free = cycle([pair for pair in pairs if pair not in map(chosen.get, names)] or pairs)
     for name in sorted({*names} - chosen.keys()):
         chosen[name] = next(free)
@@ -84,7 +85,7 @@ def top(spec: Spec) -> Spec:
 def scale(look: Look, channel: str) -> Spec:
     """Return the encoding of algorithms as `color`, or as `strokeDash` of lines."""
     part = {"color": 0, "strokeDash": 1}[channel]
-    names, chosen = [short(name) for name in look], [style[part] for style in look.values()]
+    names, chosen = [*map(short, look)], [style[part] for style in look.values()]
     return {"field": "algorithm", "type": "nominal", "scale": {"domain": names, "range": chosen}}
 
 

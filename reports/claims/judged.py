@@ -5,7 +5,7 @@ These models are what `suite reproduce` writes as JSON and what its pages are ma
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 from reports.claims.verdicts import (
     NOT_RUN,
     VERDICTS,
+    Measured,
     Metric,
     Runs,
     Seeds,
     Verdict,
-    VerdictSummary,
     compare,
     judge,
     measured,
@@ -35,7 +35,7 @@ UNMEASURED, WORDS_ONLY = "the suite does not measure it", "not put into numbers"
 class Statement(BaseModel):
     """A paper's statement about two methods: metric(of) - times * metric(to) is <, >, <=, >= `by`, or ~ 0.
 
-    Without a metric it is the row's first. One without `of` is only shown.
+    "A - B" is the difference of two methods. Without a metric it is the row's first. One without `of` is only shown.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -56,40 +56,28 @@ class Statement(BaseModel):
         return "" if self.metric is None or metric_or_none(self.metric) else UNMEASURED
 
 
-class Judged(BaseModel):
-    """What numbers and statements have alike: what was measured, and the verdict."""
-
-    model_config = ConfigDict(frozen=True)
+class Judged(Measured):
+    """A printed number of a `method`, or what a paper `says` (`measured` is the mean difference then): what came out, and the
+    verdict.
+    """
 
     metric: str
-    measured: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
+    method: str = ""
+    says: str = ""
+    published: str = ""
     verdict: str
     reason: str = ""
-    seeds_needed: int | None = None
-
-
-class Number(Judged):
-    """A published number beside the measured one."""
-
-    method: str
-    unit: str
-    published: str
-    reached_share: float | None = None
-    seeds: int = 0
-    difference: float | None = None
     by_seed: dict[int, float | None] = {}  # null where a run never got there
 
-
-class Claim(Judged):
-    """A statement; `measured` is the mean difference."""
-
-    says: str
+    @property
+    def value(self) -> float | None:
+        """The printed number; None for one that was never reached."""
+        text = self.published.rpartition(" ")[2]
+        return None if text in ("", "never") else float(text)
 
 
 class JudgedRow(BaseModel):
-    """A row of a paper's table, with what ran of it; `note` says why it is not whole. Each of `settings` has a `method` (None: all),
+    """A row of a paper's table, with what ran of it; `note` says why it is not whole, or not of today. Each of `settings` has a `method` (None: all),
     a `name`, a `value`, and `chosen_because`: None for what the paper states.
     """
 
@@ -104,8 +92,8 @@ class JudgedRow(BaseModel):
     reduced: list[str] = []
     settings: list[dict[str, Any]] = []
     readings: list[str] = []
-    numbers: list[Number]
-    claims: list[Claim]
+    numbers: list[Judged]
+    claims: list[Judged]
     runs: int = 0
     seconds: float = 0.0
     note: str = ""
@@ -132,54 +120,33 @@ class Reproduction(BaseModel):
 
 def judge_numbers(
     numbers: Mapping[str, Mapping[str, Any]], runs: Runs, planned: int, why_not: str
-) -> list[Number]:
-    """Judge all numbers of a row, metric -> method -> number. `planned`: the rounds the paper ran; `why_not`: why the row was
-    not run.
+) -> list[Judged]:
+    """Judge all numbers of a row, metric -> method -> number; the order of a metric's methods counts too. `planned`: the rounds
+    the paper ran; `why_not`: why the row was not run.
     """
-    judged: list[Number] = []
+    judged, rounds = [], _rounds(runs)
     for name, column in numbers.items():
-        wanted = metric_or_none(name)
-        if wanted is not None and not why_not:
-            judged += _column(name, column, runs, planned)
+        claims = {method: printed(number) for method, number in column.items()}
+        if (wanted := metric_or_none(name)) is None or why_not:
+            facts = {"metric": name, "verdict": NOT_RUN, "reason": why_not or UNMEASURED}
+            judged += [Judged(method=m, published=str(c), **facts) for m, c in claims.items()]
             continue
-        facts = {"metric": name, "unit": wanted.kind.unit if wanted else "", "verdict": NOT_RUN}
-        for method, number in column.items():
-            text, reason = str(printed(number)), why_not or UNMEASURED
-            judged.append(Number(method=method, published=text, reason=reason, **facts))
+        values = {method: measured(wanted, method, runs) for method in claims}
+        # A speed-up that is infinite is none.
+        ratio = wanted.kind.better == "more"
+        comparable = {
+            method: seeds
+            for method, seeds in values.items()
+            if seeds and not (ratio and any(map(math.isinf, seeds.values())))
+        }
+        for method, claim in claims.items():
+            seeds, order = values[method], order_of(method, claims, comparable, rounds)
+            verdict = judge(claim, wanted, seeds, rounds, order)
+            verdict = _cut(wanted, [seeds], rounds, planned) or verdict
+            facts = verdict._asdict() | summary(seeds, wanted, rounds).model_dump()
+            facts |= {"metric": name, "published": str(claim), "by_seed": dict(seeds)}
+            judged.append(Judged(method=method, **facts))
     return judged
-
-
-def _column(name: str, column: Mapping[str, Any], runs: Runs, planned: int) -> Iterator[Number]:
-    """Yield the numbers of a metric, judged; the order of its methods counts too."""
-    wanted, rounds = metric(name), _rounds(runs)
-    claims = {method: printed(number) for method, number in column.items()}
-    values = {method: measured(wanted, method, runs) for method in claims}
-    # A speed-up that is infinite is none.
-    ratio = wanted.kind.better == "more"
-    comparable = {
-        method: seeds
-        for method, seeds in values.items()
-        if seeds and not (ratio and any(map(math.isinf, seeds.values())))
-    }
-    for method, claim in claims.items():
-        seeds = values[method]
-        order = order_of(method, claims, comparable, rounds)
-        cut = _cut(wanted, [seeds], rounds, planned)
-        verdict = Verdict(NOT_RUN, cut) if cut else judge(claim, wanted, seeds, rounds, order)
-        mean = summary(seeds, wanted, rounds)
-        facts: dict[str, Any] = {}
-        if mean is not None:
-            facts = {"reached_share": mean.reached, "seeds": mean.seeds, "by_seed": dict(seeds)}
-            if claim.value is not None and mean.reached == 1:
-                facts["difference"] = mean.mean - claim.value
-        yield Number(
-            method=method,
-            metric=name,
-            unit=wanted.kind.unit,
-            published=str(claim),
-            **_shown(verdict, mean),
-            **facts,
-        )
 
 
 def judge_statements(
@@ -188,39 +155,30 @@ def judge_statements(
     runs: Runs,
     planned: int,
     why_not: str,
-) -> list[Claim]:
+) -> list[Judged]:
     """Judge all statements about a row; one that is only shown is not run."""
     judged, rounds = [], _rounds(runs)
     for claim in statements:
         name = claim.metric or next(filter(metric_or_none, numbers), "")
-        verdict, difference = Verdict(NOT_RUN, why_not or claim.why_not), None
+        verdict, difference = Verdict(NOT_RUN, why_not or claim.why_not), Measured()
         if not verdict.reason and claim.of and claim.to:
             wanted = metric(name)
-            of, to = measured(wanted, claim.of, runs), measured(wanted, claim.to, runs)
+            left, right = (measured(wanted, side, runs) for side in (claim.of, claim.to))
             terms = (claim.times, claim.by)
-            verdict, difference = compare(wanted, claim.relation, of, to, rounds, *terms)
-            if cut := _cut(wanted, [of, to], rounds, planned):
-                verdict = Verdict(NOT_RUN, cut)
-        judged.append(Claim(says=claim.says, metric=name, **_shown(verdict, difference)))
+            verdict, difference = compare(wanted, claim.relation, left, right, rounds, *terms)
+            verdict = _cut(wanted, [left, right], rounds, planned) or verdict
+        facts = verdict._asdict() | difference.model_dump()
+        judged.append(Judged(says=claim.says, metric=name, **facts))
     return judged
 
 
-def _shown(verdict: Verdict, mean: VerdictSummary | None) -> dict[str, Any]:
-    facts: dict[str, Any] = {"verdict": verdict.verdict, "reason": verdict.reason}
-    facts["seeds_needed"] = verdict.seeds_needed
-    if mean is not None:
-        value = mean.mean if math.isfinite(mean.mean) else None
-        facts |= {"measured": value, "ci_low": mean.low, "ci_high": mean.high}
-    return facts
-
-
-def _cut(wanted: Metric, values: Sequence[Seeds], rounds: int, planned: int) -> str:
-    """Return why a metric says nothing of runs that were cut short; "" where it does."""
+def _cut(wanted: Metric, values: Sequence[Seeds], rounds: int, planned: int) -> Verdict | None:
+    """Return that a metric says nothing of runs that were cut short; None where it does."""
     if rounds >= planned or (wanted.at is not None and wanted.at <= rounds) or not any(values):
-        return ""
+        return None
     if wanted.kind.last or any(math.isinf(v) for seeds in values for v in seeds.values()):
-        return f"cut at round {rounds} of {planned}"
-    return ""
+        return Verdict(NOT_RUN, f"cut at round {rounds} of {planned}")
+    return None
 
 
 def _rounds(runs: Runs) -> int:

@@ -7,75 +7,61 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from reports.claims.judged import Claim, Judged, JudgedRow, Number, Reproduction
-from reports.claims.verdicts import NOT_RUN, RULE, VERDICTS, printed
+from reports.claims.judged import Judged, JudgedRow, Reproduction
+from reports.claims.verdicts import NOT_RUN, VERDICTS, metric
 from reports.table import Block, CodeBlock, Heading, Items, Table, Text, markdown, table
 
 SIGN = "Published numbers are the paper's; measured ones come from the runs of"
 """How a page is known again."""
 
 
-def page(found: Reproduction) -> str:
+def page(result: Reproduction) -> str:
     """Return the page of a reproduction."""
-    counts = ", ".join(f"{count} {name}" for name, count in found.verdicts.items())
+    counts = ", ".join(f"{count} {name}" for name, count in result.verdicts.items())
     parts: list[Block] = [
-        Heading(f"{found.paper}: published and measured", level=1),
-        Text(f"{found.cites}. {SIGN}"),
-        CodeBlock(found.command),
+        Heading(f"{result.paper}: published and measured", level=1),
+        Text(f"{result.cites}. {SIGN}"),
+        CodeBlock(result.command),
         Text(f"Its test set, its hyperparameters, one run a seed. {counts}."),
     ]
-    for row in found.rows:
+    for row in result.rows:
         parts += row_blocks(row)
-    parts.append(Text(RULE))
-    for versions in found.made_with:
-        made = ", ".join(f"{key} {value}" for key, value in versions.items())
-        parts.append(Text(f"Runs made with {made}."))
+    for versions in result.made_with:
+        versions_text = ", ".join(f"{key} {value}" for key, value in versions.items())
+        parts.append(
+            Text(f"Runs made with {versions_text}. docs/reproduce.md has the rules of verdicts.")
+        )
     return markdown(parts) + "\n"
 
 
 def row_blocks(row: JudgedRow) -> list[Block]:
-    """Return a row of a paper's table: its numbers and statements with their verdicts, and its settings."""
+    """Return a row of a paper's table: its numbers and statements with their verdicts, and what was chosen for it."""
     place = " · ".join(filter(None, (row.dataset, row.model, row.heterogeneity)))
-    about = row.about[:1].upper() + row.about[1:]
+    work = f"{row.runs} runs, {row.seeds} seeds, {row.seconds:.0f} s of rounds in all"
     parts: list[Block] = [
         Heading(f"{row.source}, `{row.table}/{row.row}`", level=2),
-        Text(f"{about}. {place}".strip()),
+        Text("; ".join(filter(None, (row.about, place, *row.reduced, row.note, work)))),
     ]
-    if row.note:
-        parts.append(Text(f"**{row.note}**"))
-    if row.runs:
-        work = f"{row.runs} runs, {row.seeds} seed{'s' * (row.seeds != 1)}, {row.seconds:.0f} s of rounds in all."
-        cut = f" **Reduced: {'; '.join(row.reduced)}.**" if row.reduced else ""
-        parts.append(Text(work + cut))
     if row.numbers:
         heads = ["method", "metric", "published", "measured", "difference", "verdict"]
-        parts.append(table(heads, [_number(number) for number in row.numbers]))
+        parts.append(table(heads, map(_number, row.numbers)))
     if row.claims:
         heads = ["statement", "metric", "difference", "verdict"]
-        parts.append(table(heads, [_claim(claim) for claim in row.claims]))
-    stated = [_setting(s) for s in row.settings if s["chosen_because"] is None]
-    if stated:
-        parts.append(Text(f"Stated by the paper: {', '.join(stated)}."))
+        parts.append(table(heads, map(_claim, row.claims)))
     chosen = [s for s in row.settings if s["chosen_because"] is not None]
     lines = [*(f"{_setting(s)}: {s['chosen_because']}" for s in chosen), *row.readings]
-    if lines:
-        parts.append(Items(lines, "Chosen by us"))
-    return parts
+    return [*parts, Items(lines, "Chosen by us")] if lines else parts
 
 
-def _number(number: Number) -> list[str]:
-    difference = "" if number.difference is None else f"{number.difference:+.3g}"
-    texts = [published(number), measured(number), difference, _verdict(number)]
-    return [number.method, number.metric, *texts]
+def _number(number: Judged) -> list[str]:
+    difference, value = "", number.value
+    if value is not None and number.measured is not None and number.reached_share == 1:
+        difference = f"{number.measured - value:+.3g}"
+    cells = [number.method, number.metric, number.published, measured(number), difference]
+    return [*cells, _verdict(number)]
 
 
-def published(number: Number) -> str:
-    """Return the printed number as text, with its unit; of a target that was never reached there is none."""
-    text = number.published
-    return text if text == "never" else f"{text} {number.unit}".strip()
-
-
-def measured(number: Number, interval: bool = True) -> str:
+def measured(number: Judged, interval: bool = True) -> str:
     """Return the measured number as text: a mean and half its interval, or how many seeds reached a target."""
     if number.measured is None:
         return ""
@@ -83,12 +69,12 @@ def measured(number: Number, interval: bool = True) -> str:
         reached = round(number.reached_share * number.seeds)
         if not reached:
             return "never"
-        bound = ">= " if number.unit == "rounds" else ""
+        bound = ">= " if number.metric.startswith("rounds_to") else ""
         return f"{bound}{number.measured:.4g} ({reached} of {number.seeds})"
     return f"{number.measured:.4g}{_half(number) if interval else ''}"
 
 
-def _claim(claim: Claim) -> list[str]:
+def _claim(claim: Judged) -> list[str]:
     shown = "" if claim.measured is None else f"{claim.measured:+.3g}{_half(claim)}"
     return [claim.says, claim.metric, shown, _verdict(claim)]
 
@@ -115,25 +101,52 @@ FIGURE = "summary.svg"
 TITLE = "Published and measured, over all papers"
 MARKS = dict(zip(VERDICTS, ("✓", "↕", "✗", "?"), strict=False))
 """How the tables mark each verdict that is one."""
-GIVEN = [verdict for verdict in VERDICTS if verdict != NOT_RUN]
-COUNTED = ("printed", *GIVEN)
+COUNTED = ("printed", *VERDICTS)
 ABOUT = (
-    "A statement counts once for each row it is about, and what is printed twice of one experiment counts once. Of several "
-    "documents on a number the declared settings count before `--set`, then what was reduced the least, then more seeds."
+    "A verdict is of a number or a statement under the settings that its line names, never of a paper. A statement counts once "
+    "for each row it is about, and what is printed twice of one experiment counts once. Of what a text leaves open the lines "
+    "leave out what has the suite's default."
 )
 
 
-class PaperSummary(BaseModel):
-    """A paper: how many numbers and statements it prints; those that have a verdict, by table and row; by table and reason how
-    many are `left` without one; and the documents that tell of it.
+class Entry(BaseModel):
+    """A printed number, or what a paper `says` of a row, with its verdict, or `why` it has none. `again`: it counts elsewhere, and
+    is shown for other settings. `chosen` are those that the text leaves open, `note` is of the row.
     """
 
+    table: str
+    row: str
+    source: str
+    says: str = ""
+    judged: Judged | None = None
+    why: str = ""
+    again: bool = False
+    chosen: dict[str, list[str]] = {}
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Its verdict, or that it was not run."""
+        return self.judged.verdict if self.judged else NOT_RUN
+
+
+class PaperSummary(BaseModel):
+    """A paper: all that it prints and says, and the documents that tell of it."""
+
     paper: str
-    printed: dict[str, int]
-    numbers: list[tuple[str, str, Number]]
-    claims: list[tuple[str, str, Claim]]
-    left: list[tuple[str, str, int]]
+    cites: str
+    command: str
+    entries: list[Entry]
     documents: list[str]
+
+    @property
+    def counted(self) -> dict[str, list[Entry]]:
+        """The numbers and the statements, each once."""
+        once = [entry for entry in self.entries if not entry.again]
+        return {
+            "numbers": [entry for entry in once if not entry.says],
+            "statements": [entry for entry in once if entry.says],
+        }
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -141,40 +154,34 @@ def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, An
     seeds have.
     """
     for paper in papers:
-        for name, row, number in paper.numbers:
-            relation, _, text = number.published.rpartition(" ")
-            value = None if text == "never" else printed(f"{relation or '~'} {text}").value
-            whole = number.reached_share in (None, 1) and number.measured is not None
-            if whole and value is not None:
-                yield (
-                    paper.paper,
-                    {"table": name, "row": row, "value": value, **number.model_dump()},
-                )
+        for entry in paper.counted["numbers"]:
+            number = entry.judged
+            if number is None or number.value is None or number.measured is None:
+                continue
+            if number.reached_share in (None, 1):
+                unit = metric(number.metric).kind.unit
+                place = {"table": entry.table, "row": entry.row, "value": number.value}
+                yield paper.paper, {**place, "unit": unit, **number.model_dump()}
 
 
 def summary_page(papers: Sequence[PaperSummary]) -> str:
-    """Return the summary of all papers as a page."""
+    """Return the summary of all papers as a page: the counts, and every number that was measured."""
     marks = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items())
-    legend = f"Below, a number is `published → measured`, and its verdict: {marks}."
+    pages = ", ".join(f"[{paper.paper}]({quote(paper.command)}.md)" for paper in papers)
     parts: list[Block] = [
         Heading(TITLE, level=1),
-        Text(ABOUT),
+        Text(f"{ABOUT} The settings are on the papers' pages: {pages}."),
         counts(papers),
         Text(f"![Published against measured]({FIGURE})"),
-        Text(legend),
+        Text(f"Below, a number is `published → measured`, and its verdict: {marks}."),
     ]
     for paper in papers:
         parts.append(Heading(paper.paper, level=2))
-        for name in dict.fromkeys(name for name, *_ in paper.numbers):
-            parts.append(_numbers(name, [each[1:] for each in paper.numbers if each[0] == name]))
-        if paper.claims:
-            parts.append(_claims(paper))
-        if paper.left:
-            lines = [[name, why, str(count)] for name, why, count in paper.left]
-            parts.append(table(["without a verdict", "why", "numbers and statements"], lines))
-        if paper.documents:
-            links = (f"[{name}]({quote(name, safe='=,')})" for name in paper.documents)
-            parts.append(Text(f"Documents: {', '.join(links)}."))
+        tables: dict[str, list[Entry]] = {}
+        for entry in paper.counted["numbers"]:
+            if entry.judged:
+                tables.setdefault(entry.table, []).append(entry)
+        parts += [_numbers(name, entries) for name, entries in tables.items()]
     return markdown(parts) + "\n"
 
 
@@ -183,36 +190,76 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
     lines: list[list[str]] = []
     totals: dict[str, Counter[str]] = {}
     for paper in papers:
-        kinds: dict[str, Sequence[tuple[str, str, Judged]]] = {
-            "numbers": paper.numbers,
-            "statements": paper.claims,
-        }
-        for kind, judged in kinds.items():
-            count = Counter(each.verdict for *_, each in judged)
-            count["printed"] = paper.printed[kind]
+        for kind, entries in paper.counted.items():
+            count = Counter(entry.verdict for entry in entries)
+            count["printed"] = len(entries)
             totals.setdefault(kind, Counter()).update(count)
             lines.append([f"{paper.paper}, {kind}", *(str(count[head]) for head in COUNTED)])
-    for kind, count in totals.items():
+    for kind, count in totals.items() if len(papers) > 1 else ():
         lines.append([f"all {kind}", *(str(count[head]) for head in COUNTED)])
     return table(["paper", *COUNTED], lines)
 
 
-def _numbers(name: str, judged: Sequence[tuple[str, Number]]) -> Table:
+def _numbers(name: str, entries: Sequence[Entry]) -> Table:
     """Return a table of a paper as it is printed: a line for each row and metric, a column for each method."""
-    methods = list(dict.fromkeys(number.method for _, number in judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
-    for row, number in judged:
-        text = f"{number.published} → {measured(number, interval=False)} {MARKS[number.verdict]}"
-        lines.setdefault((row, number.metric), {})[number.method] = text
+    for entry in entries:
+        if (number := entry.judged) is not None:
+            text = (
+                f"{number.published} → {measured(number, interval=False)} {MARKS[number.verdict]}"
+            )
+            lines.setdefault((entry.row, number.metric), {})[number.method] = text
+    methods = list(dict.fromkeys(method for line in lines.values() for method in line))
     cells = [[*place, *(line.get(m, "") for m in methods)] for place, line in lines.items()]
     return table([name, "metric", *methods], cells)
 
 
-def _claims(paper: PaperSummary) -> Table:
-    """Return the statements, and for which rows each verdict holds."""
-    lines: dict[str, dict[str, list[str]]] = {}
-    for name, row, claim in paper.claims:
-        lines.setdefault(claim.says, {}).setdefault(claim.verdict, []).append(f"{name}/{row}")
-    columns = [verdict for verdict in GIVEN if any(verdict in line for line in lines.values())]
-    cells = [[says, *(", ".join(line.get(v, ())) for v in columns)] for says, line in lines.items()]
-    return table(["statement", *columns], cells)
+def paper_page(paper: PaperSummary) -> str:
+    """Return the page of a paper: what it claims, what came out, and under which settings."""
+    links = ", ".join(f"[{name}]({quote(name, safe='=,')})" for name in paper.documents)
+    parts: list[Block] = [
+        Heading(f"{paper.paper}: published and measured", level=1),
+        Text(f"{paper.cites}. {ABOUT}"),
+        CodeBlock(f"suite reproduce {paper.command}"),
+        counts([paper]),
+        _outcomes(paper),
+        _left(paper),
+        Text(f"Hours are of one GPU, about, with five seeds. Documents: {links}."),
+    ]
+    return markdown(parts) + "\n"
+
+
+def _outcomes(paper: PaperSummary) -> Table:
+    """Return what came out: a line for the statements of a table that came out alike."""
+    groups: dict[tuple[str, str, str], list[Entry]] = {}
+    for entry in paper.entries:
+        other = str(entry.chosen) if entry.again else ""
+        groups.setdefault((entry.table, entry.says or "its numbers", other), []).append(entry)
+    lines: dict[tuple[str, str, str], list[str]] = {}
+    for (_, what, _), entries in groups.items():
+        count = Counter(entry.verdict for entry in entries)
+        if set(count) == {NOT_RUN}:
+            continue
+        outcome = ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
+        notes = dict.fromkeys(entry.note for entry in entries if entry.note)
+        settings: dict[str, dict[str, None]] = {}
+        for entry in entries:
+            for name, values in entry.chosen.items():
+                settings.setdefault(name, {}).update(dict.fromkeys(values))
+        chosen = ", ".join(f"{name} {' or '.join(texts)}" for name, texts in settings.items())
+        place = entries[0].source, "; ".join([outcome, *notes]), chosen
+        lines.setdefault(place, []).append(what)
+    heads = ["where", "what the text says", "what came out", "chosen where the text leaves it open"]
+    cells = []
+    for (source, outcome, chosen), what in lines.items():
+        each = "each: " if len(what) > 1 else ""
+        cells.append([source, "; ".join(what), f"{each}{outcome}", chosen])
+    return table(heads, cells)
+
+
+def _left(paper: PaperSummary) -> Table:
+    """Return what has no verdict, and why."""
+    entries = (entry for entries in paper.counted.values() for entry in entries)
+    left = Counter((entry.source, entry.why) for entry in entries if entry.judged is None)
+    heads = ["without a verdict", "why", "numbers and statements"]
+    return table(heads, [[*place, str(count)] for place, count in left.items()])

@@ -6,10 +6,13 @@ is a target that was not reached (a speed-up: by one of the two), or the loss of
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
 
 from reports.leaderboard.statistics import corrected, half_width, interval
 from trials.common.errors import UserError, unknown
@@ -19,7 +22,7 @@ from trials.common.errors import UserError, unknown
 class MetricKind:
     """A metric: its unit, the direction that is better, and how far a printed number may be from a measured mean: `points`
     in the metric's unit, or `share` of the printed number if that is more. It is read from the recorded metric `key`, of the
-    `last` evaluation (so that a run that was cut short has none), or of `every_round`.
+    `last` evaluation (so that a run that was cut short has none), or of all rounds `over` which it is a mean or the like.
     """
 
     unit: str
@@ -28,23 +31,35 @@ class MetricKind:
     share: float = 0.0
     key: str = "test_accuracy"
     last: bool = True
-    every_round: bool = False
+    over: Callable[[Sequence[float]], float] | None = None
     arguments: int = 0
+
+
+def largest_drop(values: Sequence[float]) -> float:
+    """Return by how much a curve falls at most from one round to the next."""
+    return max((before - after for before, after in pairwise(values)), default=0.0)
 
 
 KINDS = {
     "test_accuracy": MetricKind("%", "more", points=1.0),
-    "best_test_accuracy": MetricKind("%", "more", points=1.0, every_round=True),
-    "mean_accuracy": MetricKind("%", "more", points=1.0, every_round=True),
+    "best_test_accuracy": MetricKind("%", "more", points=1.0, over=max),
+    "mean_accuracy": MetricKind("%", "more", points=1.0, over=fmean),
+    "largest_drop": MetricKind("%", "less", points=1.0, over=largest_drop),
+    "train_accuracy": MetricKind("%", "more", points=1.0, key="train_accuracy"),
+    "mean_train_accuracy": MetricKind("%", "more", points=1.0, key="train_accuracy", over=fmean),
     "top5_accuracy": MetricKind("%", "more", points=1.0, key="test_top5_accuracy"),
     "test_loss": MetricKind("", "less", share=0.1, key="test_loss"),
     "test_mse": MetricKind("", "less", share=0.1, key="test_mse"),
+    "train_mse": MetricKind("", "less", share=0.1, key="train_mse"),
     "train_loss": MetricKind("", "less", share=0.1, key="train_loss"),
-    "uploads": MetricKind("uploads", "less", share=0.05, key="clients_uploaded"),
-    "rounds_to": MetricKind(
-        "rounds", "less", points=2.0, share=0.2, last=False, every_round=True, arguments=1
+    "mean_train_loss": MetricKind("", "less", share=0.1, key="train_loss", over=fmean),
+    "global_train_loss": MetricKind("", "less", share=0.1, key="global_train_loss"),
+    "mean_global_train_loss": MetricKind(
+        "", "less", share=0.1, key="global_train_loss", over=fmean
     ),
-    "speedup": MetricKind("x", "more", share=0.2, last=False, every_round=True, arguments=2),
+    "uploads": MetricKind("uploads", "less", share=0.05, key="clients_uploaded"),
+    "rounds_to": MetricKind("rounds", "less", points=2.0, share=0.2, last=False, arguments=1),
+    "speedup": MetricKind("x", "more", share=0.2, last=False, arguments=2),
     "gain": MetricKind("points", "more", points=2.0, arguments=1),
 }
 
@@ -62,18 +77,9 @@ class Metric:
         """The metric's unit, tolerances and source."""
         return KINDS[self.name]
 
-    @property
-    def every_round(self) -> bool:
-        """Whether the metric needs an evaluation after each round."""
-        return self.at is not None or self.kind.every_round
-
     def tolerance(self, printed: float) -> float:
         """Return the largest difference of a mean from a printed number that still reproduces it."""
         return max(self.kind.points, self.kind.share * abs(printed))
-
-    def apart(self, size: float) -> float:
-        """Return how far two means of about this size may be from each other to count as alike."""
-        return KINDS["gain"].points if self.kind.unit == "%" else self.tolerance(size)
 
 
 def metric(text: str) -> Metric:
@@ -116,24 +122,18 @@ class ClaimRun:
         rows = [e for e in self.history if round_index is None or e["round"] == round_index]
         return float(rows[-1].get(key, math.nan)) if rows else math.nan
 
-    def rounds_to(self, target: float) -> float:
-        """Return the first round whose test accuracy is at least the target; infinite if there is none, NaN where it was not
-        measured.
-        """
-        if not any("test_accuracy" in entry for entry in self.history):
-            return math.nan
-        trained = (entry for entry in self.history if entry["round"] > 0)
-        hits = (entry["round"] for entry in trained if entry["test_accuracy"] >= target)
-        return float(next(hits, math.inf))
-
 
 Runs = Mapping[str, Mapping[int, ClaimRun]]
 """Method -> seed -> run, of one row."""
 
 
 def measured(wanted: Metric, method: str, runs: Runs) -> dict[int, float]:
-    """Return a metric of a method for each seed; seeds without a value are left out."""
+    """Return a metric of a method for each seed, or of "A - B" the difference; seeds without a value are left out."""
+    method, _, other = method.partition(" - ")
     values = {seed: _value(wanted, method, seed, runs) for seed in runs.get(method, {})}
+    if other:
+        theirs = measured(wanted, other, runs)
+        values = {seed: value - theirs.get(seed, math.nan) for seed, value in values.items()}
     return {seed: value for seed, value in values.items() if not math.isnan(value)}
 
 
@@ -147,22 +147,21 @@ def _value(wanted: Metric, method: str, seed: int, runs: Runs) -> float:
         if name == "gain":
             return ours - theirs
         return theirs / ours if math.isfinite(theirs) and math.isfinite(ours) else theirs + ours
-    if name == "rounds_to":
-        return run.rounds_to(float(wanted.arguments[0]) / 100)
-    if name in ("best_test_accuracy", "mean_accuracy"):
-        if run.diverged:
-            return 100 * run.at("test_accuracy", None)
-        trained = [e["test_accuracy"] for e in run.history if "test_accuracy" in e][1:]
-        if not trained:
-            return math.nan
-        return 100 * (max(trained) if name == "best_test_accuracy" else fmean(trained))
-    return (100 if name.endswith("accuracy") else 1) * run.at(wanted.kind.key, wanted.at)
+    if name == "rounds_to":  # the untrained model does not count
+        target, key = float(wanted.arguments[0]) / 100, wanted.kind.key
+        reached = (e["round"] for e in run.history if e["round"] > 0 and e[key] >= target)
+        return float(next(reached, math.inf))
+    kind, scale = wanted.kind, 100 if wanted.kind.unit == "%" else 1
+    if kind.over is None or run.diverged:
+        return scale * run.at(kind.key, wanted.at)
+    trained = [e[kind.key] for e in run.history if kind.key in e and e["round"] > 0]
+    return scale * kind.over(trained) if trained else math.nan
 
 
 REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN = (
     "reproduced",
     "direction only",
-    "not reproduced",
+    "not under these settings",
     "too noisy to say",
     "not run",
 )
@@ -173,38 +172,34 @@ MOST_SEEDS = 1000
 """No verdict is said to need more seeds than these."""
 
 
-RULE = (
-    "**Reproduced**: the mean's 95 % interval over seeds lies within the tolerance of the printed number, or in what a bound or a "
-    "statement allows. docs/reproduce.md has all rules."
-)
-
-
-@dataclass(frozen=True)
-class VerdictSummary:
-    """A mean over seeds. Where some are infinite (`reached` < 1) there is no interval: a mean of rounds counts seeds that never
-    reached the target as the last round plus one, a lower bound; others leave out runs that diverged and speed-ups without
-    two numbers.
+class Measured(BaseModel):
+    """A mean over seeds. Where some are infinite (`reached_share` < 1) there is no interval: a mean of rounds counts seeds that
+    never reached the target as the last round plus one, a lower bound; others leave out runs that diverged and speed-ups
+    without two numbers.
     """
 
-    mean: float
-    low: float | None
-    high: float | None
-    seeds: int
-    reached: float
+    model_config = ConfigDict(frozen=True)
+
+    measured: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    seeds: int = 0
+    reached_share: float | None = None
 
 
-def summary(values: Seeds, wanted: Metric, rounds: int) -> VerdictSummary | None:
-    """Return the mean over seeds with its interval; None without values."""
+def summary(values: Seeds, wanted: Metric, rounds: int) -> Measured:
+    """Return the mean over seeds with its interval."""
     if not values:
-        return None
+        return Measured()
     finite = [v for v in values.values() if math.isfinite(v)]
-    reached = len(finite) / len(values)
-    if wanted.kind.unit != "rounds":
-        mean = fmean(finite) if finite else math.inf
-    else:
-        mean = fmean([*finite, *[rounds + 1.0] * (len(values) - len(finite))])
+    reached, counts = len(finite) / len(values), list(finite)
+    if wanted.kind.unit == "rounds":
+        counts += [rounds + 1.0] * (len(values) - len(finite))
     low, high = interval(finite) if reached == 1 else (None, None)
-    return VerdictSummary(mean, low, high, len(values), reached)
+    mean = fmean(counts) if counts else None
+    return Measured(
+        measured=mean, ci_low=low, ci_high=high, seeds=len(values), reached_share=reached
+    )
 
 
 @dataclass(frozen=True)
@@ -235,15 +230,11 @@ def printed(number: float | str | None) -> Printed:
     return Printed(relation, float(value))
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One of `VERDICTS`, and why where that is not plain from the numbers. `seeds_needed`: about how many seeds would
-    say more where it is too noisy; None where that is unknown or over `MOST_SEEDS`.
-    """
+class Verdict(NamedTuple):
+    """One of `VERDICTS`, and why where that is not plain from the numbers."""
 
     verdict: str
     reason: str = ""
-    seeds_needed: int | None = None
 
 
 NOTHING = Verdict(NOT_RUN, "nothing was measured")
@@ -278,16 +269,13 @@ def of_sample(
     room = min(abs(mean - least), abs(mean - most))
     enough = range(len(values) + 1, MOST_SEEDS + 1)
     needed = next((n for n in enough if half_width(spread, n) <= room), None)
-    return Verdict(NOISY, f"about {needed or f'over {MOST_SEEDS}'} seeds would say", needed)
+    return Verdict(NOISY, f"about {needed or f'over {MOST_SEEDS}'} seeds would say")
 
 
-class Order(NamedTuple):
-    """How a method stands to others whose printed numbers differ from its own, in a row and a metric: to which of
-    them the other way round than printed, and whether to all of them as printed.
-    """
-
-    reversed_to: Sequence[str]
-    as_printed: bool
+Order = tuple[Sequence[str], bool]
+"""How a method stands to others whose printed numbers differ from its own, in a row and a metric: to which of them the other
+way round than printed, and whether to all of them as printed.
+"""
 
 
 def order_of(
@@ -306,23 +294,24 @@ def order_of(
     ]
     signs: dict[str, int] = {}
     for name in others:
-        of, to = values[method], values[name]
-        gaps = [counted(of[s], rounds) - counted(to[s], rounds) for s in of if s in to]
+        ours, theirs = values[method], values[name]
+        shared = [seed for seed in ours if seed in theirs]
+        gaps = [counted(ours[s], rounds) - counted(theirs[s], rounds) for s in shared]
         low, high = interval(gaps, corrected(len(others)))
         sign = 0 if low is None or high is None else (low > 0) - (high < 0)
         signs[name] = sign if mine.less(numbers[name]) > 0 else -sign
     wrong = [name for name, sign in signs.items() if sign < 0]
-    return Order(wrong, bool(signs) and all(sign > 0 for sign in signs.values()))
+    return wrong, bool(signs) and all(sign > 0 for sign in signs.values())
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
     """Return the verdict on a printed number whose method stands to others of its row in this order."""
     if not values:
         return NOTHING
-    verdict = _agreement(claim, wanted, values, rounds)
-    if order.reversed_to:
-        return Verdict(FAILED, f"the order to {', '.join(order.reversed_to)} is reversed")
-    return Verdict(DIRECTION) if verdict.verdict == FAILED and order.as_printed else verdict
+    verdict, (reversed_to, as_printed) = _agreement(claim, wanted, values, rounds), order
+    if reversed_to:
+        return Verdict(FAILED, f"the order to {', '.join(reversed_to)} is reversed")
+    return Verdict(DIRECTION) if verdict.verdict == FAILED and as_printed else verdict
 
 
 def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Verdict:
@@ -351,37 +340,27 @@ def counted(value: float, rounds: int) -> float:
 def compare(
     wanted: Metric,
     relation: str,
-    of: Seeds,
-    to: Seeds,
+    left: Seeds,
+    right: Seeds,
     rounds: int,
     times: float = 1.0,
     by: float = 0.0,
-) -> tuple[Verdict, VerdictSummary | None]:
-    """Return the verdict on `of - times * to RELATION by`, paired by seed, and the difference's summary."""
-    seeds = [seed for seed in of if seed in to]
-    lost = [(math.isinf(of[seed]), math.isinf(to[seed])) for seed in seeds]
-    if wanted.kind.last and any(map(any, lost)):
-        return _of_diverged(relation, lost), None
-    if lost and all(map(all, lost)):
-        return Verdict(FAILED, "neither gets there"), None
-    gaps = {s: counted(of[s], rounds) - times * counted(to[s], rounds) for s in seeds}
-    difference = summary(gaps, wanted, rounds)
-    if difference is None:
-        return NOTHING, None
-    size = fmean(times * counted(to[s], rounds) for s in seeds)
-    agrees = agreeing(relation, by, wanted.apart(size))
-    return of_sample(agrees, list(gaps.values())), difference
-
-
-def _of_diverged(relation: str, lost: Sequence[tuple[bool, bool]]) -> Verdict:
-    """Return the verdict on values at the end, from which runs of either method are `lost` in each seed: a run that diverged is
-    the worse one, and the pair decides only where it stands alike in every seed.
+) -> tuple[Verdict, Measured]:
+    """Return the verdict on `left - times * right RELATION by`, paired by seed, and the difference's summary. A run that diverged is
+    the worse one; the pair decides only where it stands alike in every seed.
     """
-    if len(lost) < 2:
-        return Verdict(NOISY, "one seed")
-    if len(set(lost)) > 1:
-        return Verdict(NOISY, "runs diverge in some seeds")
-    if all(lost[0]):
-        return Verdict(FAILED, "both diverge")
-    greater = ">" if lost[0][0] else "<"
-    return Verdict(REPRODUCED if relation[0] == greater else FAILED, "one of them diverges")
+    seeds = [seed for seed in left if seed in right]
+    lost = [(math.isinf(left[seed]), math.isinf(right[seed])) for seed in seeds]
+    if lost and all(map(all, lost)):
+        return Verdict(FAILED, "neither gets there"), Measured()
+    if wanted.kind.last and any(map(any, lost)):
+        worse, alike = ">" if lost[0][0] else "<", len(lost) > 1 and len(set(lost)) == 1
+        word = (REPRODUCED if relation[0] == worse else FAILED) if alike else NOISY
+        return Verdict(word, "runs diverge"), Measured()
+    if not seeds:
+        return NOTHING, Measured()
+    gaps = {s: counted(left[s], rounds) - times * counted(right[s], rounds) for s in seeds}
+    size = fmean(times * counted(right[s], rounds) for s in seeds)
+    apart = KINDS["gain"].points if wanted.kind.unit == "%" else wanted.tolerance(size)
+    agrees = agreeing(relation, by, apart)
+    return of_sample(agrees, list(gaps.values())), summary(gaps, wanted, rounds)

@@ -1,10 +1,11 @@
 """How fair a row's search was: what its winner says of the ranges, of the budget and of the noise.
 
-An audit is facts of one search. Those that may have cost the method something are its *findings*. All scores are validation scores: no test metric takes part.
+An audit is facts of one search. Those that may have cost the method something are its *findings*. All scores are
+validation scores: no test metric takes part.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, comb
 from statistics import fmean, stdev
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from reports.leaderboard.statistics import DIGITS
 from trials.algorithm import Range
+from trials.common.lazy import Lazy
 from trials.run.outcome import Status
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    pd = Lazy("pandas")
 
 EDGE = 0.05
 """A winner is at an edge within this share of a range, on the range's scale."""
@@ -31,8 +35,8 @@ PER_HYPERPARAMETER = 10
 
 @dataclass(frozen=True)
 class Edge:
-    """A hyperparameter whose winning value is at the `low` or `high` end of its range. `wider` is the range to search next, None where
-    values beyond that end have no meaning: nothing was missed there.
+    """A hyperparameter whose winning value is at the `low` or `high` end of its range. `wider` is the range to search next;
+    None where values beyond that end have no meaning: nothing was missed there.
     """
 
     name: str
@@ -45,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Finding:
-    """What may have cost a method something: its `kind` (edge, rising, diverged, few), and it in words."""
+    """A fact that may have cost a method something: its `kind` (edge, rising, diverged, few), and it in words."""
 
     kind: str
     text: str
@@ -80,25 +84,29 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of a search of trials (number, status, val_score), whose trial `winner`, with `params`, was chosen, from `ranges`; `seeds` are
-    the winner's scores over final seeds, `sign` is -1 where less is better.
+    """Return the facts of a search: its trials `tried` (number, status, val_score), of which `winner`, with `params` from
+    `ranges`, was chosen; `seeds` are the winner's scores over final seeds, and `sign` is -1 where less is better.
     """
     done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
-    scores = dict(zip(done["number"], sign * done["val_score"].astype(float), strict=True))
+    scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
     noise = stdev(seeds) if len(seeds) > 1 else None
-    best = None if winner is None else scores.get(winner)
-    others = [value for index, value in scores.items() if index != winner]
-    gaps = [] if best is None else [best - value for value in others]
-    as_good = None
-    if noise is not None and best is not None:
-        as_good = sum(round(gap - noise, DIGITS) <= 0 for gap in gaps)
+    margin = as_good = late_gain = None
+    if winner in scores:
+        gaps = scores[winner] - scores.drop(winner)
+        margin = float(gaps.min()) if len(gaps) else None
+        if noise is not None:
+            as_good = int(((gaps - noise).round(DIGITS) <= 0).sum())
+    # Trials are late by the order in which they were asked, not by that in which they ended.
+    early = scores[scores.index < len(tried) - ceil(TAIL * len(tried))]
+    if len(early):
+        late_gain = round(float(scores.max() - early.max()), DIGITS)
     return Audit(
         hyperparameters=None if ranges is None else len(ranges),
         trials=len(tried),
         diverged_share=sum(tried["status"] == Status.DIVERGED) / max(1, len(tried)),
         edges=None if ranges is None else tuple(edges(params, ranges)),
-        late_gain=_late_gain(scores, len(tried)),
-        margin=min(gaps, default=None),
+        late_gain=late_gain,
+        margin=margin,
         noise=noise,
         as_good=as_good,
     )
@@ -113,24 +121,27 @@ def combined(searches: Sequence[Audit]) -> Audit:
     """
     if len(searches) == 1:
         return searches[0]
+    facts = pd.DataFrame(map(vars, searches), columns=[*Audit.__dataclass_fields__])
     at = defaultdict[tuple[str, str], list[Edge]](list)
     for search in searches:
         for edge in search.edges or ():
             at[edge.name, edge.end].append(edge)
     n, often = len(searches), []
     for same in at.values():
-        ways = ((i, comb(n, i)) for i in range(len(same), n + 1))
-        if sum(count * EDGE**i * (1 - EDGE) ** (n - i) for i, count in ways) <= EDGE:
+        tail = 0.0
+        for i in range(len(same), n + 1):
+            tail += comb(n, i) * EDGE**i * (1 - EDGE) ** (n - i)
+        if tail <= EDGE:
             often.append(same[-1])
-    as_good = _mean(search.as_good for search in searches)
+    as_good = _mean(facts["as_good"])
     return Audit(
         hyperparameters=searches[0].hyperparameters if searches else None,
-        trials=max((search.trials for search in searches), default=0),
-        diverged_share=_mean(search.diverged_share for search in searches) or 0.0,
-        edges=None if any(search.edges is None for search in searches) else tuple(often),
-        late_gain=_mean(search.late_gain for search in searches),
-        margin=_mean(search.margin for search in searches),
-        noise=_mean(search.noise for search in searches),
+        trials=max(facts["trials"], default=0),
+        diverged_share=_mean(facts["diverged_share"]) or 0.0,
+        edges=None if facts["edges"].isna().any() else tuple(often),
+        late_gain=_mean(facts["late_gain"]),
+        margin=_mean(facts["margin"]),
+        noise=_mean(facts["noise"]),
         as_good=None if as_good is None else round(as_good),
     )
 
@@ -143,10 +154,8 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
     for edge in facts.edges or ():
         if edge.wider is not None:
             low, high = edge.wider
-            at = (
-                f"{edge.name}={edge.value:.4g} at the {edge.end} end of {edge.low:g}..{edge.high:g}"
-            )
-            costly.append(Finding("edge", f"{at}, wider: {low:g}..{high:g}"))
+            at = f"at the {edge.end} end of {edge.low:g}..{edge.high:g}, wider: {low:g}..{high:g}"
+            costly.append(Finding("edge", f"{edge.name}={edge.value:.4g} {at}"))
     if facts.late_gain and facts.late_gain > (facts.noise or 0.0):
         text = f"its last tenth of the trials still improved the best by {facts.late_gain:.4f}"
         costly.append(Finding("rising", text))
@@ -159,8 +168,9 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 
 
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
-    """Return a range with one end moved out: by a factor of 10 on a log scale, by its width on a linear one; not
-    beyond half the way to what has a meaning, and a low end above 0 is halved. None where nothing beyond has a meaning.
+    """Return a range with one end moved out: by a factor of 10 on a log scale, by its own width on a linear one (a low
+    end above 0 is halved), but at most half the way to a limit of what has a meaning. None where the end is at that
+    limit.
     """
     assert spec.low is not None
     assert spec.high is not None
@@ -176,16 +186,9 @@ def wider(spec: Range, end: str) -> tuple[float, float] | None:
     return None if limit == low else (moved, high)
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return fmean(numbers) if numbers else None
-
-
-def _late_gain(scores: Mapping[int, float], trials: int) -> float | None:
-    """Return by how much the last tenth of the trials, in the order they were asked, improved the best."""
-    first_late = trials - ceil(TAIL * trials)
-    early = [value for index, value in scores.items() if index < first_late]
-    return round(max(scores.values()) - max(early), DIGITS) if early else None
+def _mean(values: "pd.Series[float]") -> float | None:
+    numbers = values.dropna()
+    return fmean(numbers) if len(numbers) else None
 
 
 def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
@@ -195,6 +198,7 @@ def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
         value = params.get(name)
         if not isinstance(value, int | float) or spec.low is None or spec.high is None:
             continue
+        # On the range's own scale: in the middle of a log range lies the geometric mean.
         share = spec.share(value)
         if EDGE < share < 1 - EDGE:
             continue

@@ -22,7 +22,7 @@ ABOUT = (
 
 
 class Ongoing(NamedTuple):
-    """The sweep and the address of a scenario that is not over."""
+    """The key of standings that are ranked together: a sweep, and a scenario of it that is not over."""
 
     sweep: str
     scenario: Scenario
@@ -53,7 +53,7 @@ class Standing:
 
     @property
     def group(self) -> Ongoing:
-        """What standings must share to be ranked together."""
+        """Return what standings must share to be ranked together."""
         return Ongoing(self.sweep, Scenario.of(self))
 
 
@@ -65,9 +65,7 @@ FIRST = (
 
 
 class Contest(NamedTuple):
-    """What rows that are ranked together have in common: the sweeps they are from, the scenario's address,
-    whether they were warm-started.
-    """
+    """The key of rows that are ranked together: the sweeps they are from, their scenario, and whether they were warm-started."""
 
     sweeps: str
     scenario: Scenario
@@ -94,7 +92,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How good it is. `rank` is None for references, and `tied` where another has the same.
+    """The score of a row. `rank` is None for references, and `tied` where another has the same.
 
     The mean's interval is over the `units` levels of the factor `over` (`reports.leaderboard.replication`), `spread` has
     the standard deviation by each factor, and `by_replicate` are the means of the tunings on each partition and split.
@@ -131,7 +129,7 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What it took: means over whole final runs; `budget` is the cost at which the group is compared, if any.
+    """The cost of a row: means over whole final runs; `budget` is the cost at which the group is compared, if any.
 
     Seeds that missed the target are right-censored: `reached_share` says how many did not, `*_to_target` are
     means over those that reached it, and the median counts the others as later than all (None when it is one of them).
@@ -153,7 +151,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How it was tuned, and where that is recorded: `sweeps` are those of the whole group, `runs` the final runs' ids, of
+    """The search of a row, and where it is recorded: `sweeps` are those of the whole group, `runs` the final runs' ids, of
     which `chosen` are those of `params`, and `page` is the row in MLflow. `audit` says how fair the search was, None where
     no search trial is recorded.
     """
@@ -178,28 +176,23 @@ class Row(Search, Cost, Score, Method):
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario's address."""
+        """Return the data set, model and level."""
         return Scenario.of(self)
 
     @property
     def group(self) -> Contest:
-        """What rows must share to be ranked together."""
+        """Return what rows must share to be ranked together."""
         return Contest(self.sweeps, self.scenario, self.warm)
 
     @property
     def sent_bytes(self) -> float:
-        """The bytes sent up, down and between peers."""
+        """Return the bytes sent up, down and between peers."""
         return self.uploaded_bytes + self.downloaded_bytes + self.peer_bytes
-
-    @property
-    def compared_as(self) -> str:
-        """The comparison over scenarios that it takes part in: scenarios that were warm-started stand apart."""
-        return self.metric + ", warm-started" * self.warm
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Rows, group after group in order of first appearance, best first.
+    """A leaderboard: rows, group after group in order of first appearance, best first. `suite.leaderboard()` returns one.
 
     `metric` and `direction` are the rows', or a list of them where data sets are ranked by several. `differences` has every
     pair of each group, `overall` the comparison over scenarios by metric, `notes` what could not be compared, `searched` how
@@ -236,12 +229,11 @@ class Leaderboard:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of `suite leaderboard --json`."""
-        pairs = [
-            {"sweeps": sweeps, **scenario.names(), "warm": warm, **asdict(pair)}
-            for (sweeps, scenario, warm), of_group in self.differences
-            for pair in of_group
-        ]
-        return {**asdict(self), "differences": pairs}
+        differences = []
+        for (sweeps, scenario, warm), pairs in self.differences:
+            contest = {"sweeps": sweeps, **scenario.names(), "warm": warm}
+            differences += [contest | asdict(pair) for pair in pairs]
+        return {**asdict(self), "differences": differences}
 
 
 @dataclass(frozen=True)
@@ -272,7 +264,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class SweepFacts:
-    """Where numbers come from: the study as it was run, versions, seeds, fingerprints; and its `setting`:
+    """The source of a board's numbers: the study as it was run, versions, seeds, fingerprints; and its `setting`:
     rounds, clients, participation, date, duration and budget.
     """
 
@@ -286,8 +278,8 @@ class SweepFacts:
 
 @dataclass(frozen=True)
 class ReportData:
-    """Everything that a report shows; `server` is where MLflow's pages are. `trials` has the search trials (replicate, number, status,
-    val_score) and `tuned` the files by sweep and entry.
+    """Everything that a report shows; `server` is where MLflow's pages are. `trials` has the search trials (replicate, number,
+    status, val_score) and `tuned` the tuned files, by sweep and entry.
     """
 
     board: Leaderboard

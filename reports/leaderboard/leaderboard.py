@@ -1,20 +1,21 @@
 """Leaderboards: final runs in, rows with means, intervals, paired differences and ranks out.
 
-Runs are compared within a group (`reports.leaderboard.leaderboard`), and algorithms over all groups
+Runs are compared within a group, which is one scenario on equal terms, and algorithms over all groups
 (`reports.leaderboard.statistics`). References stand below, without a rank, and take no part in tests.
 
-At equal rounds a score is that of the whole run. At equal steps or bytes the group's budget is the
-least that any of its runs spent, and a score is that of the last evaluation within it: a mean of
-several would reach back to where a costly method had hardly begun.
+At equal rounds a score is that of the whole run. At equal steps or bytes the group's budget is the least that any of its
+runs spent, and a score is that of the last evaluation within it: a mean of several would reach back to where a costly
+method had hardly begun.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import inf, isnan, nan
 from statistics import fmean, median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reports.leaderboard.board import Leaderboard, Row
+from reports.leaderboard.board import Contest, Leaderboard, Row
 from reports.leaderboard.replication import (
     Difference,
     Draw,
@@ -26,26 +27,33 @@ from reports.leaderboard.replication import (
     units,
 )
 from reports.leaderboard.statistics import DIGITS, Across, across
+from trials.common.lazy import Lazy
 from trials.datasets import family
 from trials.run.spec import Scenario
 from trials.scoring.metrics import COUNTED, TASKS, direction, sign
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    pd = Lazy("pandas")
 
 Trials = Mapping[tuple[str, str], int]
 """Search trials of each (sweep, scenario), in one of its replicates."""
 
 
 class ComparisonTerms(NamedTuple):
-    """On what terms a sweep answered a question; equal terms are comparable."""
+    """The terms on which a sweep tuned and ran its methods in a scenario; equal terms are comparable.
+
+    `split` is the fingerprint of the first draw's partition (where partitions vary, they vary with the seed), `settings`
+    the shared ones as JSON, `trials` the search trials of the method that had most.
+    """
 
     split: str
     settings: str
     trials: int
 
     def against(self, other: "ComparisonTerms") -> str:
-        """Say how other terms differ."""
+        """Return in words how other terms differ from these."""
         differences = []
         if self.split != other.split:
             differences.append(f"another split (fingerprint {self.split} against {other.split})")
@@ -58,53 +66,41 @@ class ComparisonTerms(NamedTuple):
         return ", ".join(differences)
 
 
-Group = dict[str, list[Any]]
-"""The final runs of comparable scenarios by algorithm, each a row with its columns as attributes."""
+Group = dict[str, "pd.DataFrame"]
+"""The comparable final runs of a scenario by algorithm, a row each."""
 
 
 def matched(runs: "pd.DataFrame", trials: Trials) -> tuple[list[Group], list[str]]:
-    """Return comparable runs together, in order of first appearance, and what is to be said about those
-    that are not.
+    """Return groups of comparable runs in order of first appearance, and a note for each sweep or method that stands apart.
 
-    An algorithm that several sweeps answered for on equal terms counts once, with the last of them.
+    An algorithm that several sweeps ran on equal terms counts once, with the last of them.
     """
     groups: list[Group] = []
     notes: list[str] = []
-    # Warm-started runs are another question.
+    # A warm start is another question: how far one comes from somebody's best.
     for question, asked in runs.groupby([*Scenario._fields, "warm"], sort=False):
         scenario = Scenario(*map(str, question[:-1]))
         alike: dict[ComparisonTerms, Group] = {}
         first: dict[ComparisonTerms, str] = {}
-        for sweep in asked["sweep"].unique():
-            answers = asked[asked["sweep"] == sweep]
-            terms = _terms(answers, trials)
+        for sweep, answers in asked.groupby("sweep", sort=False):
+            draw = answers.sort_values([*Draw._fields]).iloc[0]
+            entries = answers[["sweep", "entry_id"]].itertuples(index=False, name=None)
+            most = max(trials.get(entry, 0) for entry in entries)
+            terms = ComparisonTerms(draw["partition_fingerprint"], draw["shared"], most)
             if terms not in first:
-                notes += [
-                    f"{scenario}: {sweep} is not comparable with {earlier} and stands apart: {terms.against(other)}."
-                    for other, earlier in first.items()
-                ]
+                for other, earlier in first.items():
+                    apart = f"{sweep} is not comparable with {earlier} and stands apart"
+                    notes.append(f"{scenario}: {apart}: {terms.against(other)}.")
                 first[terms] = sweep
             group = alike.setdefault(terms, {})
-            for algorithm in answers["algorithm"].unique():
-                own = answers[answers["algorithm"] == algorithm]
+            for algorithm, tuned in answers.groupby("algorithm", sort=False):
                 if algorithm in group:
-                    before = group[algorithm][0].sweep
-                    notes.append(
-                        f"{scenario}: {algorithm} was tuned in {before} and {sweep}; {sweep} counts."
-                    )
-                group[algorithm] = [*own.itertuples(index=False)]
+                    before = group[algorithm]["sweep"].iloc[0]
+                    twice = f"{algorithm} was tuned in {before} and {sweep}"
+                    notes.append(f"{scenario}: {twice}; {sweep} counts.")
+                group[algorithm] = tuned
         groups += alike.values()
     return groups, notes
-
-
-def _terms(answers: "pd.DataFrame", trials: Trials) -> ComparisonTerms:
-    """Return the terms of a sweep. The split is that of the first draw: where the partition varies, it varies with the
-    seed.
-    """
-    first = answers.sort_values([*Draw._fields]).iloc[0]
-    entries = answers[["sweep", "entry_id"]].itertuples(index=False, name=None)
-    most = max(trials.get(entry, 0) for entry in entries)
-    return ComparisonTerms(first["partition_fingerprint"], first["shared"], most)
 
 
 COMPARED = (
@@ -118,10 +114,10 @@ COMPARED = (
     "own_models",
     "test_samples",
 )
-"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by it, or the
-untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first, where runs are
-compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started; the path of its
-leaderboard row in MLflow; whether clients' own models are scored; how many test samples there are.
+"""The columns of final runs beside those of a sweep's table: the metric they are compared by, without `test_`; the score by
+it, or the untrained model's where the run is `lost`; its course as (cost so far, score) of each evaluation, round 0 first,
+where runs are compared at equal cost; the settings that comparable runs share, as JSON; whether the run was warm-started;
+the path of its leaderboard row in MLflow; whether clients' own models are scored; the number of test samples.
 """
 
 
@@ -132,11 +128,16 @@ def leaderboard(
     at: str = "rounds",
     margin: float | None = None,
 ) -> Leaderboard:
-    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes; what is shown to differ by
-    less than `margin` ties.
+    """Rank final runs, a row each with the table's columns and `COMPARED`, at equal rounds, steps or bytes. Methods that are
+    shown to differ by less than `margin` tie.
     """
     groups, notes = matched(runs, trials)
-    ranked = [_rank(group, trials, target, margin) for group in groups]
+    ranked: list[list[Row]] = []
+    pairs: list[tuple[Contest, tuple[Difference, ...]]] = []
+    for group in groups:
+        rows, differing = _rank(group, trials, target, margin)
+        ranked.append(rows)
+        pairs.append((rows[0].group, differing))
     metrics = runs["compared"].unique().tolist()
     protocol = "tuned on validation, ranked by fresh seeds on test"
     return Leaderboard(
@@ -146,24 +147,26 @@ def leaderboard(
         protocol=protocol if at == "rounds" else f"{protocol}, at equal {at}",
         at=at,
         target=target,
-        rows=tuple(row for rows, _ in ranked for row in rows),
-        differences=tuple((rows[0].group, pairs) for rows, pairs in ranked),
-        overall=_overall([rows for rows, _ in ranked]),
+        rows=tuple(chain.from_iterable(ranked)),
+        differences=tuple(pairs),
+        overall=_overall(ranked),
         notes=tuple(notes),
     )
 
 
 def _overall(groups: Sequence[Sequence[Row]]) -> dict[str, Across]:
-    """Return algorithms over families of data sets, by metric; warm-started scenarios apart. Of groups that ask the same
-    question on other terms, the one with the most algorithms counts, so that none counts twice.
-    """
+    """Return the comparisons over families of data sets by metric; those of warm-started scenarios are apart."""
     compared: dict[str, dict[str, dict[str, dict[str, list[float]]]]] = {}
     for rows in groups:
         better = sign(direction(rows[0].metric))
-        families = compared.setdefault(rows[0].compared_as, {})
+        scores: dict[str, list[float]] = {}
+        for row in rows:
+            if row.rank is not None:
+                scores[row.algorithm] = [better * mean for mean in row.by_replicate]
+        name = rows[0].metric + ", warm-started" * rows[0].warm
+        families = compared.setdefault(name, {})
         scenarios = families.setdefault(family(rows[0].dataset), {})
-        ranked = [row for row in rows if row.rank is not None]
-        scores = {row.algorithm: [better * mean for mean in row.by_replicate] for row in ranked}
+        # Groups that differ in their terms are about one scenario, which is to count once: the fullest speaks for it.
         scenario = str(rows[0].scenario)
         scenarios[scenario] = max(scenarios.get(scenario, {}), scores, key=len)
     tested = {name: across(families) for name, families in compared.items()}
@@ -175,16 +178,20 @@ def _at_budget(group: Group) -> tuple[Group, float | None]:
 
     Runs that cost nothing (they never send, say) set no budget; those that diverged keep their score.
     """
-    ends = [run.curve[-1][0] for runs in group.values() for run in runs if run.curve]
-    budget = min((end for end in ends if end > 0), default=None)
-    if budget is None:
+    budget = inf
+    for runs in group.values():
+        for curve in filter(None, runs["curve"]):
+            budget = min(budget, curve[-1][0] or inf)
+    if budget == inf:
         return group, None
-
-    def cut(run: Any) -> Any:
-        within = [value for cost, value in run.curve if cost <= budget]
-        return run._replace(score=within[-1]) if run.curve else run
-
-    return {name: [*map(cut, runs)] for name, runs in group.items()}, budget
+    cut: Group = {}
+    for name, runs in group.items():
+        scores = []
+        for score, curve in zip(runs["score"], runs["curve"], strict=True):
+            within = [value for cost, value in curve if cost <= budget]
+            scores.append(within[-1] if curve else score)
+        cut[name] = runs.assign(score=scores)
+    return cut, budget
 
 
 def _rank(
@@ -192,33 +199,40 @@ def _rank(
 ) -> tuple[list[Row], tuple[Difference, ...]]:
     """Return a group's rows, best first, and all its pairs."""
     group, budget = _at_budget(group)
-    better = sign(direction(next(iter(group.values()))[0].compared))
-    scores = {name: {_draw(run): run.score for run in runs} for name, runs in group.items()}
-    estimates = {name: mean_of(own) for name, own in scores.items()}
-    means = {name: estimate.mean for name, estimate in estimates.items()}
-    reference = {name: any(run.reference for run in runs) for name, runs in group.items()}
-    names = sorted(group, key=lambda name: (reference[name], -better * means[name], name))
-    rivals = [name for name in names if not reference[name]]
+    first = next(iter(group.values())).iloc[0]
+    better = sign(direction(first["compared"]))
+    scores: dict[str, dict[Draw, float]] = {}
+    rivals, means = [], {}
+    for name, runs in group.items():
+        draws = map(Draw._make, runs[[*Draw._fields]].itertuples(index=False))
+        scores[name] = dict(zip(draws, runs["score"], strict=True))
+        means[name] = mean_of(scores[name]).mean
+        if not runs["reference"].any():
+            rivals.append(name)
+    names = sorted(group, key=lambda name: (name not in rivals, -better * means[name], name))
+    rivals = names[: len(rivals)]
     pairs = differences({name: scores[name] for name in rivals}, better)
     shown = behind_best(rivals, pairs, margin)
-    ranks = {
-        name: 1 + sum(round(better * (means[i] - means[name]), DIGITS) > 0 for i in rivals)
-        for name in rivals
-    }
-    between = {name: estimates[name].interval() for name in names}
+    ranks: dict[str, int] = {}
+    for name in rivals:
+        gaps = [round(better * (means[rival] - means[name]), DIGITS) for rival in rivals]
+        ranks[name] = 1 + sum(gap > 0 for gap in gaps)
+    estimates = {name: mean_of(scores[name]) for name in names}
+    between = {name: estimate.interval() for name, estimate in estimates.items()}
+    # The pool of errors is of rivals alone: a reference does another job.
     between |= intervals({name: estimates[name] for name in rivals})
-    sweeps = " + ".join(dict.fromkeys(run.sweep for runs in group.values() for run in runs))
+    sweeps = " + ".join(pd.concat(group.values())["sweep"].unique())
     rows = []
     for name in names:
         runs, behind = group[name], shown.get(name)
         low, high = between[name]
         row = Row(
-            **_method(runs, name in ranks),
+            **_facts(runs, trials),
             **_cost(runs, target),
-            **_search(runs, trials),
+            away=_first(runs["away"]) if name in ranks else "",
             sweeps=sweeps,
             budget=budget,
-            metric=f"test_{runs[0].compared}",
+            metric=f"test_{first['compared']}",
             rank=ranks.get(name),
             tied=list(ranks.values()).count(ranks.get(name, 0)) > 1,
             mean=means[name],
@@ -227,84 +241,71 @@ def _rank(
             over=estimates[name].over,
             units=units(scores[name]),
             seeds=len(runs),
-            failed_seeds=sum(run.lost for run in runs),
+            failed_seeds=int(runs["lost"].sum()),
             spread=spreads(scores[name]),
-            by_replicate=tuple(fmean(run.score for run in own) for own in _replicates(runs)),
+            by_replicate=tuple(fmean(replicate["score"]) for replicate in _replicates(runs)),
             behind=better * (means[names[0]] - means[name]),
             behind_low=None if behind is None else behind.low,
             behind_high=None if behind is None else behind.high,
             within_noise=None if behind is None else not behind.beaten_by,
             beaten_by=behind.beaten_by if behind else (),
             equivalent=None if behind is None or margin is None else behind.tie,
-            worst_clients=_mean(run.worst_clients for run in runs),
-            client_spread=_mean(run.client_spread for run in runs),
-            test_samples=min(run.test_samples for run in runs),
+            worst_clients=_mean(runs["worst_clients"]),
+            client_spread=_mean(runs["client_spread"]),
+            test_samples=int(runs["test_samples"].min()),
         )
         rows.append(row)
     return rows, pairs
 
 
-def _method(runs: Sequence[Any], ranked: bool) -> dict[str, Any]:
+def _facts(runs: "pd.DataFrame", trials: Trials) -> dict[str, Any]:
+    """Return the fields of a row that say which method it is, and how that was tuned."""
+
+    def validated(replicate: "pd.DataFrame") -> float:
+        mean = _mean(replicate["val_score"])
+        return -inf if mean is None else TASKS[replicate["metric"].iloc[0]].sign * mean
+
+    # Test scores choose nothing: the winner that validates best over its final seeds is shown.
+    chosen = max(_replicates(runs), key=validated)
+    run = next(chosen.itertuples(index=False))
+    copied = ("algorithm", "paper", "sweep", "study", "entry_id", "page", "warm")
     return {
-        "algorithm": runs[0].algorithm,
-        "paper": runs[0].paper,
-        **Scenario.of(runs[0]).names(),
-        "params": json.loads(_chosen(runs)[0].params),
-        "outside": next((run.outside for run in runs if run.outside), ""),
-        "away": next((run.away for run in runs if run.away), "") if ranked else "",
-        "own_models": any(run.own_models for run in runs),
+        **{key: getattr(run, key) for key in (*copied, *Scenario._fields)},
+        "params": json.loads(run.params),
+        "outside": _first(runs["outside"]),
+        "own_models": bool(runs["own_models"].any()),
+        "trials": trials.get((run.sweep, run.entry_id), 0),
+        "tunings": runs["tuning"].nunique(),
+        "partitions": runs["partition"].nunique(),
+        "runs": tuple(runs["run_id"]),
+        "chosen": tuple(chosen["run_id"]),
     }
 
 
-def _cost(runs: Sequence[Any], target: float | None) -> dict[str, Any]:
-    hit = [run for run in runs if not isnan(run.reached_round)]
-    median = median_low(inf if isnan(run.reached_round) else run.reached_round for run in runs)
+def _cost(runs: "pd.DataFrame", target: float | None) -> dict[str, Any]:
+    hit = runs[runs["reached_round"].notna()]
+    # Of an even number the lower one: a run that never came there is later than all that did.
+    median = median_low(runs["reached_round"].fillna(inf))
     return {
-        **{key: fmean(getattr(run, key) for run in runs) for key in COUNTED},
-        "rounds_to_target": _mean(run.reached_round for run in hit),
+        **{key: fmean(runs[key]) for key in COUNTED},
+        "rounds_to_target": _mean(hit["reached_round"]),
         "median_rounds_to_target": None if median == inf else median,
-        "client_steps_to_target": _mean(run.reached_client_steps for run in hit),
-        "bytes_to_target": _mean(run.reached_bytes for run in hit),
+        "client_steps_to_target": _mean(hit["reached_client_steps"]),
+        "bytes_to_target": _mean(hit["reached_bytes"]),
         "reached_share": None if target is None else len(hit) / len(runs),
     }
 
 
-def _search(runs: Sequence[Any], trials: Trials) -> dict[str, Any]:
-    chosen = _chosen(runs)
-    return {
-        **{key: getattr(chosen[0], key) for key in ("sweep", "study", "entry_id", "page", "warm")},
-        "trials": trials.get((runs[0].sweep, runs[0].entry_id), 0),
-        "tunings": len({run.tuning for run in runs}),
-        "partitions": len({run.partition for run in runs}),
-        "runs": tuple(run.run_id for run in runs),
-        "chosen": tuple(run.run_id for run in chosen),
-    }
+def _replicates(runs: "pd.DataFrame") -> list["pd.DataFrame"]:
+    """Return the runs apart by the search whose winner they repeat."""
+    return [replicate for _, replicate in runs.groupby([*Draw._fields[:-1]], sort=False)]
 
 
-def _chosen(runs: Sequence[Any]) -> Sequence[Any]:
-    """Return the runs of the tuning whose winner validates best over its final seeds: test scores choose nothing."""
-
-    def validated(own: Sequence[Any]) -> float:
-        mean = _mean(run.val_score for run in own)
-        return -inf if mean is None else TASKS[own[0].metric].sign * mean
-
-    return max(_replicates(runs), key=validated)
+def _first(texts: "pd.Series[str]") -> str:
+    return next(filter(None, texts), "")
 
 
-def _replicates(runs: Sequence[Any]) -> list[list[Any]]:
-    """Return the runs by the search whose winner they repeat."""
-    replicates: dict[tuple[int, ...], list[Any]] = {}
-    for run in runs:
-        replicates.setdefault(_draw(run)[:-1], []).append(run)
-    return list(replicates.values())
-
-
-def _draw(run: Any) -> Draw:
-    return Draw(run.split, run.partition, run.tuning, run.seed)
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean, or None where a value is missing or there is none."""
-    numbers = [value if value is not None else nan for value in values]
-    mean = fmean(numbers) if numbers else nan
+def _mean(values: "pd.Series[float]") -> float | None:
+    """Return the mean; None where a value is missing, or there is none."""
+    mean = fmean(values.astype(float)) if len(values) else nan
     return None if isnan(mean) else mean

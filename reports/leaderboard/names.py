@@ -27,8 +27,8 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
     classes = Counter(name.rpartition(":")[2] for name in names)
     files, shown = Counter[str](), {}
     for name in names:
-        path, _, own = name.rpartition(":")
-        if path and classes[own] > 1:
+        path, _, class_name = name.rpartition(":")
+        if path and classes[class_name] > 1:
             file = path.rpartition("/")[2]
             files[file] += 1
             count = f", {files[file]}" if files[file] > 1 else ""
@@ -37,21 +37,24 @@ def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
 
 
 def without_folders(names: Iterable[str]) -> dict[str, str]:
-    """Return what names with a path in them are shown as, `npz:/home/me/my.npz` as `npz:my.npz`, but for files of one name
-    in several folders.
+    """Return shorter names for those that hold a path, `npz:my.npz` for `npz:/home/me/my.npz`, unless two would be
+    alike.
     """
-    bare = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
-    alike = Counter(bare.values())
-    return {name: short for name, short in bare.items() if short != name and alike[short] == 1}
+    short = {name: re.sub(r"[^:(]*/(?=[^/])", "", name) for name in set(names) if ":" in name}
+    count = Counter(short.values())
+    return {name: text for name, text in short.items() if text != name and count[text] == 1}
 
 
 def as_shown(value: T, board: "Leaderboard") -> T:
     """Return plain data about a board: names without folders and signs that nobody sees, and methods told apart."""
-    rows: list[Any] = [*board.rows, *board.interim]
-    algorithms = {row.algorithm for row in rows}
-    names = without_folders(name for row in rows for name in (row.dataset, row.model))
-    names |= {name: name.rpartition(":")[2] for name in algorithms}
-    names |= {name: text.rpartition(":")[2] for name, text in classes_of_files(algorithms).items()}
+    algorithms, others = set[str](), set[str]()
+    for row in (*board.rows, *board.interim):
+        algorithms.add(row.algorithm)
+        others |= {row.dataset, row.model}
+    names = without_folders(others)
+    apart = classes_of_files(algorithms)
+    for name in algorithms:
+        names[name] = apart.get(name, name).rpartition(":")[2]
     return renamed(value, {name: visible(text) for name, text in names.items()})
 
 
@@ -61,16 +64,19 @@ def renamed(value: T, names: Mapping[str, str], named: bool = True) -> T:
     if isinstance(value, str):
         new = names.get(value, value) if named else value
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        named_parts = zip(value._fields, value, strict=True)
-        new = type(value)(*(renamed(part, names, field in NAMED) for field, part in named_parts))
+        parts = value._asdict().items()
+        new = type(value)(*(renamed(part, names, field in NAMED) for field, part in parts))
     elif isinstance(value, tuple):
         new = tuple(renamed(part, names, named) for part in value)
     elif isinstance(value, Mapping):
+        # Keys and values are the user's words: a hyperparameter may be called as a data set is.
         new = {key: renamed(part, names, named=False) for key, part in value.items()}
     elif is_dataclass(value) and not isinstance(value, type):
-        kept = {f.name: getattr(value, f.name) for f in fields(value)}
-        parts = {name: renamed(part, names, name in NAMED) for name, part in kept.items()}
-        new = replace(value, **parts)
+        changed = {}
+        for field in fields(value):
+            part = getattr(value, field.name)
+            changed[field.name] = renamed(part, names, field.name in NAMED)
+        new = replace(value, **changed)
     return new
 
 
@@ -86,5 +92,5 @@ def without_paths(value: T) -> T:
     elif isinstance(value, Mapping):
         new = {without_paths(key): without_paths(part) for key, part in value.items()}
     elif isinstance(value, list | tuple):
-        new = [without_paths(part) for part in value]
+        new = list(map(without_paths, value))
     return new

@@ -27,7 +27,7 @@ Interval = tuple[float | None, float | None]
 
 
 class Draw(NamedTuple):
-    """What a final run was drawn by: its replicate, and its run seed."""
+    """The levels of the four factors that a final run was drawn at."""
 
     split: int
     partition: int
@@ -71,16 +71,18 @@ def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
     Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
     scenario show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
     """
-    tuned = [own for own in scenario.values() if own.error is not None and own.over != "seed"]
-    pooled = None
-    if tuned:
-        error = fmean((own.error or 0.0) ** 2 for own in tuned) ** 0.5
-        pooled = Mean(0.0, error, sum(own.freedom for own in tuned), tuned[0].over).half()
+    squares, freedom = list[float](), 0.0
+    for mean in scenario.values():
+        if mean.error is not None and mean.over != "seed":
+            squares.append(mean.error**2)
+            freedom += mean.freedom
+    pooled = Mean(0.0, fmean(squares) ** 0.5, freedom, "tuning").half() if squares else None
     ends = {}
-    for name, own in scenario.items():
-        halves = [own.half(), None if own.over == "seed" else pooled]
-        half = max((half for half in halves if half is not None), default=None)
-        ends[name] = around(own.mean, half)
+    for name, mean in scenario.items():
+        half = mean.half()
+        if pooled is not None and mean.over != "seed":
+            half = max(half or 0.0, pooled)
+        ends[name] = around(mean.mean, half)
     return ends
 
 
@@ -100,29 +102,30 @@ class Gap:
 
     @property
     def variance(self) -> float:
-        """Of the levels' means within strata; 0 where nothing tells."""
+        """Return the variance of the levels' means within strata; 0 where nothing tells."""
         return self.squares / self.freedom if self.freedom else 0.0
 
 
 def taken_apart(scores: Scores) -> Gap:
     """Return the parts of a mean and its error."""
     over = sampled(scores)
-    strata = list(_strata(scores, over).values())
-    if not strata:
+    means, squares, shares, freedom = list[float](), list[float](), list[float](), 0
+    for levels in _strata(scores, over).values():
+        mean = fmean(levels)
+        means.append(mean)
+        squares += [(level - mean) ** 2 for level in levels]
+        shares.append(1 / len(levels))
+        freedom += len(levels) - 1
+    if not means:
         return Gap(0.0, 0.0, 0, 0.0, over)
-    return Gap(
-        fmean(map(fmean, strata)),
-        fsum((m - fmean(units)) ** 2 for units in strata for m in units),
-        sum(len(units) - 1 for units in strata),
-        fsum(1 / len(units) for units in strata) / len(strata) ** 2,
-        over,
-    )
+    return Gap(fmean(means), fsum(squares), freedom, fsum(shares) / len(means) ** 2, over)
 
 
 def mean_of(scores: Scores) -> Mean:
     """Return the mean of final runs and its error over the sampled factor (`Gap` has the formulas)."""
     parts = taken_apart(scores)
     error = None
+    # Squares that small are rounding: equal scores are no proof of certainty.
     if parts.freedom and parts.squares**0.5 >= 10**-DIGITS:
         error = (parts.variance * parts.weight) ** 0.5
     return Mean(parts.mean, error, parts.freedom, parts.over)
@@ -130,8 +133,8 @@ def mean_of(scores: Scores) -> Mean:
 
 def sampled(scores: Scores) -> str:
     """Return the factor that the sample is of: the outermost with enough levels; the run's seed where there is none."""
-    for factor in ("split", "partition", "tuning"):
-        if len({getattr(draw, factor) for draw in scores}) >= RANDOM:
+    for factor, levels in zip(Draw._fields[:-1], zip(*scores, strict=True), strict=False):
+        if len(set(levels)) >= RANDOM:
             return factor
     return "seed"
 
@@ -160,26 +163,28 @@ def spreads(scores: Scores) -> dict[str, float]:
     it, and n the levels inside (their harmonic mean): var_seed = v_seed, var_f = max(0, v_f - v_inner / n).
     """
     deviations: dict[str, float] = {}
-    means: dict[tuple[int, ...], float] = {tuple(draw): v for draw, v in scores.items()}
+    means: dict[tuple[int, ...], float] = {**scores}
     inner = 0.0
     for place in reversed(range(len(Draw._fields))):
         groups: dict[tuple[int, ...], list[float]] = defaultdict(list)
         for key, value in means.items():
             groups[key[:place]].append(value)
-        freedom = sum(len(values) - 1 for values in groups.values())
-        spread = inner
+        outer, squares, shares = {}, list[float](), list[float]()
+        for key, values in groups.items():
+            outer[key] = fmean(values)
+            squares += [(value - outer[key]) ** 2 for value in values]
+            shares.append(1 / len(values))
+        spread, freedom = inner, len(means) - len(groups)
         if freedom:
-            squares = fsum((v - fmean(values)) ** 2 for values in groups.values() for v in values)
-            spread = squares / freedom
+            spread = fsum(squares) / freedom
             deviations[Draw._fields[place]] = max(0.0, spread - inner) ** 0.5
-        inner = spread * fmean(1 / len(values) for values in groups.values())
-        means = {key: fmean(values) for key, values in groups.items()}
+        inner, means = spread * fmean(shares), outer
     return deviations
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far `first` is ahead of `second` in one scenario, over the runs they have in common.
+    """The lead of `first` over `second` in one scenario, over the runs they have in common.
 
     `low` and `high` hold together with those of all pairs of the scenario (`Errors`); None where there is nothing to
     estimate an error from. `tie`: whether they hold 0, which only says that a difference is not shown.
@@ -199,7 +204,7 @@ class Difference:
 class Errors:
     """The errors of all pairs of a scenario of k methods, by which all of its differences are judged together.
 
-    `pooled` is the variance over all pairs, with its degrees of `freedom`; `own` has each method's part s^2 in the variances
+    `pooled` is the variance over all pairs, with its degrees of `freedom`; `parts` has each method's part s^2 in the variances
     of its pairs. The variance of a pair is the larger of `pooled` and s_i^2 + s_j^2. Pooling keeps a pair whose few
     searches hold no failure from looking certain, since the others of the scenario show what a failure costs; a
     method's own part keeps one that is noisier than the others from looking as steady as they are.
@@ -207,7 +212,7 @@ class Errors:
 
     pooled: float
     freedom: float
-    own: Mapping[str, float]
+    parts: Mapping[str, float]
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
@@ -219,7 +224,7 @@ class Errors:
         """
         if gap.freedom < RANDOM - 1:
             return None
-        variance = max(self.pooled, self.own[first] + self.own[second])
+        variance = max(self.pooled, self.parts[first] + self.parts[second])
         spread = self.pooled / self.freedom**0.5 + (variance - self.pooled) / gap.freedom**0.5
         tail = (1 - LEVEL) / (2 * self.pairs)
         return quantile(1 - tail, (variance / spread) ** 2) * (variance * gap.weight) ** 0.5
@@ -232,56 +237,58 @@ def errors_of(gaps: Mapping[tuple[str, str], Gap]) -> Errors | None:
     2 / k of them worth. With S_i the sum of method i's pairs' variances, s_i^2 = (S_i - T) / (k - 2),
     T = sum_i S_i / (2 (k - 1)): what Grubbs (1948) estimates.
     """
-    varied = {pair: gap for pair, gap in gaps.items() if gap.freedom}
-    freedoms = [gap.freedom for gap in varied.values()]
-    squares = fsum(gap.squares for gap in varied.values())
+    freedoms, sums_of_squares, fourths = list[int](), list[float](), list[float]()
+    variances: dict[str, list[float]] = {name: [] for name in sorted(set().union(*gaps))}
+    for pair, gap in gaps.items():
+        if gap.freedom:
+            freedoms.append(gap.freedom)
+            sums_of_squares.append(gap.squares)
+            fourths.append(gap.squares**2 / gap.freedom)
+            for name in pair:
+                variances[name].append(gap.variance)
+    squares, k = fsum(sums_of_squares), len(variances)
     if not squares or (squares / sum(freedoms)) ** 0.5 < 10**-DIGITS:
         return None
-    names = sorted({name for pair in gaps for name in pair})
-    k = len(names)
-    fourth = fsum(gap.squares**2 / gap.freedom for gap in varied.values())
     share = 2 / k
-    freedom = min(max(share * squares**2 / fourth, min(freedoms)), share * sum(freedoms))
-    own = dict.fromkeys(names, 0.0)
+    freedom = min(max(share * squares**2 / fsum(fourths), min(freedoms)), share * sum(freedoms))
+    parts = dict.fromkeys(variances, 0.0)
     if k > 2:
-        sums = {}
-        for name in names:
-            variances = [gap.variance for pair, gap in varied.items() if name in pair]
-            sums[name] = (fmean(variances) if variances else 0.0) * (k - 1)
+        # Pairs without a common run are taken to vary as the method's others do.
+        sums = {name: fmean(values or [0.0]) * (k - 1) for name, values in variances.items()}
         total = fsum(sums.values()) / (2 * (k - 1))
-        own = {name: max(0.0, (sums[name] - total) / (k - 2)) for name in names}
-    return Errors(squares / sum(freedoms), freedom, own, len(gaps))
+        parts = {name: max(0.0, (s - total) / (k - 2)) for name, s in sums.items()}
+    return Errors(squares / sum(freedoms), freedom, parts, len(gaps))
 
 
 def differences(scenario: Mapping[str, Scores], sign: int = 1) -> tuple[Difference, ...]:
     """Return all pairs of one scenario, `scenario[algorithm][draw]`, in the order of the algorithms; `sign` is -1 where
     less is better.
     """
-    gaps = {}
-    for a, b in combinations(scenario, 2):
-        common = sorted(scenario[a].keys() & scenario[b].keys())
-        gaps[a, b] = {
-            draw: round(sign * (scenario[a][draw] - scenario[b][draw]), DIGITS) for draw in common
-        }
-    parts = {pair: taken_apart(gap) for pair, gap in gaps.items()}
-    errors = errors_of(parts)
-    return tuple(_difference(*pair, len(gaps[pair]), parts[pair], errors) for pair in gaps)
-
-
-def _difference(first: str, second: str, runs: int, gap: Gap, errors: Errors | None) -> Difference:
-    if not runs:
-        return Difference(first, second, None, None, None, 0, None)
-    half = None if errors is None else errors.half(first, second, gap)
-    low, high = around(gap.mean, half)
-    tie = True if gap.mean == 0 and runs > 1 else None
-    if low is not None and high is not None:
-        tie = low <= 0 <= high
-    return Difference(first, second, gap.mean, low, high, runs, tie, gap.over)
+    gaps: dict[tuple[str, str], Gap] = {}
+    runs: dict[tuple[str, str], int] = {}
+    for first, second in combinations(scenario, 2):
+        mine, theirs = scenario[first], scenario[second]
+        common = sorted(mine.keys() & theirs.keys())
+        runs[first, second] = len(common)
+        # Rounded, so that scores that are equal on paper differ by 0.
+        ahead = {draw: round(sign * (mine[draw] - theirs[draw]), DIGITS) for draw in common}
+        gaps[first, second] = taken_apart(ahead)
+    errors, pairs = errors_of(gaps), []
+    for (first, second), gap in gaps.items():
+        n = runs[first, second]
+        half = None if errors is None else errors.half(first, second, gap)
+        low, high = around(gap.mean, half)
+        tie = True if gap.mean == 0 and n > 1 else None
+        if low is not None and high is not None:
+            tie = low <= 0 <= high
+        mean = gap.mean if n else None
+        pairs.append(Difference(first, second, mean, low, high, n, tie, gap.over))
+    return tuple(pairs)
 
 
 @dataclass(frozen=True)
 class Behind:
-    """How far a method is behind the best of its scenario, whichever that is: between `low` and `high`.
+    """The distance of a method behind the best of its scenario, whichever that is: between `low` and `high`.
 
     `beaten_by` are the rivals that are shown to be ahead; where there are any, the method is shown not to be the
     best. `tie`: whether it may be the best, and is shown to be within the study's margin of it.
@@ -309,14 +316,16 @@ def behind_best(
             ahead[pair.first][pair.second] = -pair.high, -pair.low
     if not any(ahead.values()):
         return dict.fromkeys(methods, Behind(0.0, 0.0)) if equal and all(equal) else {}
-    beaten = {
-        name: tuple(rival for rival in methods if rival in ends and ends[rival][0] > 0)
-        for name, ends in ahead.items()
-    }
+    beaten = {}
+    for name, ends in ahead.items():
+        beaten[name] = tuple(rival for rival in methods if ends.get(rival, (0.0, 0.0))[0] > 0)
     shown = {}
     for name, ends in ahead.items():
-        low = max((least for least, _ in ends.values()), default=0.0)
-        high = max((most for rival, (_, most) in ends.items() if not beaten[rival]), default=0.0)
+        low = high = 0.0
+        for rival, (least, most) in ends.items():
+            low = max(low, least)
+            if not beaten[rival]:  # who is shown not to be the best sets no upper end
+                high = max(high, most)
         tie = margin is not None and bool(ends) and not beaten[name] and high <= margin
-        shown[name] = Behind(max(0.0, low), max(0.0, low, high), beaten[name], tie)
+        shown[name] = Behind(low, max(low, high), beaten[name], tie)
     return shown

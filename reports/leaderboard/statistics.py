@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import fsum
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trials.common.lazy import Lazy
 
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = Lazy("pandas")
 special, stats = Lazy("scipy.special"), Lazy("scipy.stats")
 
 LEVEL = 0.95
@@ -111,31 +115,34 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     long as there are holes, the algorithm or the family with the largest share of holes is left out (of
     equals the family, then the last by name), and named. None when no two algorithms share one.
     """
-    # Of a family the algorithms that have all of its scenarios.
-    everywhere = {
-        family: set.intersection(*map(set, scenarios.values()))
-        for family, scenarios in families.items()
-    }
-    rows, names = _complete(everywhere)
+    complete: dict[str, set[str]] = {}
+    everybody: set[str] = set()
+    for family, scenarios in families.items():
+        complete[family] = set.intersection(*map(set, scenarios.values()))
+        everybody.update(*scenarios.values())
+    rows, names = _complete(complete)
     if len(names) < 2 or not rows:
         return None
-    means = []
+    means, ranked = [], list[str]()
     for row in rows:
-        scores = [[fmean(of[name]) for name in names] for of in families[row].values()]
+        scores = []
+        for scenario, tunings in families[row].items():
+            scores.append([fmean(tunings[name]) for name in names])
+            ranked.append(scenario)
         means.append(_ranks(np.array(scores)).mean(0))
+    # Below, more is better again.
     table = -np.array(means).round(DIGITS)
     ranks = _ranks(table).mean(0)
     order = sorted(range(len(names)), key=lambda i: (ranks[i], names[i]))
     names, table, ranks = [names[i] for i in order], table[:, order], ranks[order]
     low, high = _bootstrap([list(families[row].values()) for row in rows], names)
-    everybody = {a for of in families.values() for c in of.values() for a in c}
     return Across(
         tuple(names),
         tuple(map(float, ranks)),
         tuple(rows),
-        tuple(scenario for row in rows for scenario in families[row]),
+        tuple(ranked),
         tuple(sorted(everybody - set(names))),
-        tuple(row for row in families if row not in rows),
+        tuple(family for family in families if family not in rows),
         *friedman_test(table),
         pairs=_pairs(names, table, ranks),
         rank_low=low,
@@ -145,7 +152,7 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
 
 def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return ranks within rows of (rows, algorithms), 1 is the best; equal ones share their average."""
-    ranks: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), axis=-1)
+    ranks: npt.NDArray[Any] = stats.rankdata(-scores.round(DIGITS), "average", axis=-1)
     return ranks
 
 
@@ -171,7 +178,7 @@ def _bootstrap(
         drawn.append(_ranks(-rank))
     chosen = rng.integers(len(rows), size=(BOOTSTRAP, len(rows)))
     means = np.array(drawn)[chosen, np.arange(BOOTSTRAP)[:, None]].mean(1)
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0, method="linear")
     return tuple(map(float, low)), tuple(map(float, high))
 
 
@@ -192,7 +199,7 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     (1 + x^r) / 2 are the distribution of that sum; ranks are doubled to be whole.
     """
     unequal = gaps[gaps != 0]
-    ranks = (2 * stats.rankdata(abs(unequal))).astype(int)
+    ranks = (2 * stats.rankdata(abs(unequal), "average")).astype(int)
     chance = np.ones(1)
     for rank in ranks:
         chance = (np.pad(chance, (0, rank)) + np.pad(chance, (rank, 0))) / 2
@@ -201,23 +208,21 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return rows and algorithms without holes, of the algorithms that each row has."""
-    rows, names = list(present), sorted(set().union(*present.values()))
-
-    def share(holes: Sequence[bool]) -> float:
-        return sum(holes) / len(holes)
-
-    while rows and names:
-        of_rows = {row: share([a not in present[row] for a in names]) for row in rows}
-        of_names = {a: share([a not in present[row] for row in rows]) for a in names}
-        worst = max(*of_rows.values(), *of_names.values())
+    """Return rows and algorithms without holes: while some algorithm lacks in some row, the row or algorithm with the
+    largest share of holes is dropped.
+    """
+    names = sorted(set().union(*present.values()))
+    holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)
+    while holes.size:
+        by_row, by_name = holes.mean(axis=0), holes.mean(axis=1)
+        worst = max(by_row.max(), by_name.max())
         if worst == 0:
             break
-        if worst in of_rows.values():
-            rows.remove(max(row for row in rows if of_rows[row] == worst))
+        if worst in by_row.to_numpy():
+            holes = holes.drop(columns=max(by_row.index[by_row == worst]))
         else:
-            names.remove(max(a for a in names if of_names[a] == worst))
-    return rows, names
+            holes = holes.drop(index=max(by_name.index[by_name == worst]))
+    return list(holes.columns), list(holes.index)
 
 
 def friedman_test(
@@ -240,11 +245,14 @@ def friedman_test(
 def _pairs(
     names: Sequence[str], table: npt.NDArray[Any], ranks: npt.NDArray[Any]
 ) -> tuple[PairTest, ...]:
-    at = list(combinations(range(len(names)), 2))
-    gaps = [(table[:, i] - table[:, j]).round(DIGITS) for i, j in at]
-    p = [wilcoxon(gap) for gap in gaps]
-    smallest = [wilcoxon(abs(gap)) for gap in gaps]
-    adjusted, alpha = holm(p), 1 - LEVEL
+    at, alpha = list(combinations(range(len(names)), 2)), 1 - LEVEL
+    p, smallest = list[float](), list[float]()
+    for i, j in at:
+        gap = (table[:, i] - table[:, j]).round(DIGITS)
+        p.append(wilcoxon(gap))
+        # Had all families pointed one way, the test could not say more.
+        smallest.append(wilcoxon(abs(gap)))
+    adjusted = holm(p)
     left = len(at) - sum(value <= alpha for value in adjusted)
     tests = []
     for pair, (i, j) in enumerate(at):

@@ -1,6 +1,7 @@
 """The first page: how sweeps stand, what runs now, and the leaderboards so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from reports.leaderboard.board import ABOUT, ReportData
@@ -78,21 +79,20 @@ def summary(status: Status) -> dict[str, Any]:
 
 def scenario(entry: Status) -> str:
     """Return the scenario of an entry in words."""
-    return " · ".join(entry[part] for part in Scenario._fields)
+    return " · ".join(itemgetter(*Scenario._fields)(entry))
 
 
 def running(now: Iterable[Status], entries: Iterable[Status]) -> Table:
     """Return the table of the trials that run at this moment."""
-    scenarios = {entry["entry_id"]: scenario(entry) for entry in entries}
-    rows = [
-        (
+    scenarios, rows = {entry["entry_id"]: scenario(entry) for entry in entries}, []
+    for trial in now:
+        cells = [
             trial["trial_id"].removeprefix(f"{trial['entry_id']}-"),
             trial["name"],
             f"{trial['round']} of {trial['rounds']}",
             scored(trial["score"], trial["metric"]),
             params_text(trial["params"]),
             scenarios.get(trial["entry_id"], ""),
-        )
-        for trial in now
-    ]
+        ]
+        rows.append(cells)
     return table(NOW, rows)

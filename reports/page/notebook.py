@@ -77,10 +77,12 @@ def board_plot(data: ReportData, kinds: Sequence[str] = ()) -> Plot:
     """Return the charts of a report, all or those of some `SECTIONS`. Raises `UserError` for others."""
     data = as_shown(data, data.board)
     charts = gallery(data, look_of(data))
-    for kind in kinds:
+    shown: list[Chart] = []
+    for kind in kinds or charts:
         if kind not in SECTIONS:
             raise unknown("chart", kind, SECTIONS)
-    return Plot([chart for kind in kinds or [*charts] for chart in charts.get(kind, [])])
+        shown += charts.get(kind, [])
+    return Plot(shown)
 
 
 def run_plot(name: str, history: Sequence[dict[str, float]], metric: str) -> Plot:

@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain, starmap
+from operator import itemgetter
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -67,8 +69,8 @@ def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str
     data = as_shown(data, data.board)
     look = look_of(data)
     charts = gallery(data, look)
-    figures = [chart for of_section in charts.values() for chart in of_section]
-    return _report(data, look, charts), drawing.files(figures, forms)
+    figures = drawing.files(chain.from_iterable(charts.values()), forms)
+    return _report(data, look, charts), figures
 
 
 def leaderboard_page(board: Leaderboard) -> str:
@@ -100,7 +102,7 @@ def _report(data: ReportData, look: Look, charts: "Gallery") -> str:
         mends=MENDS,
         audit=audit_table(board),
         findings=findings(board.rows),
-        across=[across_table(*pair) for pair in several(board).items()],
+        across=[*starmap(across_table, several(board).items())],
         overview=overview(board),
         charts=drawn,
         chips=[(short(name), *style) for name, style in look.items()] if charts else [],
@@ -116,23 +118,30 @@ def page_legend(board: Leaderboard) -> str:
 
 
 def _setting(data: ReportData) -> dict[str, str]:
-    """Return what was the same for all algorithms, when and how long it ran, where sweeps differ of each, and how many there
-    are of what.
+    """Return the facts below the title: what was the same for all algorithms, when and how long it ran, and counts. Where
+    sweeps differ, a fact has the values of all.
     """
-    rows, facts = data.board.rows, dict[str, dict[str, None]]()
+    facts: dict[str, list[str]] = {}
     for sweep in data.sweeps:
         for key, value in sweep.setting.items():
-            facts.setdefault(key, {})[value] = None
+            values = facts.setdefault(key, [])
+            values += [] if value in values else [value]
+    groups, algorithms, finals, diverged = set(), set(), 0, 0
+    for row in data.board.rows:
+        groups.add(row.group)
+        algorithms.add(row.algorithm)
+        finals += row.seeds
+        diverged += row.failed_seeds
     counts = {
-        "scenarios": len({row.group for row in rows}),
-        "algorithms": len({row.algorithm for row in rows}),
+        "scenarios": len(groups),
+        "algorithms": len(algorithms),
         "search trials": sum(map(len, data.trials.values())),
-        "final runs": sum(row.seeds for row in rows),
-        "diverged finals": sum(row.failed_seeds for row in rows),
+        "final runs": finals,
+        "diverged finals": diverged,
         "crashed": sum(failure.status == Status.FAILED for failure in data.failures),
     }
-    values = {key: " / ".join(of_sweeps) for key, of_sweeps in facts.items()}
-    return values | {name: str(count) for name, count in counts.items() if count}
+    texts = {key: " / ".join(values) for key, values in facts.items()}
+    return texts | {name: str(count) for name, count in counts.items() if count}
 
 
 def _failures(data: ReportData) -> Table:
@@ -153,8 +162,9 @@ def _failures(data: ReportData) -> Table:
 
 def headline(board: Leaderboard) -> tuple[str, str]:
     """Return the winner in a few words, and sentences on how sure that is and what is not over."""
-    ranked = [row for row in board.rows if row.rank is not None]
-    scenarios = [*groups(replace(board, rows=tuple(ranked))).values()]
+    # References stand in no sentence about who is first.
+    ranked = tuple(row for row in board.rows if row.rank is not None)
+    scenarios = [*groups(replace(board, rows=ranked)).values()]
     if not board.rows:
         lead, more = "Nothing is ranked yet", "No scenario has all of its final runs."
     elif not scenarios:
@@ -170,7 +180,9 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 
 
 def _alone(rows: Sequence[Row]) -> tuple[str, str]:
-    """Say of one scenario who is first where no other may be the best or nothing is known of that; else how many may be."""
+    """Return the headline of one scenario, and what is known of its methods. It names the first where no other may be
+    the best or nothing can be estimated, else it says how many may be.
+    """
     where, tie = scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {title_of(rows[0].metric)}"
     maybe = sum(row.within_noise is True for row in rows)
@@ -182,10 +194,12 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Say who is shown to be the best in the most scenarios; nobody where no test over families tells two methods apart."""
+    """Return the headline over several scenarios, and their highest means. It names who is shown to be the best in most
+    of them, or nobody where no test over families of data sets tells two methods apart.
+    """
     wins = Counter[str]()
     for rows in scenarios:
-        if len(rows) > 1 and all(row.within_noise is False for row in rows[1:]):
+        if len(rows) > 1 and {row.within_noise for row in rows[1:]} == {False}:
             wins[rows[0].algorithm] += 1
     lead = f"No method is shown to be the best in any of {len(scenarios)} scenarios"
     if wins:
@@ -194,15 +208,13 @@ def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[s
         each = " each" if len(leaders) > 1 else ""
         shown = f"shown to be the best in {most} of {len(scenarios)} scenarios{each}"
         lead = f"{listed(leaders)}: {shown}"
-    where = told_apart([rows[0].group for rows in scenarios])
-    firsts = [
-        f"{_names(rows)} {_score(rows[0])} on {on}"
-        for rows, on in zip(scenarios, where, strict=True)
-    ]
-    more = f"; and {len(firsts) - 3} more" if len(firsts) > 3 else ""
-    highest = f"Highest mean by scenario: {'; '.join(firsts[:3])}{more}."
+    where, firsts = told_apart([rows[0].group for rows in scenarios]), []
+    for rows, place in zip(scenarios[:3], where, strict=False):
+        firsts.append(f"{_names(rows)} {_score(rows[0])} on {place}")
+    more = f"; and {len(scenarios) - 3} more" if len(scenarios) > 3 else ""
+    highest = f"Highest mean by scenario: {'; '.join(firsts)}{more}."
     for across in several(board).values():
-        if not any(pair.verdict == DIFFERS for pair in across.pairs):
+        if DIFFERS not in {pair.verdict for pair in across.pairs}:
             n = len(across.families)
             lead = f"No method is shown to be ahead over {n} families of data sets"
     return lead, highest
@@ -226,22 +238,26 @@ FIXED = 4
 
 def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
     """Return the tables of a board, one a group of rows that are ranked together; `linked` to the rows' runs in MLflow."""
-    of_groups = zip(board_tables(data.board, ["all"]), groups(data.board).values(), strict=True)
-    return [_table(data, content, rows, look, linked) for content, rows in of_groups]
+    contents = zip(board_tables(data.board, ["all"]), groups(data.board).values(), strict=True)
+    return [_table(data, content, rows, look, linked) for content, rows in contents]
 
 
 def _table(
     data: ReportData, content: Table, rows: Sequence[Row], look: Look, linked: bool
 ) -> Table:
     """Return the table without the columns in which all rows are alike, which are said below it."""
-    scale = leading(rows)
     heads, last = content.columns, len(content.columns) - 1
     texts = list(zip(*(line.texts for line in content.lines), strict=True))
-    full = [i for i in range(FIXED, last) if any(texts[i])]
-    same = [i for i in full if len(rows) > 1 and len(set(texts[i])) == 1]
-    order = [3, *(i for i in full if i not in same), last]
-    ends = " to ".join(score_text(end, rows[0]) for end in scale)
-    columns = [*heads[:3], Column(ends, ColumnKind.WORDS, look="bar"), *(heads[i] for i in order)]
+    order, alike = [FIXED - 1], []
+    for i in range(FIXED, last):
+        if len(rows) > 1 and len(set(texts[i])) == 1:
+            alike += [f"{heads[i].head} {texts[i][0]}"] if texts[i][0] else []
+        elif any(texts[i]):
+            order.append(i)
+    kept = itemgetter(*order, last)
+    scale = leading(rows)
+    ends = f"{score_text(scale[0], rows[0])} to {score_text(scale[1], rows[0])}"
+    columns = [*heads[:3], Column(ends, ColumnKind.WORDS, look="bar"), *kept(heads)]
     lines = []
     for row, line in zip(rows, content.lines, strict=True):
         cells = line.full
@@ -251,9 +267,9 @@ def _table(
         cells[last] = replace(cells[last], code=file, look="cut")
         picture = Cell("", drawing={**strip(row, scale), "hue": look[row.algorithm][0]})
         words = " ".join([row.algorithm, row.paper, content.title, content.small])
-        lines.append(Line([*cells[:3], picture, *(cells[i] for i in order)], line.best, words))
-    alike = ", ".join(f"{heads[i].head} {texts[i][0]}" for i in same)
-    notes = [f"All rows: {alike}."] if alike else []
+        # The rank, the name and the score, then the picture, then what it is behind and the rest.
+        lines.append(Line([*cells[:3], picture, *kept(cells)], line.best, words))
+    notes = [f"All rows: {', '.join(alike)}."] if alike else []
     return replace(content, columns=columns, lines=lines, notes=notes, look="board")
 
 
@@ -261,8 +277,9 @@ def leading(rows: Sequence[Row]) -> tuple[float, float]:
     """Return the range of the intervals of the leaders: of the better half of the rows, at least three, and of
     all that tie with the best.
     """
-    lead = [*rows[: max(3, round(LEADERS * len(rows)))], *filter(leads, rows)]
-    ends = [v for row in lead for v in (row.mean, row.ci_low, row.ci_high) if v is not None]
+    ends: list[float] = []
+    for row in (*rows[: max(3, round(LEADERS * len(rows)))], *filter(leads, rows)):
+        ends += [end for end in (row.mean, row.ci_low, row.ci_high) if end is not None]
     return min(ends), max(ends)
 
 
@@ -277,6 +294,7 @@ def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
         share = (score - start) / (end - start) if end > start else 0.5
         return round(EDGE + (STRIP - 2 * EDGE) * min(1.0, max(0.0, share)), 1)
 
+    # Who is far behind gets an arrow, so that the leaders have room.
     out = -1 if row.mean < start else 1 if row.mean > end else 0
     return {"low": at(row.ci_low), "mean": at(row.mean), "high": at(row.ci_high), "out": out}
 
@@ -291,10 +309,9 @@ SECTIONS = ("dots", "rounds", "bytes", "ranks", "budget")
 
 def look_of(data: ReportData) -> Look:
     """Return colour and dash of each algorithm of a report."""
-    rows = data.board.rows
-    ranked = {row.algorithm for row in rows if row.rank is not None}
-    unranked = {row.algorithm for row in rows} - ranked
-    return styles([row.algorithm for row in rows], unranked)
+    names = [row.algorithm for row in data.board.rows]
+    ranked = {row.algorithm for row in data.board.rows if row.rank is not None}
+    return styles(names, {*names} - ranked)
 
 
 def gallery(data: ReportData, look: Look) -> Gallery:
@@ -303,8 +320,8 @@ def gallery(data: ReportData, look: Look) -> Gallery:
     for group, rows in groups(data.board).items():
         where, metric = scenario_text(group), rows[0].metric
         name, title = slug(f"{where} {group.sweeps}"), title_of(metric)
-        over = " or ".join(dict.fromkeys(plural(row.over) for row in rows))
-        alt = f"{where}: {title}, mean and 95 % interval over {over}"
+        factors = dict.fromkeys(plural(row.over) for row in rows)
+        alt = f"{where}: {title}, mean and 95 % interval over {' or '.join(factors)}"
         sections["dots"].append(Chart(f"leaderboard-{name}", where, alt, charts.dots(rows, look)))
         curves = [curve for curve in data.curves if curve.group == group]
         for against in ("rounds", "bytes") if curves else ():
@@ -322,8 +339,8 @@ def gallery(data: ReportData, look: Look) -> Gallery:
             spec = charts.budget(best, look, metric)
             sections["budget"].append(Chart(f"budget-{name}", where, alt, spec))
     for metric, across in several(data.board).items():
-        ranks = zip(across.algorithms, across.ranks, strict=True)
-        alt = "Average ranks: " + ", ".join(f"{short(a)} {rank:.2f}" for a, rank in ranks)
+        ranks = zip(map(short, across.algorithms), across.ranks, strict=True)
+        alt = "Average ranks: " + ", ".join(starmap("{} {:.2f}".format, ranks))
         spec, title = charts.ranks(across, look), overall_title(metric, across)
         sections["ranks"].append(Chart(f"ranks-{slug(metric)}", title, alt, spec))
     return sections
@@ -343,7 +360,7 @@ def _templates() -> Environment:
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
         finalize=lambda value: _shown(value) if type(value) is str else value,
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelled name is an error, not an empty text
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -358,7 +375,8 @@ def _shown(text: str) -> str:
 def _coded(text: str) -> Markup:
     """Return text with what stands in backticks as code, and powers raised elsewhere."""
     parts = re.split(r"`([^`]+)`", str(escape(_shown(text))))
-    for i in range(0, len(parts), 2):
-        parts[i] = re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", parts[i])
-    parts[1::2] = [f"<code>{part}</code>" for part in parts[1::2]]
+    for i, part in enumerate(parts):
+        # The parts at odd places are those in backticks.
+        code = f"<code>{part}</code>"
+        parts[i] = code if i % 2 else re.sub(r"(?<=\w)\^(\d+)", r"<sup>\1</sup>", part)
     return Markup("".join(parts))

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
-from itertools import compress, groupby
+from itertools import compress, groupby, starmap
 from operator import attrgetter
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
-from reports.leaderboard.board import ABOUT, MARK, Contest, Leaderboard, Row, Standing
+from reports.leaderboard.board import ABOUT, MARK, Contest, Leaderboard, Row
 from reports.leaderboard.names import as_shown
 from reports.leaderboard.statistics import DIFFERS, Across
 from reports.table import (
@@ -61,7 +60,7 @@ from trials.scoring.metrics import direction, sign
 USUAL = ("#", "algorithm", "behind the best", "MB", "tuned")
 """The columns of a leaderboard beside the score and the rounds to a target, unless others are asked for."""
 WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
-"""Columns about whole runs and final models, as rounds to a target are, which mislead where scores are of a part, at equal bytes or steps."""
+"""Columns about whole runs and final models, as rounds to a target are: beside scores at equal bytes or steps they mislead."""
 
 
 class Measure(NamedTuple):
@@ -82,12 +81,9 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     among them where rows have unequal many. Raises `UserError` for a head that there is none of.
     """
     score, better = head_of(rows[0].metric), sign(direction(rows[0].metric))
-    target = ""
-    if board.target is not None:
-        in_percent = percent(rows[0].metric)
-        target = (
-            f"rounds to {100 * board.target:g} %" if in_percent else f"rounds to {board.target:g}"
-        )
+    target, aim = "", board.target
+    if aim is not None:
+        target = f"rounds to {100 * aim:g} %" if percent(rows[0].metric) else f"rounds to {aim:g}"
     words, name = ColumnKind.WORDS, ColumnKind.NAME
     every = [
         Measure("rank", Column("#", better=-1, look="rank"), rank_text),
@@ -98,9 +94,15 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
         Measure("seeds", Column("seeds", better=1), lambda r: str(r.seeds)),
         Measure("spread", Column("spread by"), spread_text),
         Measure(
-            "worst_clients", Column("worst 10 %", better=better), _client_score("worst_clients")
+            "worst_clients",
+            Column("worst 10 %", better=better),
+            lambda r: score_text(r.worst_clients, r),
         ),
-        Measure("client_spread", Column("spread", better=-1), _client_score("client_spread")),
+        Measure(
+            "client_spread",
+            Column("spread", better=-1),
+            lambda r: score_text(r.client_spread, r),
+        ),
         Measure(
             "sample_gradients",
             Column("k samples", better=-1),
@@ -117,15 +119,11 @@ def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -
     shown = set(heads if "all" in wanted else [*USUAL, score, target, *wanted])
     if len({(row.seeds, row.failed_seeds) for row in board.rows}) > 1 or rows[0].failed_seeds:
         shown.add("seeds")
-    if board.at != "rounds":
+    if board.at != "rounds":  # scores are of a part of each run, these columns of the whole
         shown -= {*WHOLE, target}
     if all(len(row.spread) < 2 for row in board.rows):
         shown.discard("spread by")
     return [measure for measure in every if measure.column.head in shown - {""}]
-
-
-def _client_score(field: str) -> Callable[[Row], str]:
-    return lambda row: score_text(getattr(row, field), row)
 
 
 def groups(board: Leaderboard) -> dict[Contest, list[Row]]:
@@ -147,8 +145,9 @@ def board_tables(board: Leaderboard, columns: Collection[str] = ()) -> list[Tabl
     """Return a table for each group of rows that are ranked together, with these `columns` beside the usual ones."""
     tables = []
     for group, rows in groups(board).items():
-        shown = measures(board, rows, columns)
-        lines = [Line([measure.cell(row) for measure in shown], leads(row)) for row in rows]
+        shown, lines = measures(board, rows, columns), []
+        for row in rows:
+            lines.append(Line([measure.cell(row) for measure in shown], leads(row)))
         title = scenario_text(group) + _budget(board, rows[0])
         said = [answer(rows), *_by_model(board, group)]
         heads = [measure.column for measure in shown]
@@ -162,6 +161,7 @@ def _by_model(board: Leaderboard, group: Contest) -> list[str]:
     At equal bytes or steps each model has a budget of its own, so nothing is said.
     """
     best: dict[str, Row] = {}
+    # The same question, but for the model.
     for row in board.rows:
         other = row.group._replace(scenario=row.scenario._replace(model=group.scenario.model))
         if other == group and row.rank == 1:
@@ -187,36 +187,37 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 
 def interim_tables(board: Leaderboard) -> list[Table]:
-    """Return how the scenarios stand that are not over, a table each."""
+    """Return a table for each scenario that is not over, with how its methods stand."""
     tables = []
     for (sweep, place), members in groupby(board.interim, key=lambda standing: standing.group):
-        standings = list(members)
+        rows, metric = [], ""
+        for standing in members:
+            metric = standing.metric
+            cells = [
+                "-" if standing.rank is None else str(standing.rank),
+                short(standing.algorithm),
+                number(standing.best, metric),
+                f"{standing.trials}/{standing.planned}",
+                f"{standing.finals}/{standing.seeds}",
+                params_text(standing.params),
+            ]
+            rows.append(cells)
         heads = (
             Column("#"),
             Column("algorithm", ColumnKind.NAME),
-            Column(f"best {head_of(standings[0].metric)}".strip()),
+            Column(f"best {head_of(metric)}".strip()),
             Column("trials"),
             Column("final runs"),
             Column("best so far", ColumnKind.WORDS),
         )
         title = f"{place} ({sweep}): {MARK}"
-        tables.append(table(heads, map(_interim, standings), title=title, essential=3))
+        tables.append(table(heads, rows, title=title, essential=3))
     return tables
-
-
-def _interim(standing: Standing) -> list[str]:
-    return [
-        "-" if standing.rank is None else str(standing.rank),
-        short(standing.algorithm),
-        number(standing.best, standing.metric),
-        f"{standing.trials}/{standing.planned}",
-        f"{standing.finals}/{standing.seeds}",
-        params_text(standing.params),
-    ]
 
 
 def names_of(board: Leaderboard) -> list[str]:
     """Return the methods, those first that are ranked in the most scenarios, of these the least average rank."""
+    # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:
         ranks[row.algorithm] += [row.rank] if row.rank else []
@@ -224,7 +225,7 @@ def names_of(board: Leaderboard) -> list[str]:
 
 
 def overview(board: Leaderboard) -> Table:
-    """Return the scores of methods, a row each, in scenarios, a column each."""
+    """Return the table of all scores: methods in rows, scenarios in columns."""
     contests = groups(board)
     columns = [Column("algorithm", ColumnKind.NAME), *map(Column, told_apart([*contests]))]
     empty = [Cell("")] * len(contests)
@@ -237,20 +238,22 @@ def overview(board: Leaderboard) -> Table:
 
 
 def told_apart(contests: Sequence[Contest]) -> list[str]:
-    """Return each question by that in which they differ: parts of its place, whether it is warm-started, its sweeps."""
-    places = zip(*(group.scenario for group in contests), strict=True)
-    apart = [len(set(parts)) > 1 for parts in places]
+    """Return a short name for each contest: the parts of its scenario that are not the same in all, whether it was
+    warm-started, and its sweeps where names would still be alike.
+    """
+    if not contests:
+        return []
+    _, scenarios, warm = zip(*contests, strict=True)
+    apart = [len(set(parts)) > 1 for parts in zip(*scenarios, strict=True)]
     apart = apart if any(apart) else [False, False, True]
-    warm = len({group.warm for group in contests}) > 1
     names = []
     for group in contests:
         name = " · ".join(compress(group.scenario, apart))
-        names.append(name + ", warm-started" * (warm and group.warm))
+        names.append(name + ", warm-started" * (group.warm and not all(warm)))
     alike = Counter(names)
-    return [
-        f"{name} ({group.sweeps})" if alike[name] > 1 else name
-        for name, group in zip(names, contests, strict=True)
-    ]
+    for i, group in enumerate(contests):
+        names[i] += f" ({group.sweeps})" if alike[names[i]] > 1 else ""
+    return names
 
 
 def several(board: Leaderboard) -> dict[str, Across]:
@@ -297,7 +300,7 @@ def _parts(board: Leaderboard, columns: Collection[str]) -> list[Table | str]:
         *board_tables(board, columns),
         *standing,
         *([ABOUT] if standing else []),
-        *(across_table(*compared) for compared in several(board).items()),
+        *starmap(across_table, several(board).items()),
     ]
 
 
@@ -323,15 +326,16 @@ def terminal(
         parts += [Text(part.headline, style="bold"), shown, *map(Text, part.said), Text()]
     settings, costly = setting_notes(board.rows), findings(board.rows)
     about = left_out(narrow, "--json")
-    if not explain:
+    if not explain:  # else the notes on settings say it at length
         about += map(Text, unranked(board.rows))
-    about += [Text(f"Note: {note}") for note in board.notes]
+    about += map(Text, map("Note: {}".format, board.notes))
     if board.rows or not board.interim:
         about.append(Text(legend(board), style="dim"))
     if explain:
         about += map(Text, searches(board))
-        about += [Text(f"{head}: {meaning}", style="dim") for head, meaning in HEADS.items()]
-        about += [Text(f"Note: {note}") for note in settings]
+        for head, meaning in HEADS.items():
+            about.append(Text(f"{head}: {meaning}", style="dim"))
+        about += map(Text, map("Note: {}".format, settings))
     elif board.rows:
         options = f"--explain{_count(settings, 'note')}, --audit{_count(costly, 'finding')}"
         about.append(Text(f"More: {command} {options}", style="dim"))
@@ -358,22 +362,23 @@ def _csv(board: Leaderboard, columns: Collection[str]) -> str:
     """Return plain numbers, to the last bit: every field of the rows, or those of tables with these columns."""
     import pandas as pd
 
-    names = [item.name for item in fields(Row)]
+    names = [*Row.__dataclass_fields__]
     if columns and board.rows:
         shown = measures(board, board.rows, columns)
-        names = [*Scenario._fields, *(measure.field for measure in shown)]
-    own = {"params": lambda row: params_text(row.params), "audit": _found}
-    cells: dict[str, list[Any]] = {}
-    for name in names:
-        value = own.get(name, attrgetter(name))
-        cells[name] = [_cell(value(row)) for row in board.rows]
+        names = [*Scenario._fields, *map(attrgetter("field"), shown)]
+    cells: dict[str, list[Any]] = {name: [] for name in names}
+    for row in board.rows:
+        for name in names:
+            value = getattr(row, name)
+            if name == "params":
+                value = params_text(value)
+            elif name == "audit":
+                kinds = map(attrgetter("kind", "text"), value.findings if value else ())
+                value = "; ".join(starmap("{}: {}".format, kinds))
+            cells[name].append(_cell(value))
+    # As objects: whole numbers beside a gap stay whole.
     content = pd.DataFrame(cells, dtype=object)
     return str(content.to_csv(index=False, lineterminator="\n"))
-
-
-def _found(row: Row) -> str:
-    texts = row.audit.findings if row.audit else ()
-    return "; ".join(f"{finding.kind}: {finding.text}" for finding in texts)
 
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -381,13 +386,14 @@ FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a spreadsheet takes it: of several the texts, with a space between, and no text that it computes."""
+    """Return a value for a spreadsheet's cell: several values as one text, and no text that is taken for a formula."""
     if isinstance(value, Mapping):
         value = " ".join(f"{key}={inner}" for key, inner in value.items())
     if isinstance(value, list | tuple):
         value = " ".join(map(str, value))
     if isinstance(value, str):
         value = visible(value)
+        # Spreadsheets show text behind an apostrophe as it is.
         return f"'{value}" if value.lstrip().startswith(FORMULA) else value
     return value
 
@@ -400,18 +406,18 @@ def _markdown(board: Leaderboard, columns: Collection[str]) -> str:
             continue
         parts += [f"**{plain(part.headline)}**", markdown([part])]
         parts += [plain(" ".join(part.said))] if part.said else []
-    parts += [f"Note: {plain(note)}" for note in (*board.notes, *setting_notes(board.rows))]
+    parts += map("Note: {}".format, map(plain, (*board.notes, *setting_notes(board.rows))))
     if board.rows or not board.interim:
         parts.append(plain(" ".join([legend(board), *searches(board)])))
     return "\n\n".join(parts) + "\n"
 
 
 def latex(board: Leaderboard) -> str:
-    """Return a paper's table, with the rules of the package booktabs: methods in rows, scenarios in columns, below comments
-    with what a caption has to say.
+    """Return a paper's table in LaTeX (booktabs): methods in rows, scenarios in columns, and comments with what a
+    caption has to say.
 
-    Of a scenario the best is bold, with all that may be the best; where it stands alone, the second is underlined. Methods
-    stand by their average rank, those later that are not ranked in all scenarios, references last.
+    The best of a scenario is bold, with all that may be the best; where it stands alone, the second is underlined.
+    Methods are ordered by average rank, those first that are ranked in all scenarios, references last.
     """
     import pandas as pd
 
@@ -419,9 +425,18 @@ def latex(board: Leaderboard) -> str:
     notes = ["needs \\usepackage{booktabs}", signs, legend(board), *searches(board), *board.notes]
     notes += setting_notes(board.rows)
     comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
-    columns = {_heads(board, group): rows for group, rows in groups(board).items()}
-    if not columns:
+    contests, columns = groups(board), dict[tuple[str, str], list[Row]]()
+    if not contests:
         return comments
+    asked = Counter(group._replace(sweeps="") for group in contests)
+    models = {group.scenario.model for group in contests}
+    for group, rows in contests.items():
+        dataset, model, level = group.scenario
+        above = [dataset, *([model] if len(models) > 1 else []), head_of(rows[0].metric)]
+        # Two sweeps that answer one question are told apart by their names.
+        sweeps = f" ({group.sweeps})" if asked[group._replace(sweeps="")] > 1 else ""
+        below = level + ", warm-started" * group.warm + sweeps
+        columns[", ".join(above), below] = rows
     index, heads = names_of(board), pd.MultiIndex.from_tuples(columns)
     cells = pd.DataFrame("--", index=index, columns=heads)
     for head, rows in columns.items():
@@ -431,19 +446,6 @@ def latex(board: Leaderboard) -> str:
     style = cells.style.format_index(escape="latex", axis=0).format_index(escape="latex", axis=1)
     form = "l" + "r" * len(columns)
     return comments + str(style.to_latex(hrules=True, multicol_align="c", column_format=form))
-
-
-def _heads(board: Leaderboard, group: Contest) -> tuple[str, str]:
-    """Return what stands above a column: the data set, the model where several are shown and the metric, and the level, with
-    the sweeps where several answer one question.
-    """
-    contests = groups(board)
-    asked = Counter((other.scenario, other.warm) for other in contests)
-    dataset, model, level = group.scenario
-    models = len({other.scenario.model for other in contests}) > 1
-    above = [dataset, *([model] if models else []), head_of(contests[group][0].metric)]
-    sweeps = f" ({group.sweeps})" if asked[group.scenario, group.warm] > 1 else ""
-    return ", ".join(above), level + ", warm-started" * group.warm + sweeps
 
 
 def _score(row: Row, rows: list[Row]) -> str:

@@ -5,7 +5,7 @@ from itertools import compress
 from math import ceil, log10
 from typing import Any
 
-from reports.leaderboard.audit import PER_HYPERPARAMETER, Audit
+from reports.leaderboard.audit import PER_HYPERPARAMETER
 from reports.leaderboard.board import Leaderboard, Row
 from reports.leaderboard.statistics import CANNOT, DIFFERS, Across
 from reports.table import Column, ColumnKind, Table, table
@@ -82,10 +82,13 @@ def scored(value: float | None, metric: str) -> str:
 
 
 def score_text(value: float | None, row: Row) -> str:
-    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that. One of n test
-    samples is 100 / n points, and no digit stands behind the first of these: of 360 (0.28) the tenth is the last, of 50 there is none.
+    """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that.
+
+    One of n test samples is worth 100 / n points, and digits end with the first of these: with 360 samples (0.28) the
+    tenth is the last, with 50 there is none.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
+    # A further digit would be noise.
     digits = 2 if fine else 1
     if row.test_samples:
         digits = min(digits, max(0, ceil(log10(row.test_samples)) - 2))
@@ -134,8 +137,10 @@ def spread_text(row: Row) -> str:
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Return hyperparameters on one line, with three digits of every number."""
-    texts = {k: f"{v:.3g}" if isinstance(v, float) else str(v) for k, v in params.items()}
-    return " ".join(f"{key}={text}" for key, text in texts.items())
+    texts = []
+    for name, value in params.items():
+        texts.append(f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}")
+    return " ".join(texts)
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -145,16 +150,17 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def plural(over: str) -> str:
-    """Return the name of the levels of the factors that an interval is over."""
-    return " and ".join(f"{factor}s" for factor in over.split(" and "))
+    """Return the plural of factors: `tuning and seed` becomes `tunings and seeds`."""
+    return over.replace(" and ", "s and ") + "s"
 
 
 # Scenarios and boards
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether words are about methods, tuned anew often enough, and not about the configurations that ran."""
+    """Return whether sentences may be about methods: each was tuned anew often enough. Else they are about configurations."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
+    # What a method with few searches cannot show of failures, those of the others must.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
@@ -198,10 +204,10 @@ def setting_notes(rows: Sequence[Row]) -> list[str]:
 
 def legend(board: Leaderboard) -> str:
     """Say in a line how the rows were made, and what the intervals are over."""
-    counts = [
-        f"{row.units} {plural(row.over) if row.units > 1 else row.over}" for row in board.rows
-    ]
-    over = f" ±: 95 % over {' and '.join(dict.fromkeys(counts))}." if counts else ""
+    counts: dict[str, None] = {}
+    for row in board.rows:
+        counts[f"{row.units} {plural(row.over) if row.units > 1 else row.over}"] = None
+    over = f" ±: 95 % over {' and '.join(counts)}." if counts else ""
     return f"{board.protocol[0].upper()}{board.protocol[1:]}.{over}"
 
 
@@ -229,8 +235,8 @@ def overall(across: Across) -> str:
             f"Friedman's test of ranks over {n} families of data sets: p = {across.friedman:.2g} (Iman-Davenport "
             f"{across.iman_davenport:.2g}): {across.friedman_verdict}."
         )
-    differ = sum(pair.verdict == DIFFERS for pair in across.pairs)
-    text += f" Wilcoxon-Holm: {differ} of {len(across.pairs)} pairs differ"
+    verdicts = [pair.verdict for pair in across.pairs]
+    text += f" Wilcoxon-Holm: {verdicts.count(DIFFERS)} of {len(across.pairs)} pairs differ"
     if cannot := [pair for pair in across.pairs if pair.verdict == CANNOT]:
         text += (
             f"; {CANNOT} for {len(cannot)}: were all families to point one way, p would still be at "
@@ -269,39 +275,38 @@ AUDIT_HEADS = ("searched", "diverged", "lead", "noise", "as good", "last tenth")
 
 
 def audit_table(board: Leaderboard) -> Table | None:
-    """Return how fair the searches were, a line for each audited row, without columns in which nothing stands; None where
-    no row is audited.
+    """Return the table of how fair the searches were, a line for each audited row, without empty columns; None where no row
+    is audited.
     """
-    scenarios = _scenarios(board.rows)
+    scenarios, rows = _scenarios(board.rows), list[list[str]]()
     columns = [Column("algorithm", ColumnKind.NAME), Column("scenario", ColumnKind.NAME)]
     columns += [*map(Column, AUDIT_HEADS), Column("at an edge", ColumnKind.WORDS)]
-    rows = [
-        [label(row), scenarios[row.group], *_facts(row.audit, row.metric)]
-        for row in board.rows
-        if row.audit is not None
-    ]
+    for row in board.rows:
+        if (audit := row.audit) is None:
+            continue
+        searched = f"{audit.hyperparameters} in {audit.trials}"
+        edges = [f"{e.name} {e.end}{' (limit)' * (e.wider is None)}" for e in audit.edges or ()]
+        cells = [
+            label(row),
+            scenarios[row.group],
+            "" if audit.hyperparameters is None else searched,
+            f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
+            number(audit.margin, row.metric),
+            number(audit.noise, row.metric),
+            "" if audit.as_good is None else str(audit.as_good),
+            f"+{number(audit.late_gain, row.metric)}" if audit.late_gain else "",
+            ", ".join(edges),
+        ]
+        rows.append(cells)
     if not rows:
         return None
-    kept = [any(cells) for cells in zip(*rows, strict=True)]
-    shown = (compress(row, kept) for row in rows)
-    return table([*compress(columns, kept)], map(list, shown), essential=2)
-
-
-def _facts(audit: Audit, metric: str) -> list[str]:
-    searched = "" if audit.hyperparameters is None else f"{audit.hyperparameters} in {audit.trials}"
-    return [
-        searched,
-        f"{audit.diverged_share:.0%}" if audit.diverged_share else "",
-        number(audit.margin, metric),
-        number(audit.noise, metric),
-        "" if audit.as_good is None else str(audit.as_good),
-        f"+{number(audit.late_gain, metric)}" if audit.late_gain else "",
-        ", ".join(f"{e.name} {e.end}{' (limit)' * (e.wider is None)}" for e in audit.edges or ()),
-    ]
+    kept = [*map(any, zip(*rows, strict=True))]
+    shown = [list(compress(row, kept)) for row in rows]
+    return table([*compress(columns, kept)], shown, essential=2)
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return what was found of all rows, a line a kind, in which the first `NAMED` rows are named."""
+    """Return what the audits found amiss, a line for each kind, in which the first `NAMED` rows are named."""
     scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
     for kind in KINDS:
         for row in rows:
@@ -316,7 +321,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _scenarios(rows: Sequence[Row]) -> dict[tuple[object, ...], str]:
-    """Return the groups' names, of what is not the same in all of them."""
+    """Return a short name for each group: the parts of its scenario, and its sweeps, that are not the same in all."""
     parts = {row.group: (*row.scenario, row.sweeps) for row in rows}
     differ = [len(set(names)) > 1 for names in zip(*parts.values(), strict=True)]
     return {group: " ".join(compress(names, differ)) for group, names in parts.items()}

@@ -1,1 +1,1 @@
-"""An algorithm of one's own: a file to start from, and what is wrong with it."""
+"""An algorithm of one's own: a file to start from, and its test."""

@@ -10,6 +10,8 @@ import os
 import platform
 import sys
 from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -58,20 +60,24 @@ class Command(TyperCommand):
         return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Return the words that are left; raise `UserError` for an option that there is not, or that lacks its value."""
+        """Parse the command's words, with each key of --set or --where as an option, too. Raise `UserError` for an
+        unknown option, or one that lacks its value.
+        """
         try:
             return super().parse_args(ctx, list(args))
         except Exception as error:
             option = str(getattr(error, "option_name", ""))
-            own = {name for param in self.params for name in param.opts}
-            if not option.startswith("--") or option in own:
+            declared = set(chain.from_iterable(param.opts for param in self.params))
+            # The command has this option: what is wrong is its value.
+            if not option.startswith("--") or option in declared:
                 raise
-            key, takers = option.lstrip("-").replace("-", "_"), own & {"--set", "--where"}
-            keys = {key: taker for taker in takers for key in keys_of(taker)}
+            keys: dict[str, str] = {}
+            for taker in declared & {"--set", "--where"}:
+                keys |= dict.fromkeys(keys_of(taker), taker)
+        key = option.lstrip("-").replace("-", "_")
         if key not in keys:
-            near = get_close_matches(
-                option, [*own, *(f"--{k.replace('_', '-')}" for k in keys)], 1, 0.7
-            )
+            options = [f"--{name.replace('_', '-')}" for name in keys]
+            near = get_close_matches(option, [*declared, *options], 1, 0.7)
             hint = f"Did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them."
             raise UserError(f"unknown option {option}. {hint}")
         at = next(i for i, word in enumerate(args) if word.partition("=")[0] == option)
@@ -81,6 +87,7 @@ class Command(TyperCommand):
             if not rest or rest[0].startswith("--"):
                 raise UserError(f"{option} needs a value: {option} VALUE")
             value, *rest = rest
+        # One option is spelled out at a time; the next may be another such key.
         return self.parse_args(ctx, [*args[:at], keys[key], f"{key}={value}", *rest])
 
 
@@ -123,12 +130,18 @@ for _group, _name, _command, _example in COMMANDS:
 def main() -> None:
     """Run the `suite` command, and exit as it ended."""
     gc.set_threshold(GARBAGE)
+    # A name from a file may hold control characters, whoever prints it.
     spell_out(HARMLESS)
     outlive_terminal()
     try:
         os.getcwd()
-    except FileNotFoundError:  # PyTorch would end the process, in words of MKL
-        say("error: the current folder was deleted: cd to one that exists")
+        Path.home()
+    except (
+        FileNotFoundError,
+        RuntimeError,
+    ) as error:  # PyTorch and MLflow need both, in words of their own
+        deleted = "the current folder was deleted: cd to one that exists"
+        say(f"error: {deleted if isinstance(error, OSError) else 'there is no home: set HOME'}")
         sys.exit(2)
     try:
         with one_command():

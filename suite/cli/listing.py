@@ -1,12 +1,13 @@
 """`suite list`: what there is; `data`: what a data set looks like on the clients; `new` and `check`: code of one's own."""
 
 import shlex
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from reports.table import Column, ColumnKind
+from reports.table import Column, ColumnKind, table
 from suite import api
 from suite.cli.options import PLAIN, Assign, DataRoot, Json
 from suite.console import emit, out, say, show_table
@@ -22,7 +23,7 @@ def list_things(
 
     Names come with their ranges, defaults and sources.
     """
-    from suite.catalog import broken, listing
+    from suite.catalog import broken, hyperparameter, listing
 
     items = listing(kind)
     for fault in broken():
@@ -30,29 +31,24 @@ def list_things(
     if as_json:
         emit(items)
         return
-    rows = [_row(item) for item in items]
-    first, *others = rows[0]
-    heads = [Column(first, ColumnKind.NAME), *(Column(head, ColumnKind.WORDS) for head in others)]
-    show_table(heads, [[*row.values()] for row in rows])
+    # Everything but algorithms is a name with what it is, or whom it names.
+    heads, rows = [*items[0]], list[list[str]]()
+    if kind == "algorithms":
+        heads = ["name", "summary", "hyperparameters"]
+    for item in items:
+        if kind == "algorithms":
+            unranked = ", unranked" if item["reference"] and item["paper"] != "reference" else ""
+            ranges = "\n".join(starmap(hyperparameter, item["hyperparameters"].items()))
+            summary = f"{item['summary']} ({item['paper']}{unranked})"
+            rows.append([item["name"], summary, ranges])
+        else:
+            name, about = item.values()
+            rows.append([name, ", ".join(about) if isinstance(about, list) else about])
+    show_table(table(heads, ()).columns, rows)
     if kind == "heterogeneity":
         from trials.heterogeneity import grammar
 
         out().print(f"A level is written {grammar()}", highlight=False, markup=False)
-
-
-def _row(item: dict[str, Any]) -> dict[str, str]:
-    """Return what a table shows of a listed thing, by the head of its column."""
-    from suite.catalog import hyperparameter
-
-    if "hyperparameters" in item:
-        unranked = ", unranked" if item["reference"] and item["paper"] != "reference" else ""
-        ranges = [hyperparameter(*pair) for pair in item["hyperparameters"].items()]
-        summary = f"{item['summary']} ({item['paper']}{unranked})"
-        return {"name": item["name"], "summary": summary, "hyperparameters": "\n".join(ranges)}
-    return {
-        key: ", ".join(value) if isinstance(value, list) else str(value)
-        for key, value in item.items()
-    }
 
 
 data = typer.Typer(
@@ -102,10 +98,10 @@ def describe(
     for name, shown in NAMES.items():
         rows.append([shown, *(f"{value:.4g}" for value in document[name].values())])
     show_table(columns, rows, title=title)
-    facts = document["totals"] | {"clients not trained on": document["clients_not_trained_on"]}
-    facts = {key: count for key, count in facts.items() if count}
-    facts |= {"partition seed": document["seed"], "fingerprint": document["fingerprint"]}
-    out().print(", ".join(f"{key} {value}" for key, value in facts.items()), **PLAIN)
+    counts = document["totals"] | {"clients not trained on": document["clients_not_trained_on"]}
+    facts = [f"{key} {count}" for key, count in counts.items() if count]
+    facts += [f"partition seed {document['seed']}", f"fingerprint {document['fingerprint']}"]
+    out().print(", ".join(facts), **PLAIN)
 
 
 @data.command(epilog="Example: suite data prepare mnist fashion_mnist --data-root ~/data")
@@ -122,18 +118,17 @@ def prepare(
     items: list[dict[str, Any]] = []
     states: dict[str, str] = {}
     for text in wanted or [name for name, cls in datasets.DATASETS.items() if cls.published]:
-        files = datasets.parse(text).files(data_root)
-        items += [{"dataset": text, **file} for file in files]
         states[text] = "ready"
-        for file in reversed(files):  # the first that is not sound tells enough
-            if not file["sound"]:
+        for file in datasets.parse(text).files(data_root):
+            items.append({"dataset": text, **file})
+            # The first that is not sound tells enough.
+            if not file["sound"] and states[text] == "ready":
                 wrong = f"wrong: {file['path']} has {file['found']}, expected {file['expected']}"
                 states[text] = wrong if file["found"] else f"absent: {file['path']}"
     if as_json:
         emit(items)
         return
-    heads = [Column("dataset", ColumnKind.NAME), Column("state", ColumnKind.WORDS)]
-    show_table(heads, [[*pair] for pair in states.items()])
+    show_table(table(["dataset", "state"], ()).columns, [*states.items()])
 
 
 new = typer.Typer(
@@ -149,11 +144,11 @@ def new_algorithm(
     from suite.authoring.new import new_algorithm
 
     class_name, file, test = new_algorithm(name, Path())
-    own = f"fedavg,{file}:{class_name}"
+    methods = f"fedavg,{file}:{class_name}"
     say(f"Wrote {file} and {test}. Next:")
     for words in (
         ["check", str(file), "--reduces-to", "fedavg", "--set", "beta=0"],
-        ["sweep", "quickstart", "--algorithms", own, "--name", file.stem],
+        ["sweep", "quickstart", "--algorithms", methods, "--name", file.stem],
     ):
         say(f"  {shlex.join(['suite', *words])}")
     say(f"Its test runs with pytest (pip install pytest): python -m pytest {test}")
@@ -172,7 +167,7 @@ def check(
     An algorithm runs two rounds on three models; executions, checkpoints and counted bytes are compared.
     --set takes its hyperparameters and settings. Exit code 1 if something is wrong.
     """
-    say(f"reading {file}")
+    say(f"reading {file}")  # before imports that take seconds
     from suite.testing.parts import findings
     from suite.yaml_files import assignments
 
@@ -180,7 +175,7 @@ def check(
     results = list(findings(file, values, dataset, reduces_to=reduces_to, exact=exact))
     passed = all(finding.ok for finding in results)
     if as_json:
-        emit({"passed": passed, "checks": [vars(finding) for finding in results]})
+        emit({"passed": passed, "checks": [*map(vars, results)]})
     else:
         for finding in results:
             word, on = "ok   " if finding.ok else "wrong", finding.model and f" ({finding.model})"

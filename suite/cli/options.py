@@ -16,7 +16,7 @@ PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 
 
 def not_empty(value: str | None) -> str | None:
-    """Return an option's text; raise `BadParameter` where it is empty, as a script's variable is that is not set."""
+    """Return an option's text; raise `BadParameter` where it is empty, as a script's unset variable makes it."""
     if value is not None and not value.strip():
         raise typer.BadParameter("must not be empty")
     return value
@@ -62,10 +62,12 @@ SCENARIO = ("algorithm", "dataset", "model", "heterogeneity")
 
 def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, str]:
     """Return the texts that KEY=VALUE gives, by key; raise `UserError` for another key than `keys`, where any are named."""
-    values = {key: value for key, _, value in (text.partition("=") for text in texts or ())}
-    for key in values:
+    values = {}
+    for text in texts or ():
+        key, _, value = text.partition("=")
         if keys and key not in keys:
             raise unknown("key of --where", key, keys)
+        values[key] = value
     return values
 
 
@@ -78,6 +80,7 @@ def keys_of(option: str) -> list[str]:
     from trials import algorithms
     from trials.settings import Settings
 
-    hyperparameters = {name for each in algorithms.known().values() for name in each.ranges()}
-    models = (Settings, Study, Resources)
-    return [*hyperparameters, *(key for each in models for key in each.model_fields)]
+    keys: set[str] = set()
+    for cls in algorithms.known().values():
+        keys.update(cls.ranges())
+    return sorted(keys.union(Settings.model_fields, Study.model_fields, Resources.model_fields))

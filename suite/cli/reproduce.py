@@ -20,8 +20,9 @@ SIGNS = (
     "Published numbers are the paper's; measured ones come from the runs of",
     '"command": "suite reproduce ',
     "# Published and measured, over all papers",
+    "A verdict is of a number or a statement under the settings that its line names",
 )
-"""How the page, the document and the summary are known again."""
+"""How the page, the document and the summaries are known again."""
 
 
 def reproduce(
@@ -53,11 +54,18 @@ def reproduce(
     other = assignments(assign or ())
     resources = Resources.taken(other)
     kept = [text for text in assign or () if text.partition("=")[0] in other]
-    files = _files(output, path, kept) if output is not None else []
-    refuse_foreign(files, *SIGNS)
+    files: list[Path] = []
+    if output is not None:
+        # Named by what `--set` changes, too, so that both results stand side by side.
+        name = re.sub(r"^(?:.*/)?([^/]+)\.yaml", r"\1", path).replace("/", "-")
+        changes = re.sub(r"[^\w.=-]+", "-", "-".join(kept)).strip("-")
+        name += f"-set-{changes}" if changes else ""
+        files = [output / f"{name}.md", output / f"{name}.json"]
+    refuse_foreign(files, *SIGNS)  # before hours of runs
     words = ["suite", "reproduce", path, *(["--seeds", str(seeds)] if seeds != 5 else [])]
     words += ["--rounds", str(rounds)] if rounds is not None else []
-    words += [word for text in kept for word in ("--set", text)]
+    for text in kept:
+        words += ["--set", text]
     report = run(
         path,
         seeds=seeds,
@@ -69,14 +77,6 @@ def reproduce(
         command=shlex.join(words),
     )
     _show(report, files, as_json)
-
-
-def _files(folder: Path, path: str, kept: list[str]) -> list[Path]:
-    """Return the files of a result, named by its path and by what `--set` changes, so that both stand side by side."""
-    name = re.sub(r"^(?:.*/)?([^/]+)\.yaml", r"\1", path).replace("/", "-")
-    changes = re.sub(r"[^\w.=-]+", "-", "-".join(kept)).strip("-")
-    name += f"-set-{changes}" if changes else ""
-    return [folder / f"{name}.md", folder / f"{name}.json"]
 
 
 def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
@@ -96,24 +96,21 @@ def _show(report: "Reproduction", files: list[Path], as_json: bool) -> None:
 
 
 def _summary(folder: Path, path: str | None, output: Path | None, as_json: bool) -> None:
-    from reports.claims.page import FIGURE, drawn, summary_page
-    from suite.reproduction.summary import read_documents, summary
+    from reports.claims.page import FIGURE, drawn, paper_page, summary_page
+    from suite.reproduction.summary import summary
 
     papers = summary(folder, path)
-    text = summary_page(papers)
+    pages = {f"{paper.command}.md": paper_page(paper) for paper in papers}
+    text = "\n".join(pages.values()) if path else summary_page(papers)
     if output is not None:
         from reports.charts.charts import published
         from reports.charts.drawing import SIGN, svg
-        from reports.claims.page import page
 
-        files = {
-            (output / file).with_suffix(".md"): page(content).encode()
-            for file, content in read_documents(folder).items()
-        }
-        say(f"writing {output / 'summary.md'}, {FIGURE} and {len(files)} pages")
-        files |= {output / "summary.md": text.encode()}
-        files |= {output / FIGURE: svg(published(drawn(papers))).encode()}
-        write_files(files, *SIGNS, SIGN)
+        if path is None:
+            pages |= {"summary.md": text, FIGURE: svg(published(drawn(papers)))}
+        say(f"writing {', '.join(pages)} in {output}")
+        encoded = {output / name: page.encode() for name, page in pages.items()}
+        write_files(encoded, *SIGNS, SIGN)
     emit([paper.model_dump() for paper in papers]) if as_json else write(f"{text}\n")
 
 

@@ -86,7 +86,7 @@ def report(
     how: dict[str, Any] = {"where": values, "output": output, "figures": forms}
     done = api.report(*(sources or ()), storage=storage, tracking_uri=tracking_uri, **how)
     if as_json:
-        emit({"page": str(done.page), "figures": [str(path) for path in done.figures]})
+        emit({"page": str(done.page), "figures": [*map(str, done.figures)]})
         return
     if done.figures:
         say(f"{len(done.figures)} figures in {done.figures[0].parent}")

@@ -68,6 +68,7 @@ def run(
             stores.append(Store(tracking_uri, storage))
         show_evaluation(spec.task.metric, entry)
 
+    # What was asked for is checked by now; from here on it takes time.
     say(f"loading {spec.dataset}")
     done = single.execute(spec, data_root, device, evaluated, memory)
     if note := done.result.model_note:
@@ -78,13 +79,13 @@ def run(
     try:
         run_id = done.record(storage, tracking_uri, save) if record else None
     except StoreError as error:
-        if error.passes:
+        if error.passes:  # a server that is away, say
             fault = f"tracking store {stores[0].uri} did not accept the run: {error.reason}"
             raise HaltedError(fault, "Run it again when that is mended.") from None
         say(f"the run is not recorded: {error}")
     finally:  # what was computed is shown, whatever the store says
         if as_json:
-            emit(done.document() | ({"run_id": run_id} if run_id else {}))
+            emit(_document(done) | ({"run_id": run_id} if run_id else {}))
         else:
             for line in _summary(done, run_id, base):
                 out().print(line, **PLAIN)
@@ -125,6 +126,19 @@ def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list
     return lines
 
 
+def _document(done: "Finished") -> dict[str, Any]:
+    """Return what was run, and its history, as JSON has it."""
+    return {
+        **done.spec.model_dump(mode="json"),
+        "rounds": done.spec.settings.rounds,
+        "status": done.status,
+        "partition_fingerprint": done.result.fingerprint,
+        "history": done.history,
+        "seconds": round(done.result.seconds, 3),
+        **{name: getattr(done.result, name) for name in ("execution", "chunk", "device")},
+    }
+
+
 def show_evaluation(metric: str, entry: dict[str, float]) -> None:
     """Say what an evaluation found by the task's metric, in a line."""
     names = [name for name in (f"test_{metric}", f"val_{metric}", "train_loss") if name in entry]
@@ -160,7 +174,7 @@ def replay(
         if near:
             say(near)
         document = {"identical": not (differing or near), "differences": differing}
-        document |= {"compared_to": "rounding" if near else "bit", **again.run.document()}
+        document |= {"compared_to": "rounding" if near else "bit", **_document(again.run)}
         documents.append(document)
     if as_json:
         emit(documents if run_id.endswith(api.TABLE) else documents[0])

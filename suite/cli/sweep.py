@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections import defaultdict
 from dataclasses import asdict
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,7 +17,7 @@ from suite.console import emit, out, say
 from suite.tracking import without_user
 from suite.yaml_files import assignments
 from trials.common.errors import unknown
-from trials.run.outcome import ENDINGS, Status
+from trials.run.outcome import ENDINGS
 
 if TYPE_CHECKING:
     from suite.sweeps.sweep import Result
@@ -67,7 +68,7 @@ def sweep(
     if as_json:
         emit(asdict(result.summary))
     if result.ending:
-        words = ["suite", *map(without_user, sys.argv[1:])]
+        words = ["suite", *map(without_user, sys.argv[1:])]  # a password is not printed
         again = shlex.join(words if resume else [*words, "--resume"])
         say(f"{result.ending.capitalize()}; everything is kept. Continue with: {again}")
         raise typer.Exit(130)
@@ -92,19 +93,24 @@ def _conclude(result: "Result", place: list[str]) -> None:
     if board is not None:
         more = command("leaderboard", summary.name)
         shown.print(terminal(board, shown.width, command=more), crop=False)
-    counts = {status: getattr(summary, f"trials_{status}") for status in ENDINGS}
-    others = [f"{count} {status}" for status, count in counts.items() if count]
-    others = [text for text in others if not text.endswith(Status.FINISHED)]
+    total, others = summary.trials_finished, []
+    for ending in ENDINGS[1:]:
+        count = getattr(summary, f"trials_{ending}")
+        total += count
+        others += [f"{count} {ending}"] if count else []
     apart = f" ({', '.join(others)})" if others else ""
+    # Short where it is below the current folder, whole where it is elsewhere.
     folder = os.path.relpath(summary.storage)
     shown.print(
-        f"{sum(counts.values())} trials{apart}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
+        f"{total} trials{apart}, {summary.final_runs} final runs in {summary.seconds:.0f} s: "
         f"{folder if folder[:2] != '..' else summary.storage}\n"
         f"Next: {command('report', summary.name)}, {command('ui')}",
         **PLAIN,
     )
     for best in board.rows[:1] if board else ():
-        entry = [word for key in SCENARIO for word in (f"--{key}", getattr(best, key))]
+        entry: list[str] = []
+        for key in SCENARIO:
+            entry += (f"--{key}", getattr(best, key))
         shown.print(f"      {command('run', '--tuned', *entry, '--seed', '1')}", **PLAIN)
 
 
@@ -188,7 +194,7 @@ def _leaders(standing: dict[str, Any]) -> list[str]:
     entries.sort(key=lambda entry: -TASKS[entry["metric"]].sign * entry["best"])
     scores: dict[str, list[str]] = defaultdict(list)
     for entry in entries:
-        scenario = Scenario(*(entry[part] for part in Scenario._fields))
+        scenario = Scenario(*itemgetter(*Scenario._fields)(entry))
         scores[str(scenario)].append(f"{entry['name']} {entry['best']:.4f}")
     return [f"  {at}: best on validation {', '.join(top[:LEADERS])}" for at, top in scores.items()]
 
@@ -229,6 +235,7 @@ def ui(
 
     if name is not None and name not in sweeps(storage):
         raise unknown(f"sweep in {storage}", name, sweeps(storage))
+    # Other users of this machine can reach the port, but not guess the token.
     there, token = bind(host, port, PORT), secrets.token_urlsafe(24)
     page = site(there) + ("/" if name is None else address(name)) + f"?token={token}"
     say(f"Pages: {page}\nCtrl-C ends it.")

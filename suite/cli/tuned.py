@@ -74,7 +74,7 @@ def tuned_export(
     from suite.configurations.program import SIGN, exported
     from suite.yaml_files import write_files
 
-    best: dict[Path, Tuned] = {}
+    best: dict[Path, Tuned] = {}  # the list is sorted: the first of an entry is its best
     for item in tuned:
         best.setdefault(item.path, item)
     files: dict[Path, bytes] = {}
@@ -86,7 +86,7 @@ def tuned_export(
     if not files:
         raise UserError("no program is written of any of them")
     write_files(files, SIGN)
-    write("".join(f"{path}\n" for path in files))
+    write("".join(map("{}\n".format, files)))
 
 
 @app.command("import", epilog="Example: suite tuned import theirs")

@@ -28,7 +28,7 @@ Score = float | None
 
 
 class Tuned(Written):
-    """The best configuration of an entry, what it scored, and how it was found."""
+    """The best configuration of an entry, what it scored, and how it was found: `suite.tuned("fedprox")[0]`."""
 
     format: int = FORMAT
     algorithm: str
@@ -43,13 +43,13 @@ class Tuned(Written):
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario that it is for."""
+        """Return the scenario that it is for."""
         return Scenario.of(self)
 
     @property
     def path(self) -> Path:
-        """Where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml; a name that holds a path keeps its
-        end and a hash of the whole.
+        """Return where it lies below a folder of tuned files: dataset/heterogeneity/model/algorithm.yaml. A name that holds a
+        path keeps its end and a hash of the whole.
         """
         parts = []
         for name in (self.dataset, self.heterogeneity, self.model, self.algorithm):
@@ -62,7 +62,7 @@ class Tuned(Written):
 
     @property
     def task(self) -> Task:
-        """What it was tuned by."""
+        """Return the task that it was tuned by."""
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     def score(self, part: str) -> float | None:
@@ -72,8 +72,8 @@ class Tuned(Written):
 
     @property
     def loss(self) -> float:
-        """The validation score with its sign, so that less is better; infinite where there is none. Test
-        scores choose nothing: what starts from the best would have seen them.
+        """Return the validation score with its sign, so that less is better; infinite where there is none. Test scores choose
+        nothing: what starts from the best would have seen them.
         """
         value = self.score("val")
         return math.inf if value is None or not math.isfinite(value) else -self.task.sign * value
@@ -120,7 +120,7 @@ def tuned_files(source: Path) -> list[Tuned]:
     paths = sorted(path.rglob("*.yaml")) if there == "folder" else [path]
     if not paths:
         raise UserError(f"there is no *.yaml below {source}")
-    return [read(file) for file in paths]
+    return list(map(read, paths))
 
 
 def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:
@@ -134,6 +134,7 @@ def keep(configurations: Sequence[Tuned], folder: Path) -> list[Path]:
             item.spec(0).configured()  # code of others does not run to be imported
         path = folder / item.path
         before = best.get(path) or (read(path) if path.exists() else None)
+        # Of equal ones the later stays, as a person who imports again expects.
         if before is not None and before.loss < item.loss:
             say(f"{item.path}: the one that is there scores better on validation and stays")
         else:

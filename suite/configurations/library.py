@@ -1,8 +1,9 @@
-"""Tuned configurations of a store and of imported files: which match, and which to start from on a scenario."""
+"""Tuned configurations of a store and of imported files: which match, and which a search starts from."""
 
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from operator import ne
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from reports.wording.words import params_text, scored, short
 from suite.configurations import configuration
 from suite.configurations.configuration import Tuned
 from suite.console import say
-from suite.results.table import FILE, TableFacts, Tables, nothing_in, read, run_id, spec_of
+from suite.results.table import FILE, TableFacts, Tables, nothing_in, read, spec_of
 from suite.search.trial import InitialConfiguration
 from suite.studies.entries import Entry
 from trials import algorithms, datasets
@@ -25,18 +26,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    *(Column(head, ColumnKind.NAME) for head in ("algorithm", "scenario")),
-    *(Column(head) for head in ("val", "test")),
+    Column("algorithm", ColumnKind.NAME),
+    Column("scenario", ColumnKind.NAME),
+    *map(Column, ("val", "test")),
     Column("params", ColumnKind.WORDS),
     Column("from", ColumnKind.NAME),
 )
 
 
 class TunedList(list[Tuned]):
-    """Tuned configurations, those of a data set and level together, of these the best validated first."""
+    """Tuned configurations by data set and level, of each the best validated first: what `suite.tuned()` returns."""
 
     def __repr__(self) -> str:
-        lines = (f"{t.algorithm} on {t.scenario}: {params_text(t.params)}" for t in self)
+        lines = [
+            f"{item.algorithm} on {item.scenario}: {params_text(item.params)}" for item in self
+        ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -44,12 +48,12 @@ class TunedList(list[Tuned]):
 
     @property
     def table(self) -> Table:
-        """The table of `suite tuned list`."""
+        """Return the table of `suite tuned list`."""
         rows = []
         for item in self:
-            scores = [scored(item.score(part), item.task.metric) for part in ("val", "test")]
-            source = str(item.provenance.get("sweep", "a file"))
-            names = [short(item.algorithm), str(item.scenario)]
+            metric, source = item.task.metric, str(item.provenance.get("sweep", "a file"))
+            scores = scored(item.score("val"), metric), scored(item.score("test"), metric)
+            names = short(item.algorithm), str(item.scenario)
             rows.append([*names, *scores, params_text(item.params), source])
         return table(COLUMNS, rows, essential=5)
 
@@ -61,8 +65,8 @@ class TunedList(list[Tuned]):
 def tuned_of(tables: Tables, row: Row) -> Tuned:
     """Return the tuned configuration behind a row of a leaderboard of these tables."""
     facts, searches = tables.facts[row.sweep], tables.searches[row.sweep, row.entry_id]
-    ordered = tables.finals.sort_values("seed").to_dict("records")
-    finals = [final for final in ordered if run_id(final) in row.chosen]
+    ordered = tables.finals.sort_values("seed", kind="stable").to_dict("records")
+    finals = [final for final in ordered if final["run_id"] in row.chosen]
     first, spec = finals[0], spec_of(finals[0])
     scores = {final["seed"]: final["test_score"] for final in finals}
     mean, between = row.mean, [row.ci_low, row.ci_high]
@@ -78,7 +82,7 @@ def tuned_of(tables: Tables, row: Row) -> Tuned:
         "search_trial": first["source"],
         "suite_version": first["version"],
         "date": datetime.now(UTC).date().isoformat(),
-        "runs": [run_id(final) for final in finals],
+        "runs": [final["run_id"] for final in finals],
     }
     return Tuned(
         algorithm=spec.algorithm,
@@ -103,8 +107,8 @@ def tuned_in(sweep: TableFacts) -> list[Tuned]:
 
 
 def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
-    """Return every tuned configuration: those of sweeps of a storage, or of a tracking server, that have ended, then imported files. No
-    trial is read. Raises `UserError` where there is neither a sweep nor an imported file.
+    """Return every tuned configuration: those of the sweeps in a storage, or on a tracking server, that have ended, then
+    imported files. No trial is read. Raises `UserError` where there is neither a sweep nor an imported file.
     """
     imported = sorted((storage / "imported").rglob("*.yaml"))
     places: list[Any] = sorted(storage.glob(f"*/{FILE}"))
@@ -120,37 +124,33 @@ def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
         try:
             path = store.table(place) if tracking_uri is not None else place
             configurations += tuned_in(read(path).facts)
-        except UserError as error:
+        except UserError as error:  # another sweep's table may be sound
             say(str(error))
     return [*configurations, *map(configuration.read, imported)]
 
 
 def select_tuned(
-    configurations: list[Tuned],
-    algorithm: str | None = None,
-    dataset: str | None = None,
-    model: str | None = None,
-    level: str | None = None,
+    configurations: list[Tuned], algorithm: str | None = None, **scenario: str | None
 ) -> TunedList:
-    """Return the configurations that match every name given: those of a data set and level together, and of these the best
-    validation score first; those tuned by clients' own scores, which are no others', last.
+    """Return the configurations that match the names given: those of a data set and level together, the best validation
+    score first; those tuned by clients' own scores, which compare with no others, last.
     """
-    names = {"dataset": dataset, "model": model, "heterogeneity": level}
-    wanted = {part: SPELLING[part](name) for part, name in names.items() if name is not None}
-    matching = [t for t in configurations if wanted.items() <= t.scenario.names().items()]
-    if algorithm is not None:
-        asked = algorithms.canonical(algorithm)
-        there = {item.algorithm for item in configurations} | set(algorithms.known())
-        if not any(algorithms.is_named(name, asked) for name in there):
-            raise unknown("algorithm", asked, map(algorithms.label, there))
-        matching = [item for item in matching if algorithms.is_named(item.algorithm, asked)]
+    wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
+    asked = None if algorithm is None else algorithms.canonical(algorithm)
+    names, matching = set(algorithms.known()), TunedList()
+    for item in configurations:
+        names.add(item.algorithm)
+        if asked is None or algorithms.is_named(item.algorithm, asked):
+            matching += [item] if wanted.items() <= item.scenario.names().items() else []
+    if asked is not None and asked not in {*names, *map(algorithms.label, names)}:
+        raise unknown("algorithm", asked, map(algorithms.label, names))
     matching.sort(key=lambda t: (t.dataset, t.heterogeneity, t.settings.metric != "pooled", t.loss))
-    return TunedList(matching)
+    return matching
 
 
 def best_of(configurations: TunedList) -> Tuned:
-    """Return the best validated of configurations of one data set and level; raises `UserError` where they are of several, between
-    which no score decides.
+    """Return the best validated of configurations of one data set and level. Raises `UserError` where they are of several:
+    no score decides between these.
     """
     levels = {(item.dataset, shlex.quote(item.heterogeneity)) for item in configurations}
     if len(levels) > 1:
@@ -161,23 +161,24 @@ def best_of(configurations: TunedList) -> Tuned:
 
 
 def warm_start(
-    entries: Sequence[Entry], known: Sequence[Tuned]
+    entries: Sequence[Entry], configurations: Sequence[Tuned]
 ) -> dict[str, list[InitialConfiguration]]:
-    """Return by entry the configuration of the same algorithm whose scenario is nearest: one with the entry's data set before one
-    with its model, and that before one with its level, of equally near ones the first; none where the task has none. What the
-    entry does not search or set is left out of it; the default configuration fills the rest.
+    """Return for each entry's id the nearest configuration of its algorithm and task, if any, filled up by the default one.
+
+    The same data set is nearest, then the same model, then the same level; of equally near ones the first.
     """
-    warm: dict[str, list[InitialConfiguration]] = {entry.id: [] for entry in entries}
+    warm: dict[str, list[InitialConfiguration]] = {}
     for entry in entries:
-        task, apart = datasets.parse(entry.scenario.dataset).task, []
-        for item in known:
+        task, nearest = datasets.parse(entry.scenario.dataset).task, None
+        least: tuple[bool, ...] = (True,) * 4  # farther than any: scenarios have three parts
+        for item in configurations:
             if item.algorithm == entry.algorithm and datasets.parse(item.dataset).task == task:
-                differs = [a != b for a, b in zip(item.scenario, entry.scenario, strict=True)]
-                apart.append((differs, item))
-        if apart:
-            _, item = min(apart, key=lambda pair: pair[0])
-            source = f"{item.scenario}, tuned by {item.provenance.get('sweep', 'a file')}"
-            values = item.settings.model_dump() | item.params
+                differs = tuple(map(ne, item.scenario, entry.scenario))
+                nearest, least = (item, differs) if differs < least else (nearest, least)
+        warm[entry.id] = []
+        if nearest is not None:
+            source = f"{nearest.scenario}, tuned by {nearest.provenance.get('sweep', 'a file')}"
+            values = nearest.settings.model_dump() | nearest.params
             values = {k: values[k] for k in entry.space.ranges if values.get(k) is not None}
             warm[entry.id] = [InitialConfiguration("warm", entry.space.default(values), source)]
     return warm

@@ -48,12 +48,17 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
+    # What the template has no lines for.
     unwritten = {
         f"algorithm {spec.algorithm}": spec.algorithm not in ALGORITHMS,
         f"level {level.name}": level.name != level.dealing,
         f"selection {s.selection}": s.selection != "without_replacement",
         f"init {s.init}": s.init == "own",
         f"loss {s.loss}": s.loss in ("two_sided", "half_squared_error"),
+        f"optimizer {s.optimizer}": s.optimizer != "sgd",
+        f"weights {s.weights}": s.weights != "default",
+        "keep_moments": s.keep_moments,
+        f"lr_decay {s.lr_decay}": isinstance(s.lr_decay, str),
         f"dtype {s.dtype}": s.dtype not in ("float32", "float64"),
     }
     if reasons := [what for what, is_so in unwritten.items() if is_so]:
@@ -100,13 +105,15 @@ def federation(simulation: Simulation) -> bytes:
         ids = fed.select()
         steps = fed.steps(ids).numpy().astype(np.int64)
         plan = minibatches(data, ids.numpy(), steps, s.batch_size, (fed.seed, number))
-        orders = zip(ids.tolist(), plan.samples, plan.weight, strict=True)
-        rounds.append({k: torch.from_numpy(order[weight > 0]) for k, order, weight in orders})
+        orders = {}
+        for client, order, weight in zip(ids.tolist(), plan.samples, plan.weight, strict=True):
+            orders[client] = torch.from_numpy(order[weight > 0])  # without padding
+        rounds.append(orders)
     content = {
         "about": SIGN,
         "x": torch.from_numpy(data.dataset.x),
         "y": torch.from_numpy(data.dataset.y),
-        "clients": [torch.from_numpy(ids) for ids in np.split(data.train, data.offsets[1:-1])],
+        "clients": [*map(torch.from_numpy, np.split(data.train, data.offsets[1:-1]))],
         "test": torch.from_numpy(data.test),
         "initial": fed.initial_server(),
         "rounds": rounds,

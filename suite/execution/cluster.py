@@ -98,22 +98,21 @@ class Cluster:
             if not any(fits(node, need) for node in nodes()):
                 have = "; ".join(sorted({_shown(node, need) for node in nodes()}))
                 raise UserError(
-                    f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and the nodes have {have}: "
-                    "change it (--set memory_per_trial=GB), or where nodes start by themselves say how many trials there "
-                    "will be at once (--set max_concurrent=N)"
+                    f"no node can ever hold a trial of {name}: it needs {_shown(need, need)}, and the nodes have {have} "
+                    "(--set memory_per_trial=GB changes it; where nodes start by themselves, --set max_concurrent=N)"
                 )
 
     def waits(self) -> str:
         """Return what keeps trials from running on a cluster that others use too, and what would help; "" where
         there is room for them.
         """
-        there, free = ray.cluster_resources(), ray.available_resources()
+        total, free = ray.cluster_resources(), ray.available_resources()
         for unit, amount in self.resources.need(0).items():
-            have, left = there.get(unit, 0.0), free.get(unit, 0.0)
-            if left < amount:
-                whose = "that other work holds" if have >= amount else "that no node has yet"
+            have, spare = total.get(unit, 0.0), free.get(unit, 0.0)
+            if spare < amount:
+                reason = "that other work holds" if have >= amount else "that no node has yet"
                 key = f"--set {unit.lower()}s_per_trial=..."
-                return f"waiting for {unit}s {whose} ({left:g} of {have:g} free, {amount:g} a trial: {key})"
+                return f"waiting for {unit}s {reason} ({spare:g} of {have:g} free, {amount:g} a trial: {key})"
         return ""
 
 
@@ -134,8 +133,8 @@ def fits(node: Mapping[str, float], need: Mapping[str, float]) -> int:
 
 
 def _shown(have: Mapping[str, float], names: Iterable[str]) -> str:
-    there = {name: have.get(name, 0) / (1e9 if name == "memory" else 1) for name in names}
-    return ", ".join(f"{amount:.3g} {name}" for name, amount in there.items()) + " (memory in GB)"
+    amounts = {name: have.get(name, 0) / (1e9 if name == "memory" else 1) for name in names}
+    return ", ".join(f"{amounts[name]:.3g} {name}" for name in amounts) + " (memory in GB)"
 
 
 def check(resources: Resources) -> None:
@@ -145,8 +144,7 @@ def check(resources: Resources) -> None:
     if resources.joins:
         if ray.is_initialized():
             raise UserError(
-                f"cluster {resources.address} cannot be joined: this process uses Ray already. Leave the "
-                "address out to run there, or call ray.shutdown() first"
+                f"cluster {resources.address} cannot be joined: this process uses Ray already. Call ray.shutdown() first"
             )
         address = address_of(str(resources.address))
         try:
@@ -169,8 +167,8 @@ def check(resources: Resources) -> None:
 
 
 def address_of(address: str) -> str:
-    """Return the address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last on this
-    machine, and never another sweep's own, which Ray would take as well. Raises `UserError` where there is none.
+    """Return the address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last here, never a
+    sweep's own, which Ray would take as well. Raises `UserError` where there is none.
     """
     if address != "auto":
         return address
@@ -180,8 +178,7 @@ def address_of(address: str) -> str:
         address = os.environ.get("RAY_ADDRESS") or started.read_text().strip()
     if address == "auto":
         raise UserError(
-            "--address auto: no cluster that `ray start` began runs on this machine, and RAY_ADDRESS is "
-            "not set: start one, or give its host:port"
+            "--address auto: no cluster of `ray start` is known here; give its host:port"
         )
     return address
 
@@ -213,10 +210,10 @@ def start(resources: Resources) -> Path:
     wanted = (resources.max_concurrent or 1) * resources.cpus_per_trial
     cpus, folder = math.ceil(max(usable_cpus(), wanted)), _folder()
     os.environ["RAY_TMPDIR"] = str(folder)
-    own: dict[str, Any] = {"job_config": SameImports(), "include_dashboard": False}
+    options: dict[str, Any] = {"job_config": SameImports(), "include_dashboard": False, **_QUIET}
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init("local", num_cpus=cpus, **own, **_QUIET)
+            ray.init("local", num_cpus=cpus, **options)
             return folder
         except Exception as error:  # with a bare one Ray says that it ran out of time
             ray.shutdown()
@@ -228,8 +225,13 @@ def start(resources: Resources) -> Path:
 
 def _folder() -> Path:
     """Make Ray's folder, into which nobody else can look, where the paths of its sockets are short enough."""
+    asked = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
     for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
+            if place != asked:
+                say(
+                    f"Ray works in {place}, since {asked} is too long for its sockets, or cannot be written"
+                )
             return Path(tempfile.mkdtemp(prefix="suite-", dir=place))
     raise UserError(f"Ray needs a folder with a short path: set RAY_TMPDIR to one of {SHORT} bytes")
 
@@ -329,6 +331,6 @@ def _authenticate(token: str | None) -> None:
     elif not os.environ.get("RAY_AUTH_MODE"):
         # Ray shows the token that a person has only where the mode says so.
         named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
-        there = named or (Path.home() / ".ray" / "auth_token").exists()
-        os.environ["RAY_AUTH_MODE"] = "token" if there else "disabled"
+        has_token = bool(named) or (Path.home() / ".ray" / "auth_token").exists()
+        os.environ["RAY_AUTH_MODE"] = "token" if has_token else "disabled"
     read_authentication_again()

@@ -112,6 +112,16 @@ class Trial:
     deaths: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """A request that waits, what it runs, the most that may be in its pack, and what those in one have in common."""
+
+    request: TrialRequest
+    spec: TrialSpec
+    size: int
+    kind: Hashable
+
+
 class Dispatch:
     """Hands out packs of a plan's trials to processes, and takes what becomes of each trial.
 
@@ -127,7 +137,7 @@ class Dispatch:
         self.packs: dict[str, list[str]] = {}
         self.fault: Exception | None = None
         self._trials: dict[str, Trial] = {}
-        self._waiting: deque[TrialRequest] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._resting: list[tuple[float, TrialRequest]] = []
         self._ran = time.monotonic()
 
@@ -147,27 +157,26 @@ class Dispatch:
         if self.control.draining or places <= 0:
             return {}
         # Those that died come before all others, when their pause is over.
-        self._waiting.extendleft(request for due, request in self._resting if due <= now)
+        rested = [request for due, request in self._resting if due <= now]
+        self._waiting.extendleft(map(self._wait, rested))
         self._resting = [rest for rest in self._resting if rest[0] > now]
         self._draw(1)
         if not self._waiting:
             return {}
-        pack = [self._waiting[0]]
-        if (size := self._size(pack[0])) > 1:
-            if len(self._waiting) < places * size:
-                self._draw((places + AHEAD) * size)
-            part, kind = min(size, math.ceil(len(self._waiting) / places)), self._kind(pack[0])
-            alike = [request for request in self._waiting if self._kind(request) == kind]
-            # Those of one algorithm are computed in one call, those of several seldom.
-            algorithms = [self.source.spec(request).algorithm for request in alike]
-            order = sorted(range(len(alike)), key=lambda i: algorithms.index(algorithms[i]))
-            pack = [alike[i] for i in order[:part]]
-        for request in pack:
-            self._waiting.remove(request)
-            trial = self._trials.setdefault(request.trial_id, Trial(request))
+        first = self._waiting[0]
+        if first.size > 1 and len(self._waiting) < places * first.size:
+            self._draw((places + AHEAD) * first.size)
+        part = min(first.size, math.ceil(len(self._waiting) / places))
+        alike = [waiting for waiting in self._waiting if waiting.kind == first.kind]
+        # Those of one algorithm are computed in one call, those of several seldom.
+        algorithms = [waiting.spec.algorithm for waiting in alike]
+        pack = sorted(alike, key=lambda waiting: algorithms.index(waiting.spec.algorithm))[:part]
+        for waiting in pack:
+            self._waiting.remove(waiting)
+            trial = self._trials.setdefault(waiting.request.trial_id, Trial(waiting.request))
             trial.outcome, trial.began = TrialResult(), None
-        self.packs[process] = [request.trial_id for request in pack]
-        return {request.trial_id: self.config(request) for request in pack}
+        self.packs[process] = [waiting.request.trial_id for waiting in pack]
+        return {w.request.trial_id: self.config(w.request, w.spec) for w in pack}
 
     def _draw(self, most: int) -> None:
         """Let the source hand out requests until so many wait, or it has none now."""
@@ -175,31 +184,29 @@ class Dispatch:
         def draw() -> None:
             if drawn := self.source.next():  # which may call a person's sampler
                 self.hooks.asked(*drawn)
-                self._waiting.append(drawn[0])
+                self._waiting.append(self._wait(drawn[0]))
 
         before = -1
         while before < len(self._waiting) < most and not self.control.draining:
             before = len(self._waiting)
             self._tell(draw)
 
-    def _size(self, request: TrialRequest) -> int:
-        """Return how many trials may be in its pack: one that starts again may be what ended those beside it."""
+    def _wait(self, request: TrialRequest) -> Waiting:
+        """Return a request as it waits: one that starts again is alone, since it may be what ended those beside it."""
         # To stop a trial early ends its process.
         alone = request.trial_id in self._trials or self.schedulers.stops(request)
-        return 1 if alone else self.plan.packs.get(request.entry_id, 1)
-
-    def _kind(self, request: TrialRequest) -> Hashable:
-        """Return what trials have in common that share a pack."""
-        spec, size = self.source.spec(request), self._size(request)
+        size = 1 if alone else self.plan.packs.get(request.entry_id, 1)
+        spec = self.source.spec(request)
         s = spec.settings
-        return size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution, s.rounds
+        kind = size, spec.dataset_key, spec.model, s.loss, s.dtype, s.execution, s.rounds
+        return Waiting(request, spec, size, kind)
 
-    def config(self, request: TrialRequest) -> TrialConfig:
+    def config(self, request: TrialRequest, spec: TrialSpec) -> TrialConfig:
         """Return how a process runs the trial."""
         plan, resources = self.plan, self.cluster.resources
         memory = plan.memory.get(request.entry_id, 0) if self.cluster.shared else 0
         return TrialConfig(
-            self.source.spec(request),
+            spec,
             stops=self.schedulers.stops(request),
             device="cuda" if resources.gpus_per_trial else "cpu",
             threads=max(1, int(resources.cpus_per_trial)),
@@ -272,8 +279,8 @@ class Dispatch:
             self.control.halt(outcome.error)
             return
         outcome.seconds = trial.seconds = trial.seconds + now - (trial.began or now)
-        told = self._tell(self.hooks.ended, request, outcome)
-        if told and outcome.status != Status.FAILED:  # one that failed may be started again
+        taken = self._tell(self.hooks.ended, request, outcome)
+        if taken and outcome.status != Status.FAILED:  # one that failed may be started again
             del self._trials[request.trial_id]
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
@@ -282,17 +289,17 @@ class Dispatch:
         draw what is handed out next while others run.
         """
         if self._waiting:
-            self._draw(AHEAD * self._size(self._waiting[0]))
+            self._draw(AHEAD * self._waiting[0].size)
         handed_out = [self._trials[name] for pack in self.packs.values() for name in pack]
         if not handed_out or any(trial.began for trial in handed_out):
             self._ran = time.monotonic()
         waits = self.cluster.shared and time.monotonic() - self._ran > PATIENCE
         self._tell(self.hooks.waits, self.cluster.waits() if waits else "")
 
-    def _tell(self, hook: Callable[..., None], *what: Any) -> bool:
+    def _tell(self, hook: Callable[..., None], *arguments: Any) -> bool:
         """Call a hook; return whether it raised nothing."""
         try:
-            hook(*what)
+            hook(*arguments)
             return True
         except Exception as error:
             if not isinstance(error, HaltedError):

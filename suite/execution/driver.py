@@ -31,10 +31,8 @@ HERE = "this process"
 
 
 def drive(plan: ExecutionPlan) -> None:
-    """Run every trial that the plan's source still asks for, or until its control ends it.
-
-    Raises `UserError` when the cluster cannot be joined or started, when none of its nodes can hold a trial, or torch there
-    has no GPU for those that need one.
+    """Run every trial that the plan's source still asks for, or until its control ends it. Raises `UserError` when the cluster
+    cannot be joined or started, or none of its nodes can hold a trial.
     """
     alone = plan.alone and not plan.resources.joins and local_slots(plan.resources) == 1
     dispatch = in_process(plan) if alone else _on_ray(plan)
@@ -44,8 +42,8 @@ def drive(plan: ExecutionPlan) -> None:
 
 def in_process(plan: ExecutionPlan) -> Dispatch:
     """Run the packs one after another in this process, with the bits that they have in others."""
-    control, one = plan.hooks.control, plan.resources.model_copy(update={"max_concurrent": 1})
-    dispatch = Dispatch(plan, Cluster(one))
+    control = plan.hooks.control
+    dispatch = Dispatch(plan, Cluster(plan.resources.model_copy(update={"max_concurrent": 1})))
 
     def partition(spec: TrialSpec) -> FederatedData:
         return partition_data(spec, plan.data[spec.dataset_key], keep=True)

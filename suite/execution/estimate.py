@@ -21,9 +21,7 @@ from trials.sizing import Footprint, footprint, own_bytes, pace, pack_size
 
 
 class Estimates:
-    """Estimates for the entries of a sweep. Raise `UserError` where a trial of one takes more than this machine has and no
-    cluster is joined.
-    """
+    """Estimates for the entries of a sweep. Raise `UserError` where a trial of one takes more than this machine has."""
 
     def __init__(self, study: Study, data: Mapping[str, Dataset], resources: Resources) -> None:
         self.study, self.data, self.resources = study, data, resources
@@ -43,11 +41,10 @@ class Estimates:
             if resources.trial_bytes is not None:
                 takes = replace(takes, memory=resources.trial_bytes)
             here = self.device == "cpu" and not resources.joins
-            if here and takes.memory > (there := machine_memory()):
+            if here and takes.memory > (memory := machine_memory()):
                 raise UserError(
-                    f"this machine can never hold a trial of {entry.name}: it takes {takes.memory / 1e9:,.1f} GB, "
-                    f"and there are {there / 1e9:,.1f} GB. Memory is an estimate, unless --set memory_per_trial=GB "
-                    "says it"
+                    f"this machine can never hold a trial of {entry.name}: it takes {takes.memory / 1e9:,.1f} GB of "
+                    f"{memory / 1e9:,.1f} GB. That is an estimate, unless --set memory_per_trial=GB says it"
                 )
             if named(spec.algorithm):  # what it measures may have names that no store takes
                 simulate(spec, data)
@@ -89,10 +86,13 @@ class Estimates:
             }
             runs = search.planned_by_entry[first.entry.id]
             rows.append({**row, "estimate": self._entry(first.entry, runs, calibrate)})
-        takes = [row["estimate"] for row in rows]
+
+        def column(name: str) -> list[Any]:
+            return [row["estimate"][name] for row in rows]
+
         summed = ("trials", "rounds", "client_steps")
         largest = ("memory_bytes_per_trial", "gpu_memory_bytes_per_trial")
-        hours = sum(each["seconds"] for each in takes) / 3600 if calibrate else None
+        hours = sum(column("seconds")) / 3600 if calibrate else None
         return {
             "entries": rows,
             "trials_per_entry": study.trials,
@@ -105,13 +105,13 @@ class Estimates:
             "modelled_from": first_modelled(sampler, search.lag),
             "searched_by": searched_by(study.sampler, study.trials, search.lag),
             "warnings": search.warnings,
-            **{key: sum(each[key] for each in takes) for key in summed},
-            **{key: max(each[key] for each in takes) for key in largest},
+            **{name: sum(column(name)) for name in summed},
+            **{name: max(column(name)) for name in largest},
             "cpu_hours": hours and hours * self.resources.cpus_per_trial,
             "gpu_hours": hours and hours * self.resources.gpus_per_trial,
             "hours": hours and hours / slots,
             "trials_at_once": slots,
-            "checkpoint_bytes": slots * max(each["checkpoint_bytes_per_trial"] for each in takes),
+            "checkpoint_bytes": slots * max(column("checkpoint_bytes_per_trial")),
         }
 
     def _entry(self, entry: Entry, runs: int, calibrate: bool) -> dict[str, Any]:

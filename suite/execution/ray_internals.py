@@ -27,10 +27,10 @@ class SameImports(JobConfig):
 
 def _folders() -> list[str]:
     """Return where this process imports from, besides its interpreter's own places: a worker has its own."""
-    own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    own += [*site.getsitepackages(), site.getusersitepackages()]
-    folders = map(os.path.abspath, sys.path)
-    return [path for path in folders if not any(Path(path).is_relative_to(place) for place in own)]
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places |= {*site.getsitepackages(), site.getusersitepackages()}
+    folders = map(Path, map(os.path.abspath, sys.path))
+    return [str(path) for path in folders if places.isdisjoint(map(str, (path, *path.parents)))]
 
 
 def read_authentication_again() -> None:

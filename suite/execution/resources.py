@@ -29,19 +29,19 @@ class Resources(BaseModel):
     checkpoint_seconds: FiniteFloat = Field(60.0, ge=0)
     memory_budget: Gigabytes = None
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         try:
-            super().__init__(**given)
+            super().__init__(**values)
         except ValidationError as error:
             fault = error.errors()[0]
             rule = fault["msg"].removeprefix("Input should be ")
             raise UserError(f"{fault['loc'][0]} is {fault['input']}, but must be {rule}") from None
 
     @classmethod
-    def taken(cls, given: dict[str, Any], address: str | None = None) -> Self:
-        """Return those among the keys that are given, which are taken out of `given`."""
-        own = cls.model_fields.keys() & given.keys()
-        return cls(**{"address": address} | {name: given.pop(name) for name in own})
+    def taken(cls, values: dict[str, Any], address: str | None = None) -> Self:
+        """Take the resources out of a study's values, and return them."""
+        names = cls.model_fields.keys() & values.keys()
+        return cls(**{"address": address} | {name: values.pop(name) for name in names})
 
     @property
     def trial_bytes(self) -> int | None:

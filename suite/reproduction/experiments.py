@@ -28,7 +28,7 @@ from trials.settings import Settings
 
 DECIDED = (
     *("rounds", "clients", "participation", "selection", "batch_size", "lr_decay", "momentum"),
-    *("weight_decay", "clip_norm", "loss", "init", "aggregation"),
+    *("optimizer", "weight_decay", "clip_norm", "loss", "init", "weights", "aggregation"),
 )
 """Settings that must be stated or chosen; so must the local work, and every hyperparameter."""
 
@@ -82,10 +82,11 @@ class TableRow(Shared):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims."""
+    """A table or figure of a paper: its methods, rows and claims; about how many hours of one GPU take what was not run of it."""
 
     source: str
     about: str
+    gpu_hours: float = 0.0
     methods: dict[str, PaperMethod] = {}
     rows: dict[str, TableRow]
     claims: list[Statement] = []
@@ -138,7 +139,7 @@ class Configured:
         return [dict(zip(self.search, values, strict=True)) for values in combinations]
 
     @property
-    def known(self) -> set[str]:
+    def keys(self) -> set[str]:
         """The settings and hyperparameters that the method has."""
         return {*Settings.model_fields, *algorithms.resolve(self.algorithm).ranges()}
 
@@ -295,17 +296,17 @@ def _configured(
     # Outermost first, and whether the layer speaks of this method alone, which has to know each key then.
     layers: list[tuple[Layer, bool]] = [(paper, False), (content, False), (column, True)]
     layers += [(at, False), (at.methods.get(method, Layer()), True)]
-    before, known = len(faults.found), [*cls.ranges(), *Settings.model_fields]
+    before, keys = len(faults.found), [*cls.ranges(), *Settings.model_fields]
     decisions: dict[str, Decision] = {}
     readings: dict[str, None] = {}
-    for layer, own in layers:
+    for layer, alone in layers:
         stated = {k: Decision(v, None) for k, v in (layer.settings | layer.params).items()}
         chosen = {k: Decision(value, why) for k, (value, why) in layer.chosen.items()}
         for key, decision in (stated | chosen).items():
-            if key in known:
+            if key in keys:
                 decisions[key] = decision
-            elif own:
-                faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, known)))
+            elif alone:
+                faults.add(f"{method}.{key}", decision.value, str(unknown("key", key, keys)))
         readings |= dict.fromkeys(layer.readings)
     drawn = scenario.dataset.split("(")[0] in paper.drawn
     configured = Configured(algorithm, scenario, decisions, column.search, tuple(readings), drawn)
@@ -327,20 +328,26 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
     Raises `UserError` for a key that is ours nowhere, and for values that cannot be.
     """
-    if not rows or not other:
-        return list(rows)
-    for key in other:
-        _refuse_stated(rows, key)
+    columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
+    for key in other if rows else ():
+        owner, _, name = key.rpartition(".")
+        mine = [column for column in columns if owner in ("", column[1])]
+        if not any(row.is_ours(m, name) or name in c.keys - {*c.decisions} for row, m, c in mine):
+            ours = {k for row, m, c in columns for k in (*c.keys, *PLACE) if row.is_ours(m, k)}
+            why = "no method has it, or the paper states it"
+            raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(ours))}")
     changed, faults = [], Faults("--set")
     for row in rows:
         methods = {}
         for method, configured in row.methods.items():
-            own = {key.removeprefix(f"{method}."): value for key, value in other.items()}
-            ours = {key: value for key, value in own.items() if row.is_ours(method, key)}
+            meant = {key.removeprefix(f"{method}."): value for key, value in other.items()}
+            ours = {key: value for key, value in meant.items() if row.is_ours(method, key)}
             for key, value in ours.items():
                 configured = _with(configured, key, value)
             with suppress(UserError):  # said when the values are checked
-                needed = {k: Decision(own[k], "--set") for k in configured.undecided if k in own}
+                needed = {
+                    k: Decision(meant[k], "--set") for k in configured.undecided if k in meant
+                }
                 configured = replace(configured, decisions={**configured.decisions, **needed})
             methods[method], where = configured, f"{row.path}, {method}"
             faults.attempt(where, None, configured.refuse_unrunnable)
@@ -352,25 +359,12 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
     return changed
 
 
-def _refuse_stated(rows: Sequence[Experiment], key: str) -> None:
-    """Raise `UserError` for a key that is nowhere ours, and comes with nothing that is."""
-    method, _, name = key.rpartition(".")
-    columns = [(row, m, c) for row in rows for m, c in row.methods.items() if method in ("", m)]
-    if any(row.is_ours(m, name) for row, m, _ in columns):
-        return
-    stated = name in PLACE or any(name in c.decisions for *_, c in columns)
-    if stated or not any(name in c.known for *_, c in columns):
-        possible = {k for row, m, c in columns for k in (*c.known, *PLACE) if row.is_ours(m, k)}
-        why = "the paper states it" if stated else "no method has it"
-        raise UserError(f"--set {key}: {why}; --set takes {', '.join(sorted(possible))}")
-
-
 def _with(configured: Configured, key: str, value: Any) -> Configured:
     """Return the method with this value, unless it has no such setting. Raises `UserError` for a name that is none."""
     if key in PLACE:
         value = SPELLING[key](str(value))
     before = configured.value(key)
-    if value == before or key not in (*PLACE, *configured.known):
+    if value == before or key not in (*PLACE, *configured.keys):
         return configured
     if value == []:
         raise UserError(f"{key} = []: must name at least one value")

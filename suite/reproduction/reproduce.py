@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import inf
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from reports.claims.judged import JudgedRow, Reproduction, judge_numbers, judge_statements
-from reports.claims.verdicts import ClaimRun, Metric, measured, metric_or_none
+from reports.claims.verdicts import ClaimRun, Metric, counted, measured, metric_or_none
 from suite.reproduction.experiments import (
     PLACE,
     Configured,
@@ -24,10 +25,8 @@ from trials import datasets
 from trials.run.outcome import Status, lost
 
 SEEDS = 5
-NO_DATA = "no data: "
-"""Begins the reason why a row without its data set is not run."""
-VERSIONS = ("version", "torch_version", "git_commit")
-"""The tags of a run that say what made it."""
+TRAINING = ("train_accuracy", "train_mse", "global_train_loss")  # recorded where it is asked for
+VERSIONS = ("version", "torch_version", "git_commit")  # the tags of a run that say what made it
 
 
 @dataclass(frozen=True)
@@ -97,26 +96,28 @@ def plans(
         if all(file["sound"] for file in datasets.parse(dataset).files(data_root)):
             yield place, plan_of(read_paper(name), here, seeds, rounds), ""
         else:
-            yield place, None, NO_DATA + dataset
+            yield place, None, f"no data: {dataset}"
 
 
-def plan_of(paper: Paper, made: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
+def plan_of(paper: Paper, row: Experiment, seeds: int, most_rounds: int | None = None) -> Plan:
     """Return the jobs of a row. Evaluations are after each round where a metric needs them, else at the end."""
-    table = paper.tables[made.table]
-    names = [*table.rows[made.row].numbers, *(c.metric for c in table.claims if c.metric)]
+    table = paper.tables[row.table]
+    names = [*table.rows[row.row].numbers, *(c.metric for c in table.claims if c.metric)]
     metrics = [wanted for wanted in map(metric_or_none, names) if wanted is not None]
-    every_round = any(wanted.every_round for wanted in metrics)
-    planned = max(int(configured.value("rounds")) for configured in made.methods.values())
+    every_round = any(m.at is not None or m.kind.over or not m.kind.last for m in metrics)
+    more = {"score_training": True} if any(m.kind.key in TRAINING for m in metrics) else {}
+    planned = max(int(configured.value("rounds")) for configured in row.methods.values())
     rounds = planned if most_rounds is None else min(planned, most_rounds)
     jobs = {}
-    for method, configured in made.methods.items():
+    for method, configured in row.methods.items():
         for number, variant in enumerate(configured.variants):
             shown = " ".join(f"{k}={v:g}" for k, v in variant.items())
             for seed in range(seeds):
-                spec = configured.spec(variant, seed, rounds, 1 if every_round else rounds)
-                name = " · ".join(filter(None, [made.path, method, shown, f"seed {seed}"]))
+                every = 1 if every_round else rounds
+                spec = configured.spec({**variant, **more}, seed, rounds, every)
+                name = " · ".join(filter(None, [row.path, method, shown, f"seed {seed}"]))
                 jobs[method, number, seed] = Job(spec, name)
-    return Plan(made, metrics, jobs, rounds, planned)
+    return Plan(row, metrics, jobs, rounds, planned)
 
 
 def listing(
@@ -181,21 +182,14 @@ def _runs_of(plan: Plan, method: str, done: Mapping[str, Done]) -> dict[int, dic
     """Return the ended runs of a method, variant -> seed -> run, as claims see them: there are no validation data, so a loss on
     test data that is not finite is a run that diverged.
     """
-    keys = {wanted.kind.key for wanted in plan.metrics} or {"test_accuracy"}
     variants: dict[int, dict[int, ClaimRun]] = {}
     for (owner, number, seed), job in plan.jobs.items():
-        if owner != method or job.id not in done:
-            continue
-        ended = done[job.id]
-        history = [
-            {name: entry[name] for name in ("round", *keys) if name in entry}
-            for entry in ended.history
-            if keys & entry.keys()
-        ]
-        not_finite = ended.tags.get("not_finite", "").split()
-        diverged = lost("test_loss", Status(ended.tags["status"]), not_finite)
-        run = ClaimRun(history, job.spec.settings.rounds, diverged)
-        variants.setdefault(number, {})[seed] = run
+        if owner == method and job.id in done:
+            ended = done[job.id]
+            not_finite = ended.tags.get("not_finite", "").split()
+            diverged = lost("test_loss", Status(ended.tags["status"]), not_finite)
+            run = ClaimRun(ended.history, job.spec.settings.rounds, diverged)
+            variants.setdefault(number, {})[seed] = run
     return variants
 
 
@@ -208,9 +202,8 @@ def _best(
 
     def quality(number: int) -> float:
         values = measured(wanted, method, {method: variants[number]}).values()
-        worst = max(run.rounds for run in variants[number].values()) + 1
-        counted = [value if value != inf else worst for value in values]
-        return sign * sum(counted) / len(counted) if counted else -inf
+        last = max(run.rounds for run in variants[number].values())
+        return sign * fmean(counted(v, last) for v in values) if values else -inf
 
     return max(variants, key=quality)
 

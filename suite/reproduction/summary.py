@@ -1,38 +1,38 @@
 """`suite reproduce --summary`: how much of the papers was run and what came out, from the documents in a folder."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
-from reports.claims.judged import UNMEASURED, Claim, JudgedRow, Number, Reproduction
-from reports.claims.page import PaperSummary
+from reports.claims.judged import UNMEASURED, Judged, JudgedRow, Reproduction
+from reports.claims.page import Entry, PaperSummary
 from reports.claims.verdicts import NOT_RUN, metric_or_none
-from suite.console import say
-from suite.reproduction.experiments import Paper, paper_names, read_paper
+from suite.reproduction.experiments import Paper, PaperTable, TableRow, paper_names, read_paper
 from trials.common.errors import UserError
 from trials.common.files import plain
+from trials.settings import Settings
 
 COMMAND = '"command": "suite reproduce '
 """What all documents of `suite reproduce --output` hold."""
 
+NAMED = ("optimizer", "rounds", "participation", "batch_size")  # defaults too
+
 Address = tuple[str, ...]
-"""Table, row, metric and method of a printed number; table, row and words of a statement."""
+"""Table, row, metric and method of a printed number; table, row and words of a statement; or without table and row."""
 
 
 def read_documents(folder: Path) -> dict[str, Reproduction]:
-    """Read what `suite reproduce` wrote in a folder, by file; what of it is damaged is said and passed over. Raises `UserError`
-    where there is nothing.
-    """
+    """Read what `suite reproduce` wrote in a folder, by file. Raises `UserError` where there is nothing, or it is damaged."""
     documents = {}
     for path in sorted(folder.glob("*.json")):
-        content = plain(path, "document").read_bytes()
-        if COMMAND.encode() in content:
+        content = plain(path, "document").read_text(encoding="utf-8")
+        if COMMAND in content:
             try:
                 documents[path.name] = Reproduction.model_validate_json(content)
             except ValidationError as error:
-                say(f"{path} is skipped: {str(error).splitlines()[1]} is damaged")
+                raise UserError(f"{path} is damaged: {error}") from None
     if not documents:
         raise UserError(f"{folder}: it has no documents of suite reproduce --output")
     return documents
@@ -47,56 +47,85 @@ def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
     """
     documents = read_documents(folder)
     names = [path] if path else paper_names()
-    return [_summarised(read_paper(name), documents) for name in names]
+    return [_summarised(name, documents) for name in names]
 
 
-def _summarised(paper: Paper, written: Mapping[str, Reproduction]) -> PaperSummary:
-    own = {file: content for file, content in written.items() if content.paper == paper.paper}
+def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
+    paper = read_paper(name)
+    documents = {file: content for file, content in written.items() if content.paper == paper.paper}
     ranked: list[tuple[tuple[bool, bool, int], JudgedRow]] = []
-    for content in own.values():
+    for content in documents.values():
         declared = "--set " not in content.command
         ranked += [((declared, not row.reduced, row.seeds), row) for row in content.rows]
-    numbers: dict[Address, Number] = {}
-    claims: dict[Address, Claim] = {}
+    judged: dict[Address, tuple[Judged, JudgedRow]] = {}
     for _, row in sorted(ranked, key=lambda pair: pair[0]):  # what counts most comes last
         place = row.table, row.row
-        numbers |= {(*place, n.metric, n.method): n for n in row.numbers if n.verdict != NOT_RUN}
-        claims |= {(*place, c.says): c for c in row.claims if c.verdict != NOT_RUN}
-    printed, said = dict(_numbers(paper)), dict(_statements(paper))
-    left = Counter(
-        (address[0], why or "not run")
-        for address, why in (*printed.items(), *said.items())
-        if address not in numbers and address not in claims
-    )
+        for each in (*row.numbers, *row.claims):
+            what = (each.says,) if each.says else (each.metric, each.method)
+            if each.verdict != NOT_RUN:
+                judged[(*place, *what)] = each, row
+    entries = [
+        entry
+        for table, row in ((t, r) for t, content in paper.tables.items() for r in content.rows)
+        for entry in _entries(paper, table, row, judged)
+    ]
     return PaperSummary(
         paper=paper.paper,
-        printed={"numbers": len(printed), "statements": len(said)},
-        numbers=[(*at[:2], numbers[at]) for at in printed if at in numbers],
-        claims=[(*at[:2], claims[at]) for at in said if at in claims],
-        left=[(*at, count) for at, count in left.items()],
-        documents=list(own),
+        cites=paper.cites,
+        command=Path(name).stem,
+        entries=entries,
+        documents=list(documents),
     )
 
 
-def _numbers(paper: Paper) -> Iterator[tuple[Address, str]]:
-    """Yield all printed numbers, and why each is never run; one that two places print of the same experiment is one."""
-    for table, content in paper.tables.items():
-        for row, at in content.rows.items():
-            same, why = paper.same(at), paper.reason_not_run(table, row)
-            for name, column in at.numbers.items():
-                twice = same[1].numbers.get(name, {}) if same else {}
-                unmeasured = "" if metric_or_none(name) else UNMEASURED
-                for method, number in column.items():
-                    if method not in twice or twice[method] != number:
-                        yield (table, row, name, method), why or unmeasured
+def _entries(
+    paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
+) -> Iterator[Entry]:
+    """Yield what is printed and said of a row. What another row has too counts there; where this one chooses other settings and
+    was run, it is yielded as well.
+    """
+    content, at = paper.tables[table], paper.tables[table].rows[row]
+    same, never = paper.same(at), paper.reason_not_run(table, row)
+    cost = f", about {content.gpu_hours:g} GPU hours" if content.gpu_hours else ""
+    elsewhere = _facts(*same) if same else {}
+    other = bool(at.chosen) or any(layer.chosen for layer in at.methods.values())
+    for what, fact in _facts(content, at).items():
+        says = what[0] if len(what) == 1 else ""
+        why = fact if says else "" if metric_or_none(what[0]) else UNMEASURED
+        again = what in elsewhere and elsewhere[what] == fact
+        verdict, document = judged.get((table, row, *what), (None, None))
+        if not again or (other and verdict is not None):
+            yield Entry(
+                table=table,
+                row=row,
+                source=content.source,
+                says=says,
+                judged=verdict,
+                why="" if verdict else never or why or f"{NOT_RUN}{cost}",
+                again=again,
+                chosen=_chosen(document) if document else {},
+                note=document.note if document else "",
+            )
 
 
-def _statements(paper: Paper) -> Iterator[tuple[Address, str]]:
-    """Yield a table's claims about each of its rows, and why each is never judged."""
-    for table, content in paper.tables.items():
-        for row, at in content.rows.items():
-            same, why = paper.same(at), paper.reason_not_run(table, row)
-            twice = {claim.says for claim in same[0].claims} if same else set()
-            for claim in content.claims:
-                if claim.says not in twice:
-                    yield (table, row, claim.says), why or claim.why_not
+def _facts(table: PaperTable, row: TableRow) -> dict[Address, Any]:
+    """Return the printed numbers of a row by metric and method, and why its statements are never judged."""
+    numbers = {
+        (name, method): number
+        for name, column in row.numbers.items()
+        for method, number in column.items()
+    }
+    return numbers | {(claim.says,): claim.why_not for claim in table.claims}
+
+
+def _chosen(row: JudgedRow) -> dict[str, list[str]]:
+    """Return the settings of a row that the text leaves open, with their values, less those that have the suite's defaults."""
+    chosen: dict[str, list[str]] = {}
+    for setting in row.settings:
+        name, value = setting["name"], setting["value"]
+        field = None if name in NAMED else Settings.model_fields.get(name)
+        if setting["chosen_because"] is not None and not (field and field.default == value):
+            chosen.setdefault(name, []).append(
+                f"{value:g}" if isinstance(value, float) else f"{value}"
+            )
+    return chosen

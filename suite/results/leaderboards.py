@@ -19,15 +19,12 @@ from suite.results.table import (
     CURVES,
     KEYS,
     PLAIN,
-    EntryFacts,
     History,
     Key,
     Row,
     Tables,
     each,
     is_lost,
-    run_id,
-    within,
 )
 from suite.studies.replicates import confirms_of, finals_of, replicates_of
 from suite.studies.samplers import LAG, searched_by
@@ -47,6 +44,8 @@ AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unsee
 METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
 """What `--metric` may ask for (docs/leaderboards.md), of which some are of the last evaluations only."""
 IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
+ABOUT = [*KEYS, "facts", "going", "page", "own_models", "test_samples"]
+"""What final runs take over from their entries."""
 ADDED = "who adds some until a difference shows sees false ones in more than 5 % of boards"
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 Curve = tuple[tuple[float, float], ...]
@@ -87,28 +86,30 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
     """
     query = query or Query()
     entries, finals = query.rows(tables.entries), query.rows(tables.finals)
-    ended, going = finals[finals["status"] != Status.FAILED], entries["going"]
-    sound = ended[~within(ended, entries[going])]
-    standing = _standings(tables, entries[going])
-    notes = [_note(tables, entry) for entry in each(entries[~within(entries, ended) & ~going])]
+    ended = finals[finals["status"] != Status.FAILED].merge(tables.entries[ABOUT], on=KEYS)
+    sound, there = ended[~ended["going"]], {*zip(ended["sweep"], ended["entry_id"], strict=True)}
+    going = entries[entries["going"]]
+    standing, notes = _standings(tables, going), []
+    for entry in each(entries[~entries["going"]]):
+        if (entry.sweep, entry.entry_id) not in there:
+            notes.append(_note(tables, entry))
     if sound.empty and not standing:
         none = NONE_YET if tables.finals.empty else "no final run has all of these values"
         raise UserError("\n".join(["there is no row to show", *notes]) if notes else none)
     board = _ranked(tables, query, sound)
     shown = {row.sweep for row in board.rows} | {row.sweep for row in standing}
     facts = [sweep for sweep in tables.facts.values() if sweep.name in shown]
-    notes = [*board.notes, *notes]
-    for sweep in reversed(facts):
+    about = [f"{sweep.name} was {sweep.cut}." for sweep in facts if sweep.cut]
+    for sweep in facts:
         if sweep.looks:
             counts = ", ".join(map(str, sweep.looks))
             before = f"{sweep.name} was ranked before with {counts} final runs an entry"
-            notes.insert(0, f"{before}; {ADDED}.")
-        if sweep.cut:
-            notes.insert(0, f"{sweep.name} was {sweep.cut}.")
+            about.append(f"{before}; {ADDED}.")
+    notes = [*about, *board.notes, *notes]
     for run in each(finals.drop_duplicates(["dataset", "heterogeneity"])):
         lines = [text for text in str(run.data_note).splitlines() if text.startswith(UNREACHED)]
         notes += [f"{run.dataset} · {run.heterogeneity}: {text}." for text in lines]
-    names = entries[going]["metric"].unique()
+    names = going["metric"].unique()
     return replace(
         board,
         metric=board.metric or ", ".join(f"test_{name}" for name in names),
@@ -122,14 +123,14 @@ def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
 
 def _note(tables: Tables, entry: Any) -> str:
     """Say why an entry has no row."""
-    key = entry.sweep, entry.entry_id
-    runs = dict(iter(tables.finals.groupby(KEYS))).get(key, tables.searches.get(key))
-    ends, why = "none", ""
-    if runs is not None:
-        ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
-        why = "".join(f" ({reason(error)})" for error in runs["error"].dropna()[-1:])
+    finals = tables.finals
+    runs = finals[(finals["sweep"] == entry.sweep) & (finals["entry_id"] == entry.entry_id)]
+    if runs.empty:
+        runs = tables.searches.get((entry.sweep, entry.entry_id), runs)
+    ends = ", ".join(f"{count} {end}" for end, count in Counter(runs["status"]).items())
+    why = "".join(f" ({reason(error)})" for error in runs["error"].dropna()[-1:])
     name = f"{Scenario.of(entry)}: {short(entry.algorithm)}"
-    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends}{why}."
+    return f"{name} has no row: of its runs in {entry.sweep} none came to an end: {ends or 'none'}{why}."
 
 
 def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
@@ -149,20 +150,19 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
     more = query.target is not None or (query.metric, query.at) != ("score", "rounds")
     histories = tables.histories(CURVES[1:]) if more else dict[Key, History]()
     rows = []
-    about = tables.entries[[*KEYS, "page", "own_models", "test_samples"]]
-    for run in finals.merge(about, on=KEYS).to_dict("records"):
+    for run in finals.to_dict("records"):
         rows.append(_compared(run, histories.get((run["sweep"], run["trial_id"]), []), query))
-    runs = pd.DataFrame(rows, columns=[*finals, *COMPARED]).fillna(dict.fromkeys(COUNTED, 0.0))
+    runs = pd.DataFrame(rows, columns=[*dict.fromkeys([*finals, *COMPARED])])
+    runs = runs.fillna(dict.fromkeys(COUNTED, 0.0))
     margins = {study.get("margin") for study in studies.values()}
     margin = margins.pop() if len(margins) == 1 and query.metric in ("score", "best") else None
     searches = tables.searches
     trials = {key: int(own.groupby("replicate").size().max()) for key, own in searches.items()}
     board = leaderboard(runs, trials, query.target, query.at, margin)
-    entries = {(row.sweep, row.entry_id): row.entry for row in each(tables.entries)}
     ran, audited = dict(iter(finals.groupby(KEYS))), []
     for row in board.rows:
         key = row.sweep, row.entry_id
-        facts = _audit(searches[key], ran[key], entries[key]) if key in searches else None
+        facts = _audit(searches[key], ran[key]) if key in searches else None
         audited.append(replace(row, audit=facts))
     return replace(board, rows=tuple(audited))
 
@@ -192,7 +192,6 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
         "curve": curve,
         "shared": dumps({"metric": settings.get("metric"), **shared}),
         "warm": run["warm_start"] is not None,
-        "run_id": run_id(run),
         **clients,
         **dict.fromkeys(REACHED, nan),
         **reached,
@@ -228,19 +227,19 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
         trials = tables.searches.get((row.sweep, row.entry_id), tables.finals.head(0))
         done = trials[(trials["status"] == Status.FINISHED) & (trials["kind"] == "search")]
         done = done.dropna(subset="val_score")
-        done = done[sign * done["val_score"] == (sign * done["val_score"]).max()]
-        best = float(done["val_score"].iloc[0]) if len(done) else None
+        scores = sign * done["val_score"]
+        best = None if done.empty else done.iloc[int(scores.argmax())]
         shared = {k: v for k, v in row._asdict().items() if k in Standing.__dataclass_fields__}
         standing = Standing(
             **shared | {"metric": f"val_{row.metric}"},
             rank=None,
-            best=best,
+            best=None if best is None else float(best["val_score"]),
             trials=len(trials),
             planned=study["trials"] * replicates_of(study) + confirms_of(study),
             seeds=finals_of(study),
-            params=json.loads(done["params"].iloc[0]) if len(done) else {},
+            params={} if best is None else json.loads(best["params"]),
         )
-        score = -inf if best is None or row.reference else sign * best
+        score = -inf if best is None or row.reference else scores.max()
         groups[standing.group].append((score, standing))
     ranked = []
     for group in groups.values():
@@ -250,14 +249,14 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
     return tuple(ranked)
 
 
-def _audit(trials: pd.DataFrame, finals: pd.DataFrame, entry: EntryFacts) -> Audit:
-    """Return the facts of an entry's searches, each of whose winners ran again in some of `finals`."""
-    sign, audits = TASKS[entry.metric].sign, []
+def _audit(trials: pd.DataFrame, finals: pd.DataFrame) -> Audit:
+    """Return the facts of an entry's searches, each of whose winners ran again in some of its `finals`."""
+    entry, audits = finals["facts"].iloc[0], []
     for replicate, own in trials[trials["kind"] == "search"].groupby("replicate"):
         ran = finals[finals["replicate"] == replicate]
         winner = int(ran["number"].iloc[0]) if len(ran) else None
         params = json.loads(ran["params"].iloc[0]) if len(ran) else {}
         scores = [*ran["val_score"].dropna()]
-        audits.append(audit(own, winner, params, entry.space, scores, sign))
+        audits.append(audit(own, winner, params, entry.space, scores, TASKS[entry.metric].sign))
     facts = combined(audits)
     return replace(facts, findings=findings(facts))

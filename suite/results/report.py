@@ -9,7 +9,7 @@ from reports.charts.drawing import SIGN
 from reports.leaderboard.board import Curve, Failure, Leaderboard, ReportData, SweepFacts
 from reports.wording.words import spell
 from suite.results.leaderboards import Query, read_leaderboard
-from suite.results.table import FINALS, SEARCHES, Tables, each, is_lost, run_id
+from suite.results.table import FINALS, SEARCHES, Tables, each, is_lost
 from suite.tracking.tags import run_page
 from suite.yaml_files import dump, write_files
 from trials.run.outcome import Status, reason
@@ -48,21 +48,20 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
     board = read_leaderboard(tables, query)
     shown = {(row.sweep, row.entry_id) for row in board.rows} & tables.searches.keys()
     trials = {key: tables.searches[key] for key in shown}
-    entries = [row for row in each(tables.entries) if row.entry.tuned]
     return ReportData(
         board=board,
         curves=tuple(_curves(tables, board)),
         trials={key: own[own["kind"] == "search"] for key, own in trials.items()},
         failures=tuple(_failures(tables, query)),
         sweeps=tuple(_sweep(tables, name, how) for name, how in board.searched.items()),
-        tuned={(row.sweep, row.entry_id): row.entry.tuned for row in entries},
+        tuned={(row.sweep, row.entry_id): row.facts.tuned for row in each(tables.entries)},
         server=server,
     )
 
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
     """Yield the curves of the rows' final runs, but for those that are lost."""
-    finals = {run_id(final): final for final in tables.finals.to_dict("records")}
+    finals = {final["run_id"]: final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *(f"{name}_curve" for name in COSTS["bytes"])])
     for row in board.rows:
         for final in map(finals.__getitem__, row.runs):

@@ -7,15 +7,9 @@ from typing import Any, NamedTuple
 
 import optuna
 import pandas as pd
-from optuna import Study
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
 from suite.results.table import Row, TrialTable, history_of
 from suite.yaml_files import replacing, writing
@@ -29,23 +23,19 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study th
 
 ATTRIBUTES = ("trial_id", "status", "origin", "source", "seed", "seconds")
 COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "params", "metric", "val_score", "error")
-Ranges = dict[str, BaseDistribution]
+STATES = {Status.PRUNED: TrialState.PRUNED, Status.FINISHED: TrialState.COMPLETE}
+"""What ended otherwise failed, a trial that diverged too: the worst score, which samplers are told, would hide all others in a plot."""
 
 
 class SearchTrials(NamedTuple):
-    """A search: its trials that have ended, in the order of the table, and the `ranges` of what is searched. `name` is its entry's, and
-    `attributes` are those of its study, among them the ranges.
+    """A search under its `name`, which no other of its sweep has: its trials that have ended, in the order of the table, and the
+    attributes of its study, of which `ranges` are the ranges of what is searched, in words.
     """
 
     name: str
     attributes: dict[str, Any]
-    ranges: Ranges
+    ranges: dict[str, Any]
     rows: pd.DataFrame
-
-    @property
-    def study(self) -> str:
-        """The name of its study, which no other has."""
-        return f"{self.attributes['sweep']}: {self.name}"
 
 
 def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
@@ -53,20 +43,19 @@ def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
     rows, sweep = table.columns([*COLUMNS, "round", "val"], ("search",)), table.facts
     for entry in sweep.entries:
         for key, own in rows[rows["entry_id"] == entry.id].groupby("replicate"):
-            replicate = str(key)
-            name = f"{entry.name} · {replicate}" if replicate else entry.name
-            ranges = _ranges(entry.space, own)
+            ranges, replicate = _ranges(entry.space, own), str(key)
             attributes = entry.model_dump(include={"id", "algorithm", "metric", *Scenario._fields})
             attributes |= {"sweep": sweep.name, "sweep_id": sweep.id, "replicate": replicate}
             attributes["ranges"] = str(ranges)
+            name = f"{entry.name} · {replicate}" if replicate else entry.name
             yield SearchTrials(name, attributes, ranges, own)
 
 
-def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
-    """Return the declared range of each searched name, widened by the values that were tried: Optuna compares trials of one range. Where
-    words are among numbers they are choices.
+def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the declared range of each searched name as Optuna has it, widened by the values that were tried: Optuna compares
+    trials of one range. Where words are among numbers they are choices.
     """
-    tried, ranges = [*map(json.loads, rows["params"])], Ranges()
+    tried, ranges = [*map(json.loads, rows["params"])], dict[str, Any]()
     for name, declared in space.items():
         values = [_plain(params[name]) for params in tried if name in params]
         if declared.choices is None and all(isinstance(value, int | float) for value in values):
@@ -75,7 +64,7 @@ def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> Ranges:
             ranges[name] = kind(min(ends), max(ends), log=declared.log and min(ends) > 0)
         else:
             choices = dict.fromkeys([*map(_plain, declared.choices or ()), *values])
-            ranges[name] = CategoricalDistribution(list(choices))
+            ranges[name] = CategoricalDistribution([*choices])
     return ranges
 
 
@@ -84,35 +73,33 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | None) else json.dumps(value)
 
 
-def _trial(row: Row, ranges: Ranges) -> FrozenTrial:
+def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
     """Return a trial as Optuna has it."""
     values = {name: _plain(value) for name, value in json.loads(row["params"]).items()}
-    params = {name: value for name, value in values.items() if name in ranges}
+    searched = {name: value for name, value in values.items() if name in ranges}
     attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
     attributes |= {name: value for name, value in values.items() if name not in ranges}
     if row["error"]:
         attributes["error"] = reason(row["error"])
-    # What ended otherwise failed, a trial that diverged too: the worst score, which samplers are told, would hide all others in a plot.
-    states = {Status.PRUNED: TrialState.PRUNED, Status.FINISHED: TrialState.COMPLETE}
-    state = states.get(row["status"], TrialState.FAIL)
+    state = STATES.get(row["status"], TrialState.FAIL)
     if state == TrialState.COMPLETE and pd.isna(row["val_score"]):
         state = TrialState.FAIL
     history, score = history_of(row, ["val"]), f"val_{row['metric']}"
-    return create_trial(
+    return optuna.trial.create_trial(
         state=state,
         value=row["val_score"] if state == TrialState.COMPLETE else None,
-        params=params,
-        distributions={name: ranges[name] for name in params},
+        params=searched,
+        distributions={name: ranges[name] for name in searched},
         user_attrs=attributes,
         intermediate_values={int(e["round"]): e[score] for e in history if score in e},
     )
 
 
-def add(search: SearchTrials, storage: BaseStorage) -> Study:
+def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
     """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
     study = optuna.create_study(
         storage=storage,
-        study_name=search.study,
+        study_name=f"{search.attributes['sweep']}: {search.name}",
         direction=TASKS[search.attributes["metric"]].direction,
         load_if_exists=True,
     )
@@ -126,17 +113,17 @@ def add(search: SearchTrials, storage: BaseStorage) -> Study:
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
     """Bring the studies in a storage to what tables have: trials that ended since come behind those that a browser has."""
-    searches = {search.study: search for table in tables for search in searches_of(table)}
+    searches = [search for table in tables for search in searches_of(table)]
+    current = [search.attributes for search in searches]
     for study in storage.get_all_studies():
-        search = searches.get(study.study_name)
         # A study has one range for all of its trials, and a sweep that began anew may have the old one's name.
-        if search is None or study.user_attrs != search.attributes:
+        if study.user_attrs not in current:
             storage.delete_study(storage.get_study_id_from_name(study.study_name))
-    for search in searches.values():
+    for search in searches:
         add(search, storage)
 
 
-def study_of(table: TrialTable, name: str) -> Study:
+def study_of(table: TrialTable, name: str) -> optuna.Study:
     """Return the search of an entry, behind whose name ` · t1` says which replicate. Raises `UserError` where there is none."""
     searches = {search.name: search for search in searches_of(table)}
     if name not in searches:
@@ -148,7 +135,7 @@ def export(table: TrialTable, path: Path) -> list[str]:
     """Write the searches of a sweep into a new SQLite file; return their names. Raises `UserError` where it cannot, or there are none."""
     if path.exists():
         raise UserError(f"{path}: must be the name of a file that is not there yet")
-    searches = list(searches_of(table))
+    searches = [*searches_of(table)]
     if not searches:
         raise UserError(f"no search trial of sweep {table.facts.name} has ended")
     with writing(path):

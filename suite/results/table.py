@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from suite.formats import FORMAT, check_format
 from suite.studies.replicates import finals_of
@@ -64,6 +64,8 @@ _TYPES = (
 COLUMNS = {name: kind for kind, names in _TYPES for name in names.split()}
 """The Arrow type of each column besides the curves, in their order."""
 PLAIN = tuple(COLUMNS)
+NEEDED = ("trial_id", "kind", "replicate", "number", "seed", "status", "metric")
+"""Columns with a value in each row."""
 CLIENTS = ("worst10", "spread", "personal", "fine_tuned", "unseen")
 CURVES = (
     *("round", "val", "test", "val_loss", "test_loss", "train_loss", "test_top5_accuracy"),
@@ -156,6 +158,9 @@ class TrialTable:
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
         if "sweep" in frame:
             frame["sweep"] = self.facts.name  # a file may go by another name among others
+        if isinstance(self.source, Path):
+            with _reading(self.source):
+                _check(frame, {entry.id for entry in self.facts.entries})
         return frame
 
     def whole(self, names: Sequence[str] = PLAIN + CURVES) -> Any:
@@ -208,6 +213,20 @@ def read(path: Path) -> TrialTable:
         return TrialTable(TableFacts.model_validate(content), path)
 
 
+def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
+    """Raise `ValueError` for rows that would count otherwise than a sweep, with these entries, meant them."""
+    for name in frame.columns.intersection(NEEDED):
+        if frame[name].isna().any():
+            raise ValueError(f"{name} has no value in some rows")
+    double = "trial_id" in frame and frame["trial_id"].duplicated().any()
+    if double or ("entry_id" in frame and not frame["entry_id"].isin(entries).all()):
+        raise ValueError("a trial is there twice, or of no entry of its sweep")
+    readers = {"params": TypeAdapter(dict).validate_json, "settings": Settings.model_validate_json}
+    for name, read_text in readers.items():
+        for text in frame[name].unique() if name in frame else ():
+            read_text(text)
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Turn what is wrong with a file into one line."""
@@ -229,24 +248,24 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """The entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `entry` and the `page` of
+        """Return the entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `facts` and the `page` of
         their row in MLflow; `finals` counts final runs, and `going`: the sweep has not ended, and an entry of the scenario lacks some.
         """
         import pandas as pd
 
         counts, rows = self.finals.groupby(KEYS).size(), []
-        for facts in self.facts.values():
-            names = {"sweep": facts.name, "study": facts.study_name}
-            for entry in facts.entries:
-                finals = int(counts.get((facts.name, entry.id), 0))
-                row = {
-                    **names,
+        for sweep in self.facts.values():
+            for entry in sweep.entries:
+                finals = int(counts.get((sweep.name, entry.id), 0))
+                row = entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}) | {
+                    "sweep": sweep.name,
+                    "study": sweep.study_name,
                     "entry_id": entry.id,
-                    **entry.model_dump(exclude={"id", "name", "space", "row", "tuned"}),
-                    "entry": entry,
+                    "entry": entry.name,
+                    "facts": entry,
                     "finals": finals,
-                    "going": facts.ended is None and finals < finals_of(facts.study),
-                    "page": run_page(facts.experiment, entry.row) if entry.row else "",
+                    "going": sweep.ended is None and finals < finals_of(sweep.study),
+                    "page": run_page(sweep.experiment, entry.row) if entry.row else "",
                 }
                 rows.append(row)
         frame = pd.DataFrame(rows)
@@ -255,12 +274,14 @@ class Tables:
 
     @cached_property
     def finals(self) -> pd.DataFrame:
-        """The final runs, without their curves."""
-        return self.frame(PLAIN, FINALS)
+        """Return the final runs, without their curves; one that has no run in MLflow has a name of its own as `run_id`."""
+        rows = self.frame(PLAIN, FINALS)
+        named = rows["sweep"] + "/" + rows["trial_id"]
+        return rows.assign(run_id=rows["run_id"].where(rows["run_id"].astype(bool), named))
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """`SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
+        """Return `SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
@@ -281,13 +302,8 @@ class Tables:
         return {(row["sweep"], row["trial_id"]): history_of(row, columns) for row in rows}
 
 
-def within(frame: pd.DataFrame, other: pd.DataFrame) -> Any:
-    """Return which rows of a frame are of the entries of another."""
-    return frame.set_index(KEYS).index.isin(other.set_index(KEYS).index)
-
-
 def each(frame: pd.DataFrame) -> Iterable[Any]:
-    """Return the rows of a data frame, with its columns as attributes."""
+    """Return the rows of a data frame, with its columns as attributes of any type."""
     return frame.itertuples(index=False)
 
 
@@ -306,11 +322,6 @@ def history_of(row: Row, columns: Iterable[str]) -> History:
 def is_lost(row: Row, metric: str) -> bool:
     """Return whether a metric has no mean over the last evaluations, or the run diverged."""
     return outcome.lost(metric, row["status"], (row["not_finite"] or "").split())
-
-
-def run_id(row: Row) -> str:
-    """Return the run of a row in MLflow; before it has one, a name of its own."""
-    return row["run_id"] or f"{row['sweep']}/{row['trial_id']}"
 
 
 def spec_of(row: Row) -> TrialSpec:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ class Job:
 
 
 class Done(NamedTuple):
-    """A run that came to its end: what ran, and how (`suite.tracking.tags.run_tags`), its evaluations, and how long it took."""
+    """A run that came to its end: what ran and how (`suite.tracking.tags.run_tags`), its evaluations and seconds."""
 
     tags: Mapping[str, str]
     history: list[dict[str, float]]
@@ -45,19 +46,16 @@ class Done(NamedTuple):
 
 
 class Batch:
-    """Jobs that the driver asks for in order. `runs.jsonl` in a folder has a line for each that came to its end, and `done` the same
-    by id: none of these is run again. A line that a kill tore is as none.
-    """
+    """Jobs that the driver asks for in order: those that are not in `done`, which `runs.jsonl` in a folder has a line of each."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "runs.jsonl"
         self.jobs: dict[str, Job] = {}
-        self.left: list[Job] = []
         self.requests: dict[str, TrialRequest] = {}
         self.ended = self.failed = 0
         self.done: dict[str, Done] = {}
         for line in self.path.read_bytes().splitlines() if self.path.exists() else ():
-            with suppress(ValueError, KeyError):
+            with suppress(ValueError, KeyError):  # a kill may tear a line
                 content = json.loads(line)
                 check_format(f"results {self.path}", content["format"])
                 self.done[content["id"]] = Done(*(content[key] for key in Done._fields))
@@ -68,47 +66,43 @@ class Batch:
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
 
-        self.jobs = {job.id: job for job in jobs}
-        self.left = [job for job_id, job in self.jobs.items() if job_id not in self.done]
-        if not self.left:
+        self.jobs = {job.id: job for job in jobs if job.id not in self.done}
+        if not self.jobs:
             return 0, False
-        specs = {job.spec.dataset_key: job.spec for job in reversed(self.left)}
+        specs = {job.spec.dataset_key: job.spec for job in self.jobs.values()}
         data = {key: load_dataset(spec, data_root) for key, spec in specs.items()}
         alone = not resources.gpus_per_trial
         if not alone or local_slots(resources) > 1 or resources.joins:
             check(resources)
         with writing(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = self.folder / "tune"
-        control = Control(folder)
+        folder, control = self.folder / "tune", Control(self.folder / "tune")
         hooks = Hooks(lambda request, new: None, self._take, control, self._died)
         checkpoints = str(folder.resolve() / "checkpoints")
         drive(ExecutionPlan(self, data, resources, hooks, folder, checkpoints, alone=alone))
         if control.fault:
-            remedy = "The same command runs what is left, once that is mended."
-            raise HaltedError(control.fault, remedy)
+            raise HaltedError(control.fault, "The same command runs what is left.")
         return self.failed, bool(control.ending)
 
     def next(self) -> tuple[TrialRequest, bool] | None:
         """Return the next job and that it is new; None when all were handed out."""
         number = len(self.requests)
-        if number == len(self.left):
-            return None
-        job, spec = self.left[number], self.left[number].spec
-        seeds = spec.seed, spec.settings.partition_seed
-        request = TrialRequest(job.id, "", TrialKind.BATCH, number, "", spec.params, *seeds)
-        self.requests[job.id] = request
-        return request, True
+        for job in islice(self.jobs.values(), number, number + 1):
+            seeds, params = (job.spec.seed, job.spec.settings.partition_seed), job.spec.params
+            request = TrialRequest(job.id, "", TrialKind.BATCH, number, "", params, *seeds)
+            self.requests[job.id] = request
+            return request, True
+        return None
 
     @property
     def exhausted(self) -> bool:
         """Whether all jobs have ended."""
-        return self.ended == len(self.left)
+        return self.ended == len(self.jobs)
 
     @property
     def code(self) -> set[str]:
         """The names in the jobs; some may load third-party code."""
-        return {name for job in self.left for name in job.spec.code}
+        return {name for job in self.jobs.values() for name in job.spec.code}
 
     def spec(self, request: TrialRequest) -> TrialSpec:
         """Return the trial that a request runs."""
@@ -122,11 +116,7 @@ class Batch:
             why = f": {reason(outcome.error)[:200]}"
         else:
             tags = run_tags(RunKind.REPRODUCE, job.spec, outcome)
-            history = [
-                {name: value for name, value in entry.items() if math.isfinite(value)}
-                for entry in outcome.history  # JSON has no word for what is not finite
-            ]
-            self.done[job.id] = Done(tags, history, outcome.seconds)
+            self.done[job.id] = Done(tags, [*map(_finite, outcome.history)], outcome.seconds)
             content = {"format": FORMAT, "id": job.id, "name": job.name}
             with writing(self.path), self.path.open("a", encoding="utf-8") as file:
                 # The line before may be torn.
@@ -134,10 +124,15 @@ class Batch:
                 file.flush()
                 os.fsync(file.fileno())
         self.ended += 1
-        place = f"{self.ended}/{len(self.left)} {job.name}"
-        say(f"{place}: {outcome.status}{why} in {outcome.seconds:.0f} s")
+        end = f"{outcome.status}{why} in {outcome.seconds:.0f} s"
+        say(f"{self.ended}/{len(self.jobs)} {job.name}: {end}")
 
     def _died(self, request: TrialRequest, outcome: TrialResult, again: bool) -> None:
         say(f"{self.jobs[request.trial_id].name}: {outcome.error.splitlines()[0][:200]}")
         self.ended += not again
         self.failed += not again
+
+
+def _finite(entry: Mapping[str, float]) -> dict[str, float]:
+    """Return an evaluation without what JSON has no word for."""
+    return {name: value for name, value in entry.items() if math.isfinite(value)}

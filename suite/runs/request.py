@@ -1,6 +1,4 @@
-"""A configuration as a person asks for it: names, hyperparameters and settings, a seed; as a run, and as an ordinary Ray Tune
-trainable for scripts with a search of their own (docs/python.md).
-"""
+"""A configuration as a person asks for it, as a run and as a Ray Tune trainable for searches of their own (docs/python.md)."""
 
 import os
 from collections.abc import Mapping
@@ -41,17 +39,19 @@ class Request:
     def spec(self) -> TrialSpec:
         """Return the trial; raise one `UserError` with every fault."""
         faults, base = Faults("run"), self.base
-        asked = {key: name for key, name in self.names.items() if name is not None}
-        names = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | asked
+        named = {key: name for key, name in self.names.items() if name is not None}
+        names = DEFAULTS | {key: base[key] for key in DEFAULTS if key in base} | named
         params, settings = dict(base.get("params", {})), dict(base.get("settings", {}))
         with suppress(UserError):  # check_run says so
             ranges = algorithms.resolve(names["algorithm"]).ranges()
-            known = [*ranges, *Settings.model_fields]
             for key, value in self.values.items():
-                if key in known:
-                    (settings if key in Settings.model_fields else params)[key] = value
+                if key in Settings.model_fields:
+                    settings[key] = value
+                elif key in ranges:
+                    params[key] = value
                 else:
-                    faults.add(key, value, str(unknown("hyperparameter or setting", key, known)))
+                    keys = [*ranges, *Settings.model_fields]
+                    faults.add(key, value, str(unknown("hyperparameter or setting", key, keys)))
         if type(self.seed) is not int or self.seed < 0:
             faults.add("seed", self.seed, "must be a whole number, and at least 0")
         check_run(faults, {**names, "params": params})
@@ -64,10 +64,8 @@ class Request:
 
 
 def trainable(request: Request, data_root: str | None, device: str) -> "type[tune.Trainable]":
-    """Return the trainable of a request, that of the suite's own sweeps, which reports each evaluation. Its `config` holds
-    hyperparameters or settings by name, and perhaps `seed`. Its data set is loaded here, once, and shared by all trials.
-
-    Raises `UserError` for a request that cannot be run as it stands, on a device of this name.
+    """Return the trainable of a request, whose data set is loaded here, once. Its `config` holds hyperparameters or settings
+    by name, and perhaps `seed`. Raises `UserError` for a request that cannot be run as it stands.
     """
     from ray import tune
 
@@ -75,10 +73,8 @@ def trainable(request: Request, data_root: str | None, device: str) -> "type[tun
 
     spec = request.spec()
     if spec.settings.val_fraction == 0:
-        raise UserError(
-            "settings.val_fraction = 0: a search needs validation data, so it must be above 0"
-        )
-    data_root = None if data_root is None else str(Path(data_root).expanduser().resolve())
+        raise UserError("settings.val_fraction is 0: a search needs validation data")
+    data_root = data_root and str(Path(data_root).expanduser().resolve())
     dataset = load_dataset(spec, data_root)
     clients = partition_data(spec, dataset, keep=True).clients
     spec.configured().check(clients, fit_model(spec, dataset, device), spec.settings)

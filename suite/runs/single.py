@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,6 @@ from trials.run.outcome import Status, TrialResult
 from trials.run.saved_model import CARD, SavedModel
 from trials.run.simulation import Simulation
 from trials.run.spec import TrialSpec
-from trials.run.trial import result_of
 from trials.scoring.metrics import DERIVED, LAST
 from trials.settings import Settings
 
@@ -37,7 +36,8 @@ if TYPE_CHECKING:
 OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
 """The MLflow experiment of runs that belong to no study."""
-TIMES = ("round_seconds", "evaluation_seconds")
+UNEQUAL = {"round_seconds", "evaluation_seconds", *DERIVED}
+"""What no two runs have in common, and what is made of other metrics."""
 ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
 """What devices may differ by after training in each precision, where rounding has grown."""
 
@@ -52,7 +52,7 @@ class Finished:
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """One flat dict an evaluation, the untrained model's (round 0) first: metrics, and counters since round 1."""
+        """One flat dict an evaluation, that of round 0 first: metrics, and counters since round 1."""
         return self.simulation.history
 
     @property
@@ -62,9 +62,7 @@ class Finished:
 
     @property
     def val_score(self) -> float:
-        """The mean of the last three evaluations on validation data, NaN without any; of a run that
-        diverged the untrained model's.
-        """
+        """Mean of the last three evaluations on validation data, NaN without any; the untrained model's if it diverged."""
         return self.result.score(f"val_{self.simulation.task.metric}")
 
     @property
@@ -98,19 +96,13 @@ class Finished:
         tracking_uri: str | None = None,
         model: Path | None = None,
     ) -> str:
-        """Record it in the MLflow experiment `runs`, with the `model` that was saved of it in a folder; return the run's id.
-
-        Raises `UserError` when the store cannot be written, `StoreError` where it does not take the run.
-        """
+        """Record it in the MLflow experiment `runs`, with the `model` saved in a folder; return its id. Raises `StoreError`."""
         from suite.tracking.store import Store
 
         store, spec = Store(usual(tracking_uri), Path(storage)), self.spec
-        name, seconds = (
-            f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}",
-            self.result.seconds,
-        )
-        tags = run_tags(RunKind.RUN, spec, self.result)
-        run_id = store.create(store.experiment(EXPERIMENT), name, tags, seconds=seconds)
+        name = f"{spec.algorithm} · {spec.scenario} · seed {spec.seed}"
+        tags, experiment = run_tags(RunKind.RUN, spec, self.result), store.experiment(EXPERIMENT)
+        run_id = store.create(experiment, name, tags, seconds=self.result.seconds)
         try:
             store.log(run_id, spec_params(spec), self.history)
             if model is not None and store.takes_files:
@@ -123,27 +115,12 @@ class Finished:
         return run_id
 
     def save(self, folder: Path | str) -> None:
-        """Keep the final server model, and clients' own, in a folder, for `suite.load_model`; raises
-        `UserError` where the folder holds anything else, or cannot be written.
-        """
+        """Keep the final server model, and clients' own, for `suite.load_model`; raise `UserError` as `check_folder`."""
         folder = Path(folder)
         check_folder(folder)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             SavedModel.of(self.spec, self.simulation).files(folder)
-
-    def document(self) -> dict[str, Any]:
-        """Return the JSON of `suite run`: what was run, and its history."""
-        ran = self.result
-        return {
-            **self.spec.model_dump(mode="json"),
-            "rounds": self.spec.settings.rounds,
-            "status": ran.status,
-            "partition_fingerprint": ran.fingerprint,
-            "history": self.history,
-            "seconds": round(ran.seconds, 3),
-            **{name: getattr(ran, name) for name in ("execution", "chunk", "device")},
-        }
 
 
 def execute(
@@ -163,27 +140,22 @@ def execute(
         on_evaluation(entry)
         started += time.perf_counter() - began
 
-    def tell(note: str) -> None:
-        say(f"{spec.dataset}, {spec.heterogeneity}: {note}")
-
-    simulation, _ = trial.run(spec, data_root, device, evaluated, memory, halved, tell)
+    simulation, data = trial.run(spec, data_root, device, evaluated, memory, halved)
     seconds = time.perf_counter() - started
-    return Finished(spec, simulation, replace(result_of(simulation), seconds=seconds))
+    if data.note:
+        say(f"{spec.dataset}, {spec.heterogeneity}: {data.note}")
+    return Finished(spec, simulation, replace(trial.result_of(simulation), seconds=seconds))
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UserError` where a folder holds anything but a saved model, or cannot be looked into."""
+    """Raise `UserError` where a folder holds anything but a saved model, or cannot be used."""
     with writing(folder):
         if folder.exists() and any(folder.iterdir()) and not (folder / CARD).exists():
-            raise UserError(
-                f"cannot save a model in {folder}: it holds other files; choose another folder"
-            )
+            raise UserError(f"cannot save a model in {folder}: it holds other files")
 
 
 class RecordedRun(NamedTuple):
-    """A run as it was recorded: its `name` in messages, what it ran, how it `ran` (`suite.tracking.tags.run_tags`), and
-    the evaluations of what is compared.
-    """
+    """A run as it was recorded: its `name` in messages, how it `ran` (`suite.tracking.tags.run_tags`), and what is compared."""
 
     name: str
     spec: TrialSpec
@@ -200,29 +172,26 @@ def recorded_run(store: "Store", run_id: str) -> RecordedRun:
         ran = json.loads(record.tags["ran"])
     except (KeyError, ValueError):
         raise UserError(
-            f"{name} ({record.tags.get('kind', 'foreign')}) cannot be replayed: search, final and run can, by their tags "
-            "suite.spec and suite.ran. A specification too long for MLflow is in the table of its sweep (docs/table.md)"
+            f"{name} cannot be replayed: it has no tags suite.spec and suite.ran. Where a specification is too long for "
+            "MLflow, the table of its sweep has it (docs/table.md)"
         ) from None
-    measured = record.metrics.keys() - {*TIMES, *DERIVED}
-    return RecordedRun(name, spec, ran, store.curve(record, measured))
+    return RecordedRun(name, spec, ran, store.curve(record, record.metrics.keys() - UNEQUAL))
 
 
-def sample(tables: "Tables", count: int) -> list[RecordedRun]:
-    """Return a random sample of the trials of tables that ran to their end."""
+def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
+    """Yield a random sample of the trials of tables that ran to their end."""
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
-    runs = []
     for row in rows.sample(min(count, len(rows))).to_dict("records"):
         spec, code = spec_of(row), tables.facts[row["sweep"]].code
-        ran: dict[str, Any] = {key: row[key] for key in ("execution", "device") if row[key]}
+        ran = {key: row[key] for key in ("execution", "device") if row[key]}
         if row["chunk"] == row["chunk"]:  # NaN where the whole group was one
             ran["chunk"] = int(row["chunk"])
         ran["halved"] = json.loads(row["halved"] or "{}")
         ran["fingerprint"] = row["partition_fingerprint"]
         ran["code"] = {key: code[key] for key in spec.code if key in code}
-        name = f"trial {row['trial_id']}"
-        runs.append(RecordedRun(name, spec, ran, history_of(row, CURVES[1:])))
-    return runs
+        history = history_of(row, CURVES[1:])
+        yield RecordedRun(f"trial {row['trial_id']}", spec, ran, history)
 
 
 class Replay(NamedTuple):
@@ -239,23 +208,22 @@ class Replay(NamedTuple):
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
-    """Run a recorded run again, with its execution and chunk, and find the metrics whose values differ, times aside: in any
-    bit on the device of the record, and where that is not at hand by more than `ROUNDING` of the value, or of 1
-    where that is more. A search trial that was stopped early is compared up to where it was.
+    """Run a recorded run again, with its execution and chunk, and compare its metrics up to where it was stopped: every bit, and
+    where the device of the record is not at hand to `ROUNDING` of the value, or of 1 where that is more.
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)
-    how = {name: ran[name] for name in ("execution", "chunk") if name in ran}
-    same = Settings.model_validate(spec.settings.model_dump() | how)
+    recorded_as = {name: ran[name] for name in ("execution", "chunk") if name in ran}
+    settings = Settings.model_validate(spec.settings.model_dump() | recorded_as)
     before = ran.get("device", "cpu")
     cards = look()[1] if before != "cpu" else []
     device, here = ("cuda", cards[0][0]) if cards else ("cpu", "cpu")
     near, tolerance = "", 0.0
     if here != before:
         near = f"computed on {before}, repeated on {here}: other devices agree only to rounding"
-        tolerance = ROUNDING[same.dtype]
-    again = spec.model_copy(update={"settings": same})
-    run = execute(again, data_root, device, on_evaluation, halved=ran.get("halved"))
+        tolerance = ROUNDING[settings.dtype]
+    spec = spec.model_copy(update={"settings": settings})
+    run = execute(spec, data_root, device, on_evaluation, halved=ran.get("halved"))
     differences = []
     if ran.get("fingerprint") != run.simulation.fed.data.fingerprint:
         differences.append("partition_fingerprint: the data or their partition are not the same")

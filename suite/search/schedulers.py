@@ -43,7 +43,7 @@ class EntrySchedulers:
         if trial_id in rung:  # it goes on from its checkpoint
             return False
         score = self._entries[request.entry_id].task.sign * value
-        ends = bool(rung) and score < np.nanpercentile(list(rung.values()), CUTOFF)
+        ends = bool(rung) and score < np.nanpercentile(list(rung.values()), CUTOFF, method="linear")
         rung[trial_id] = score
         return bool(ends)
 

@@ -1,4 +1,4 @@
-"""By when a sweep is over, and how far it is: on stderr a line that rewrites itself on a terminal, a line a change elsewhere."""
+"""By when a sweep is over, and how far it is: a line on stderr that rewrites itself on a terminal, a line a change elsewhere."""
 
 import math
 import sys
@@ -29,10 +29,9 @@ END, SHARE = 5.0, 0.05
 
 
 class Deadline:
-    """So many `minutes` from now on. At `at`, in seconds of the monotonic clock, running trials are ended; `slots` run at once
-    at least, more where several share a process.
-
-    Trials that were begun before the first one had ended start workers and compile, so they count only until another has ended.
+    """So many `minutes` from now on. At `at`, in seconds of the monotonic clock, running trials are ended; `slots` run at once at least,
+    more where several share a process. Trials that were begun before the first one had ended start workers and compile, so they count
+    only until another has ended.
     """
 
     def __init__(self, minutes: float, slots: int) -> None:
@@ -82,8 +81,8 @@ class Deadline:
 
 
 class Progress:
-    """A display of how far a sweep is, which `look` tells as `standing` does, drawn again and again from a thread of its own.
-    `waiting` says what its records wait for, `cluster` what its trials do.
+    """A display of how far a sweep is, which `look` tells as `standing` does. `waiting` says what its records wait for, `cluster` what its
+    trials do.
     """
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:

@@ -1,8 +1,12 @@
 """What people see of a sweep in MLflow: a run of the sweep, one of each of its trials, and one of each row of its leaderboard."""
 
+import queue
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +20,9 @@ from suite.results.leaderboards import read_leaderboard
 from suite.results.table import TableFacts, Tables, TrialTable, each
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import TrialRequest
-from suite.sweeps.journal.events import Journal, Recorded
+from suite.sweeps.journal.events import Event, Journal, Ranked, Recorded
 from suite.sweeps.progress import Progress
 from suite.tracking import StoreError, is_local, reason
-from suite.tracking.recorder import Recorder
 from suite.tracking.store import Store
 from suite.tracking.tags import RunKind, dumps, run_tags, spec_params, versions
 from suite.yaml_files import write_files
@@ -27,20 +30,22 @@ from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
 
-History = list[dict[str, int | float]]
 LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
 """What is recorded of a search trial as it was at the end: losses, and counters that are not 0."""
 RECORD_SECONDS = 600.0
-"""How long a finished sweep waits for a tracking server that takes nothing."""
+"""How long a sweep waits for a tracking server that takes nothing, when it starts and when it has finished."""
 HASTE_SECONDS = 5.0
 """How long one that is interrupted or halted goes on recording once nothing runs, however well that goes."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
 
 
-class SweepRecording(Recorder):
-    """The runs of one sweep, each written once, in a thread of their own: the journal has its id before more than that is
-    written. A fault halts the sweep by its `control`; what is waited for is shown by its `progress`.
+class SweepRecording:
+    """The runs of one sweep, each written once, in a thread of their own, so that no trial waits for the store.
+
+    What is to be written waits in a queue, and the journal has it: it is tried again until it succeeds, and must therefore be
+    repeatable. What the store refuses ends alone, since it would be refused again. A fault halts the sweep by its `control`;
+    what is waited for is shown by its `progress`.
     """
 
     def __init__(
@@ -53,19 +58,27 @@ class SweepRecording(Recorder):
     ) -> None:
         assert journal.state.begun is not None
         self.store, self.search, self.journal = store, search, journal
-        self.control, self.progress, self._faults = control, progress, 0
-        self.begun, self.recorded = journal.state.begun, journal.state.recorded
+        self.control, self.progress = control, progress
+        self.begun, self.state = journal.state.begun, journal.state
         self.name = journal.path.parent.name
         self.entries = {first.entry.id: first.entry for first in search.firsts}
         self._names = {"study": self.begun.study_name, "sweep": self.name}
-        self._anew = False
-        super().__init__(self._take, self._gives_up)
+        self._anew = self._given_up = False
+        self._faults, self._since, self._refused = 0, 0.0, Counter[str]()
+        self._queue: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self.put, self._stop = self._queue.put, threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    @property
+    def refusals(self) -> list[str]:
+        """Return what the store refused, a line for each reason."""
+        return [f"{count} times: {text}" for text, count in self._refused.items()]
 
     def open(self, former: Collection[str]) -> list[str]:
         """Find or make the run of the sweep, the parent of all others; return which of the trials that have ended lack a whole run.
-        Of the `former` runs, which the sweep's table has, those go that the journal does not know. A server is waited for.
-
-        Raises `UserError` where the store has another sweep of its name, `HaltedError` where it cannot be written.
+        Of the `former` runs, which the sweep's table has, those go that the journal does not know. Raises `UserError` where the store
+        has another sweep of its name, `HaltedError` where it cannot be written; a server is waited for.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
@@ -85,10 +98,11 @@ class SweepRecording(Recorder):
     def _find(self) -> None:
         runs, begun = self.store.sweeps(self.name), self.begun
         if runs and runs[0].tags.get("sweep_id") != begun.id:
-            raise UserError(
-                f"{self.store.uri} holds another sweep {self.name!r}, which another storage has, or whose folder "
-                "is gone: choose another --name, or its --storage"
+            other = (
+                f"another sweep {self.name!r}, which another storage has, or whose folder is gone"
             )
+            ways = "choose another --name, or its --storage"
+            raise UserError(f"{self.store.uri} holds {other}: {ways}")
         self.experiment = self.store.experiment(begun.study_name)
         tags = {"kind": RunKind.SWEEP, **self._names, "sweep_id": begun.id, **begun.versions}
         if begun.code:
@@ -101,45 +115,64 @@ class SweepRecording(Recorder):
             self.sweep_run = self.store.create(self.experiment, self.name, tags)
         self.store.set_status(self.sweep_run, "RUNNING")
 
-    def end(self) -> bool:
-        """Wait until all is written, or it is no use to wait, or nobody wants to; return whether it is."""
-        until = time.monotonic() + HASTE_SECONDS
-        hasty = (INTERRUPTED, "halted")
-        return self.close(
-            RECORD_SECONDS, lambda: self.control.ending in hasty and time.monotonic() > until
-        )
-
-    def _take(self, write: Callable[[], object]) -> None:
-        write()
-        self.progress.waiting, self._faults = "", 0
-
-    def _gives_up(self, error: Exception) -> bool:
-        # A server may come back; a store on this machine that refuses again and again has to be seen to.
-        why, uri = f"{type(error).__name__}: {reason(error)}", self.store.uri
-        self.progress.waiting = f"{why}: trying again"
-        self._faults += 1
-        if isinstance(error, HaltedError):
-            self.control.halt(str(error))
-        elif self._faults >= LOCAL_TRIES and (is_local(uri) or not isinstance(error, StoreError)):
-            self.control.halt(f"tracking store {uri} cannot be written: {why}")
-        return self.control.ending == "halted"
-
     def _missing(self, former: Collection[str]) -> list[str]:
-        ended = self.journal.state.ended
+        state = self.state
         if self._anew:  # the store was lost
-            return [*ended]
+            return [*state.ended]
         half = set(self.store.running(self.name))
         # Nobody knows what a killed session has begun and not journaled, nor of lines that the journal lost.
-        for run_id in half.union(former).difference(self.recorded.values(), {""}):
+        journaled = {*state.recorded.values(), *state.rows.values(), ""}
+        for run_id in half.union(former) - journaled:
             self.store.delete(run_id)
-        return [i for i in ended if i not in self.recorded or self.recorded[i] in half]
+        return [i for i in state.ended if state.recorded.get(i) in {None, *half}]
+
+    def end(self) -> bool:
+        """Wait until all is written, or it is no use to wait, or nobody wants to; return whether all is written."""
+        self.put(None)
+        self._since = began = time.monotonic()
+        while self._thread.is_alive() and time.monotonic() - self._since <= RECORD_SECONDS:
+            hasty = self.control.ending in (INTERRUPTED, "halted")
+            if hasty and time.monotonic() - began > HASTE_SECONDS:
+                break
+            self._thread.join(0.1)  # then look again
+        self._stop.set()
+        return not (self._given_up or self._thread.is_alive())
+
+    def _work(self) -> None:
+        while (write := self._queue.get()) is not None and not self._given_up:
+            pause = 0.5
+            while not self._stop.is_set() and not self._written(write):
+                self._stop.wait(pause)
+                pause = min(pause * 2, 10)
+
+    def _written(self, write: Callable[[], object]) -> bool:
+        """Write once; return whether that has not to be tried again."""
+        try:
+            write()
+            self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()
+            return True
+        except HaltedError as error:
+            self.control.halt(str(error))
+        except Exception as error:
+            if isinstance(error, StoreError) and not error.passes:
+                self._refused[str(error)] += 1
+                return True
+            # A server may come back; a store on this machine that refuses again and again has to be seen to.
+            why = f"{type(error).__name__}: {reason(error)}"
+            away = isinstance(error, StoreError) and not is_local(self.store.uri)
+            self.progress.waiting = f"{why}: trying again"
+            self._faults += 1
+            if self._faults >= LOCAL_TRIES and not away:
+                self.control.halt(f"tracking store {self.store.uri} cannot be written: {why}")
+        self._given_up = self.control.ending == "halted"
+        return self._given_up
 
     def record(self, request: TrialRequest, outcome: TrialResult) -> None:
         """Write one ended trial."""
         spec = self.search.spec(request)
         tags = run_tags(RunKind.SEARCH if request.counted else RunKind.FINAL, spec, outcome)
-        own = ("trial_id", "entry_id", "replicate", "origin", "source")
-        tags |= {name: getattr(request, name) for name in own}
+        asked = ("trial_id", "entry_id", "replicate", "origin", "source")
+        tags |= {name: getattr(request, name) for name in asked}
         searched = request.kind == TrialKind.SEARCH
         number = f"trial {request.index}" if searched else f"seed {request.seed}"
         parts = filter(None, (self.entries[request.entry_id].name, request.replicate, number))
@@ -147,7 +180,8 @@ class SweepRecording(Recorder):
         if request.counted:  # the settings are its study's, but for those that were searched
             params = _only(params, {*spec.params, *request.params})
         self._write_run(
-            request.trial_id,
+            self.state.recorded.get(request.trial_id),
+            partial(Recorded, trial_id=request.trial_id),
             " · ".join(parts),
             tags,
             params,
@@ -158,30 +192,31 @@ class SweepRecording(Recorder):
 
     def _write_run(
         self,
-        key: str,
+        former: str | None,
+        event: Callable[..., Event],
         name: str,
         tags: dict[str, Any],
         params: Mapping[str, Any],
-        history: History,
+        history: list[dict[str, Any]],
         status: str = "FINISHED",
         seconds: float = 0.0,
     ) -> None:
-        """Write the run of a trial, or of an entry's row, in the place of the one that the journal has."""
-        if former := self.recorded.get(key):
+        """Write a run in the place of the `former` one; the journal has its id, by an `event`, before more than that is written."""
+        if former:
             self.store.delete(former)
         tags = {tag: text for tag, text in (tags | self._names).items() if text}
         run_id = self.store.create(self.experiment, name, tags, self.sweep_run, seconds)
-        self.journal.write(Recorded(trial_id=key, run_id=run_id))
+        self.journal.write(event(run_id=run_id))
         try:
             self.store.log(run_id, params, history)
             self.store.set_status(run_id, status)
         except StoreError as error:
             if not error.passes:  # so that no session tries it again
                 self.store.delete(run_id)
-                self.journal.write(Recorded(trial_id=key, run_id=""))
+                self.journal.write(event(run_id=""))
             raise
 
-    def _metrics(self, request: TrialRequest, outcome: TrialResult) -> History:
+    def _metrics(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, Any]]:
         """Return what is recorded of what a trial reported, and at its last round the scores that are compared: of a search trial
         the curve of the ranked metric alone, of a final run also what it took to its study's target.
         """
@@ -199,18 +234,16 @@ class SweepRecording(Recorder):
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Write a run of each row of the leaderboard, and the tuned files below a folder, and let no final runs count but those
-        of what is best now. Return the leaderboard, None when no entry has a final run, and the table's facts with the
-        run and the tuned file of each entry.
+        """Write the leaderboard's rows as runs and as tuned files below a folder, and let no final runs count but those of what is best
+        now. Return it, None when no entry has a final run, and the table's facts with the run and the tuned file of each entry.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():
             # What comes back first: at no moment is an entry without final runs.
-            for row in each(ran[ran["run_id"] != ""].sort_values("kind")):
+            for row in each(ran[ran["run_id"] != ""].sort_values("kind", kind="stable")):
                 self.store.log(row.run_id, tags={"kind": row.kind})
-        tables = Tables([table])
-        board, texts = None, dict[str, str]()
-        if (tables.finals["status"] != "failed").any():
+        tables, board, texts = Tables([table]), None, dict[str, str]()
+        if (tables.finals["status"] != Status.FAILED).any():
             board = read_leaderboard(tables)
             # MLflow shows the run that began last first: that is the first row.
             for place, row in reversed([*enumerate(board.rows)]):
@@ -221,13 +254,13 @@ class SweepRecording(Recorder):
                 except StoreError as error:
                     if error.passes:
                         raise
-                    self.refuse(error)
+                    self._refused[str(error)] += 1
         for run_id in self.store.running(self.name):
             self.store.delete(run_id)  # a request that a server took, and lost the answer to
         entries = []
         for entry in table.facts.entries:
-            own = {"row": self.recorded.get(entry.id, ""), "tuned": texts.get(entry.id, "")}
-            entries.append(entry.model_copy(update=own))
+            shown = {"row": self.state.rows.get(entry.id, ""), "tuned": texts.get(entry.id, "")}
+            entries.append(entry.model_copy(update=shown))
         # What was journaled here says nothing that the table lacks.
         size = self.journal.path.stat().st_size
         return board, table.facts.model_copy(update={"entries": entries, "journal": size})
@@ -250,15 +283,12 @@ class SweepRecording(Recorder):
             "outside": entry.outside(row.params),
             **versions(),
         }
-        scores = {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
-        values = (asdict(row) | scores).items()
-        numbers = {name: value for name, value in values if isinstance(value, int | float)}
-        self._write_run(entry.id, title(row), tags, row.params, [numbers])
-
-
-def title(row: Row) -> str:
-    """Return the name of a row's run, `1 · fedprox 0.9509 ± 0.0033 · digits logreg iid`."""
-    return f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(row.scenario)}"
+        values = asdict(row) | {"val_score": tuned.score("val"), "test_score": row.mean, "round": 0}
+        numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+        # As in `1 · fedprox 0.9509 ± 0.0033 · digits logreg iid`.
+        name = f"{rank_text(row)} · {label(row)} {mean_text(row)} · {' '.join(row.scenario)}"
+        event = partial(Ranked, entry_id=entry.id)
+        self._write_run(self.state.rows.get(entry.id), event, name, tags, row.params, [numbers])
 
 
 def _only(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

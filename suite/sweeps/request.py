@@ -29,9 +29,8 @@ PARTS = ("settings", "search", "constraints", "confirm")
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """`study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep.
-    `changes` replaces keys of the study, `settings.rounds` one inside another. `resume` continues, or
-    extends, a sweep that was begun; `smoke` makes it a matter of seconds.
+    """A sweep that is asked for: `study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep, and
+    `changes` replaces keys of it, `settings.rounds` one inside another. `smoke` makes it a matter of seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -50,23 +49,21 @@ class SweepRequest:
         return Sweep(name, study, self.paths, resume=self.resume, state=state)
 
     def _read(self, begun: Begun | None, changes: Mapping[str, Any]) -> tuple[str, Study]:
-        name = self.paths.name
         if begun is not None:
-            return begun.study_name, resumed_study(begun.study, changes, f"sweep {name}")
+            source = f"sweep {self.paths.name}"
+            return begun.study_name, resumed_study(begun.study, changes, source)
         if isinstance(self.study, str):
             return read_study(self.study, changes)
-        return name, check_study(self.study, changes, f"study {name}")
+        return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
         """Run it, within so many minutes if they are given; raises as `open` and `Sweep.run` do."""
         from suite.execution.cluster import check
-        from suite.execution.estimate import Estimates
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
         sweep = self.open()
         if sweep.state.begun is None:
-            sweep.load()
-            Estimates(sweep.study, sweep.data, resources).memory(sweep.entries)
+            sweep.estimates(resources).memory(sweep.entries)
             check(resources)
         result = sweep.run(resources, deadline)
         for note in sweep.search.unmet:
@@ -75,11 +72,8 @@ class SweepRequest:
 
     def plan(self, resources: Resources, calibrate: bool) -> dict[str, Any]:
         """Return what the sweep would do and take, with the hours, which a few rounds of each entry `calibrate`."""
-        from suite.execution.estimate import Estimates
-
         sweep = self.open()
-        sweep.load()
-        plan = Estimates(sweep.study, sweep.data, resources).plan(sweep.entries, calibrate)
+        plan = sweep.estimates(resources).plan(sweep.entries, calibrate)
         return {"study": sweep.study_name, "name": self.paths.name, **plan}
 
 
@@ -87,7 +81,7 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
     """Return a `former` study and what is added to it. Raises `UserError` for changes to less, or to something else."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # A dump leaves out factors of one level.
-    was, now = (dict(each) | each.model_dump(mode="json") for each in (before, study))
+    was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))
     faults = Faults(source)
     grown: dict[str, list[str]] = {}
     for key in changes:
@@ -108,16 +102,15 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
 
 
 def changes(
-    given: Mapping[str, Any], address: str | None = None
+    values: Mapping[str, Any], address: str | None = None
 ) -> tuple[dict[str, Any], Resources, str | None]:
-    """Return what a person's keys change of a study, by key (`settings.rounds` is one inside another); what its trials get; and
-    where their checkpoints go, if not below the storage.
+    """Return what a person's keys change of a study, by key; what its trials get; and where their checkpoints go, if not below the storage.
 
     Keys are those of a study, of its settings by their bare names (`rounds`), of its parts (`search.lr`), and of
     `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every key that is none.
     """
     rest: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in values.items():
         if isinstance(value, Mapping) and key in PARTS:
             # Of these only the keys that are given are replaced.
             rest |= {f"{key}.{inner}": each for inner, each in value.items()}

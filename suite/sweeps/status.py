@@ -23,15 +23,12 @@ LEAST = 0.05
 
 
 def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
-    """Return how far a sweep is, as plain data, which its terminal and `suite status` show.
-
-    `active` says whether a process runs it, which alone knows what is running and how fast. `best` has a row an entry,
-    `now` one a running trial.
+    """Return how far a sweep is, as plain data; `best` has a row an entry, `now` one a running trial. `active` says whether a process runs
+    it, which alone knows what is running and how fast.
     """
     begun = state.begun
     assert begun is not None
     running = state.running.copy() if active else {}  # another thread may add one
-    at_once = Counter(state.requests[trial_id].entry_id for trial_id in running)
     names = classes_of_files(about["algorithm"] for about in begun.entries.values())
     finals: dict[str, list[TrialRequest]] = defaultdict(list)
     for group in state.finals.values():
@@ -39,13 +36,14 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
     rows, sums = dict[str, dict[str, Any]](), Counter[str]()
     for entry_id, about in begun.entries.items():
         short = names.get(about["algorithm"], about["algorithm"]).rpartition(":")[2]
-        row = {"entry_id": entry_id, **about, "name": short, "running": at_once[entry_id]}
+        row = {"entry_id": entry_id, **about, "name": short, "running": 0}
         row = rows[entry_id] = row | _progress(state, entry_id, finals[entry_id])
-        sums.update({key: row[key] for key in ("planned", "done", "running", *ENDINGS)})
+        sums.update({key: row[key] for key in ("planned", "done", *ENDINGS)})
     now, shares = [], 0.0
     for trial_id, (at, score) in running.items():
         request, rounds = state.requests[trial_id], begun.study["settings"]["rounds"]
         shares += at / rounds
+        rows[request.entry_id]["running"] += 1
         row = {key: rows[request.entry_id][key] for key in ("entry_id", "name", "metric")}
         row |= {"trial_id": trial_id, "kind": request.kind.value, "params": request.params}
         now.append(row | {"round": at, "rounds": rounds, "score": score})
@@ -60,10 +58,10 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
         "entries": len(rows),
         "expected": sums["planned"],
         "requested": len(state.requests),
-        "running_trials": sums["running"],
+        "running_trials": len(running),
         "ended": len(state.ended),
         "superseded": len(state.ended) - sums["done"],
-        "recorded": len(state.recorded) - len(state.recorded.keys() & begun.entries.keys()),
+        "recorded": len(state.recorded),
         **{status.value: sums[status] for status in ENDINGS},
         "died": state.kills + sum(map(len, state.deaths.values())),
         "per_minute": pace and round(60 * pace, 1),
@@ -76,7 +74,8 @@ def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
 def _progress(state: SweepState, entry_id: str, finals: Sequence[TrialRequest]) -> dict[str, Any]:
     """Return how many trials an entry has, and its best search trial; final runs of a former best are not `done`."""
     assert state.begun is not None
-    tally, study = state.tallies[entry_id], state.begun.study
+    study = state.begun.study
+    tally = Counter({key[1:]: count for key, count in state.tallies.items() if key[0] == entry_id})
     planned, confirms = state.planned.get(entry_id, 0), confirms_of(study)
     counts = Counter(state.ended[i.trial_id].status for i in finals if i.trial_id in state.ended)
     for (_, status), count in tally.items():
@@ -97,9 +96,8 @@ def sweeps(storage: Path) -> list[str]:
 
 
 def status(storage: Path, name: str) -> dict[str, Any]:
-    """Return the JSON document of `suite status`: how far a sweep is, and `idle_seconds`, the time since anything happened.
-
-    Raises `UserError` when there is no such sweep, or its journal is damaged or of another version.
+    """Return the JSON document of `suite status`: how far a sweep is, and `idle_seconds`, the time since anything happened. Raises
+    `UserError` when there is no such sweep, or its journal is damaged or of another version.
     """
     folder = _folder(storage, name)
     journal, seen = folder / JOURNAL, dict[str, Any]()

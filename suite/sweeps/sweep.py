@@ -13,13 +13,7 @@ from reports.leaderboard.board import Leaderboard
 from reports.table import frame
 from suite.configurations.companions import COMPANIONS, SOME, starts
 from suite.configurations.configuration import NEAREST, tuned_files
-from suite.configurations.library import (
-    TunedList,
-    list_tuned,
-    select_tuned,
-    tuned_in,
-    warm_start,
-)
+from suite.configurations.library import TunedList, list_tuned, select_tuned, tuned_in, warm_start
 from suite.console import say
 from suite.environment import kept
 from suite.execution.stop_signal import INTERRUPTED, Control, HaltedError, interruptible
@@ -49,6 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from reports.page.notebook import Plot
+    from suite.execution.estimate import Estimates
     from suite.execution.resources import Resources
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
@@ -77,8 +72,8 @@ class Summary:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of a sweep. `ending` is how it ended before its work was done: interrupted, stopped or
-    cancelled, else ""; then `leaderboard` is None.
+    """What came out of a sweep. `ending` is how it ended before its work was done, else "": interrupted, stopped or cancelled. Then
+    `leaderboard` is None.
     """
 
     summary: Summary
@@ -86,12 +81,10 @@ class Result:
     ending: str
 
     def __repr__(self) -> str:
-        did = self.summary
-        ended = f"; {self.ending}" if self.ending else ""
-        return (
-            f"Sweep {did.name} of {did.study}: {did.trials_finished} search trials finished, {did.trials_pruned} "
-            f"pruned, {did.final_runs} final runs, {did.seconds:.0f} s{ended}\n{self.leaderboard or 'no leaderboard'}"
-        )
+        did, ended = self.summary, f"; {self.ending}" if self.ending else ""
+        searched = f"{did.trials_finished} search trials finished, {did.trials_pruned} pruned"
+        counts = f"{searched}, {did.final_runs} final runs, {did.seconds:.0f} s{ended}"
+        return f"Sweep {did.name} of {did.study}: {counts}\n{self.leaderboard or 'no leaderboard'}"
 
     def _repr_html_(self) -> str | None:
         from reports.page.notebook import board_html
@@ -108,8 +101,7 @@ class Result:
     @property
     def tuned(self) -> TunedList:
         """Return the best configuration of each entry, ordered as `select_tuned` does."""
-        (facts,) = self._tables.facts.values()
-        return select_tuned(tuned_in(facts))
+        return select_tuned(tuned_in(self._tables.tables[0].facts))
 
     @property
     def _tables(self) -> Tables:
@@ -140,12 +132,7 @@ class Sweep:
         state: events.SweepState | None = None,
     ) -> None:
         self.study_name, self.study, self.paths = study_name, study, paths
-        if paths.begun and not resume:
-            raise UserError(
-                f"sweep {paths.name!r} exists in {paths.storage}: continue it with --resume, "
-                "or choose another --name"
-            )
-        paths.check()
+        paths.check(resume)
         self.entries = make_entries(study, f"study {study_name}")
         self.state = state or paths.state()
         self.id = self.state.begun.id if self.state.begun else uuid.uuid4().hex
@@ -174,12 +161,16 @@ class Sweep:
             raise UserError(f"warm_start {where}: holds no configuration of these algorithms")
         return warm
 
-    def load(self) -> None:
-        """Load the data of all entries. Raises `UserError` where they are not to be had."""
-        names = ", ".join(sorted({entry.scenario.dataset for entry in self.entries}))
-        say(f"{len(self.entries)} entries; loading {names}")
-        study, root = f"study {self.study_name}", self.paths.data_root
-        self.data = load_data(self.entries, root, study, self.study.replicates)
+    def estimates(self, resources: "Resources") -> "Estimates":
+        """Load the data of all entries; return what their trials take. Raises `UserError` where data are not to be had."""
+        from suite.execution.estimate import Estimates
+
+        if not self.data:
+            names = ", ".join(sorted({entry.scenario.dataset for entry in self.entries}))
+            say(f"{len(self.entries)} entries; loading {names}")
+            study, root = f"study {self.study_name}", self.paths.data_root
+            self.data = load_data(self.entries, root, study, self.study.replicates)
+        return Estimates(self.study, self.data, resources)
 
     def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
         """Run what is left, record it, and draw the leaderboard: once. By a `deadline` the search is cut short where it has to be.
@@ -237,7 +228,6 @@ class Sweep:
     def _begin(self) -> None:
         """Replay the search, and journal that a session begins. Raises `UserError` where others' code has changed."""
         state, lag = self.state, LAG
-        self.journal.read()
         self.control.clear()
         if state.begun is not None:
             self.id, lag = state.begun.id, state.begun.lag
@@ -264,45 +254,36 @@ class Sweep:
         self.progress = Progress(self._look)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run and record what is left; return whether the search is at its end, and whether all is recorded."""
-        self._record_former()
-        records = self.recording
-        complete, own = False, records.sweep_run
+        """Run what is left, and record it and what earlier sessions have not; return whether the search is at its end, and whether all
+        is recorded.
+        """
+        former, complete = list[str](), False
+        if before := earlier(self.paths):
+            rows = (entry.row for entry in before.facts.entries)
+            former = [*before.columns(["run_id"])["run_id"], *rows]
+        records = SweepRecording(self.store, self.search, self.journal, self.control, self.progress)
+        self.recording, missing = records, set(records.open(former))
+        self._table_due()  # it may lack their last trials
+        for trial_id, outcome in events.outcomes(self.paths.journal, missing):
+            records.put(partial(self._record, self.search.requests[trial_id], outcome))
         try:
             if not self.search.exhausted:
                 self._drive(resources)
             complete = self.search.exhausted
         finally:
-            last: Callable[[], None] = partial(self.store.set_status, own, "KILLED")
+            last: Callable[[], None] = partial(self.store.set_status, records.sweep_run, "KILLED")
             if not self.search.requests:
-                last = partial(self.store.delete, own)
+                last = partial(self.store.delete, records.sweep_run)
             records.put(self._finish if complete else last)
             written = records.end()
         return complete, written
 
-    def _record_former(self) -> None:
-        """Record what earlier sessions have not, and write the table, which may lack their last trials."""
-        former = list[str]()
-        if before := earlier(self.paths):
-            rows = (entry.row for entry in before.facts.entries)
-            former = [*before.columns(["run_id"])["run_id"], *rows]
-        self.recording = SweepRecording(
-            self.store, self.search, self.journal, self.control, self.progress
-        )
-        missing = set(self.recording.open(former))
-        self._table_due()
-        for trial_id, outcome in events.outcomes(self.paths.journal, missing):
-            self.recording.put(partial(self._record, self.search.requests[trial_id], outcome))
-
     def _drive(self, resources: "Resources") -> None:
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
-        from suite.execution.estimate import Estimates
 
-        if not self.data:  # one that is resumed may need none
-            self.load()
+        estimates = self.estimates(resources)  # one that is resumed may need no data before
         CheckpointFolder(self.paths.checkpoint_folder(self.id)).make()
-        estimates = Estimates(self.study, self.data, resources)
         drive(
             ExecutionPlan(
                 source=self.search,
@@ -332,8 +313,8 @@ class Sweep:
             self.journal.write(events.Requested(request=request))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Journal the end of a trial, then tell the search, and let it be recorded. One that failed is handed out once more, to
-        go on from its checkpoint, `retries` times; attempts that raised without getting further than those before count.
+        """Journal the end of a trial, tell the search, and let it be recorded. One that failed goes on from its checkpoint first, `retries`
+        times; attempts that raised without getting further than those before count.
         """
         trial_id = request.trial_id
         if outcome.status == Status.FAILED:
@@ -357,8 +338,8 @@ class Sweep:
         name, at, error = request.trial_id, outcome.last_round, outcome.error
         self.journal.write(events.Died(trial_id=name, round=at, error=error, killed=killed))
         then = "starts again" if again else "is set aside: --resume has it again"
-        why = reason(error)[:200] or "no reason given"
-        say(f"{self.paths.name}: trial {name} died at round {at} and {then}: {why}")
+        died = f"trial {name} died at round {at} and {then}"
+        say(f"{self.paths.name}: {died}: {reason(error)[:200] or 'no reason given'}")
         if not again:
             self.set_aside += 1
             self.search.end(name, ValidationResult.of(outcome))
@@ -399,8 +380,7 @@ class Sweep:
         """Return the table as it is now, or of a sweep that has `ended`."""
         with self.journal.lock:
             finals = self.state.current_finals if ended is None else self.search.current_finals
-            there, recorded = dict(self.state.ended), dict(self.state.recorded)
-            state = replace(self.state, ended=there, recorded=recorded)
+            state = replace(self.state, ended=dict(self.state.ended))
         place = {"experiment": self.recording.experiment, "run_id": self.recording.sweep_run}
         return table_of(self.paths, state, self.entries, finals, ended=ended, **place)
 
@@ -421,12 +401,10 @@ class Sweep:
 
     def _summary(self, seconds: float) -> Summary:
         # Of the search, and of the final runs of what is best now.
-        searched, final = Counter[str](), Counter[str]()
-        for trial_id, end in self.state.ended.items():
-            if self.state.requests[trial_id].counted:
-                searched[end.status] += 1
-            elif trial_id in self.search.current_finals:
-                final[end.status] += 1
+        ended, searched = self.state.ended, Counter[str]()
+        for (_, _, status), count in self.state.tallies.items():
+            searched[status] += count
+        final = Counter(ended[i].status for i in self.search.current_finals & ended.keys())
         searched[Status.FAILED] += final[Status.FAILED] + self.set_aside
         return Summary(
             study=self.study_name,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from suite.console import say
 from suite.results.table import (
@@ -40,6 +40,8 @@ AT_ONCE = 500
 """So many rows become a part of the table together: as Python objects they take ten times the memory."""
 RAN = {"own_models", "test_samples"}
 """What its trials say of an entry."""
+Source = tuple[str, Callable[[], TrialTable]]
+"""The study of a sweep, and what opens its table."""
 
 
 def table_of(
@@ -49,18 +51,15 @@ def table_of(
     finals: Collection[str],
     **facts: Any,
 ) -> TrialTable:
-    """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal.
-
-    `finals` are the final runs of what is best now. `facts` are those that no journal has: when it ended, where MLflow has it.
+    """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal. `finals` are
+    the final runs of what is best now, `facts` those that no journal has: when it ended, where MLflow has it.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
     parts, there, kept = [rows_table([])], set[str](), dict[str, dict[str, Any]]()
     if before is not None and before.facts.id == begun.id:
         facts = before.facts.model_dump(include={"experiment", "run_id"}) | facts
-        kept = {
-            entry.id: entry.model_dump(include=RAN | {"tuned"}) for entry in before.facts.entries
-        }
+        kept = {e.id: e.model_dump(include=RAN | {"tuned"}) for e in before.facts.entries}
         parts = [before.whole()]
         there = set(parts[0]["trial_id"].to_pylist())
     by_id, rows = {entry.id: entry for entry in entries}, list[dict[str, Any]]()
@@ -79,7 +78,7 @@ def table_of(
             name=entry.name,
             reference=entry.reference(),
             space=dict(entry.space.searched),
-            row=state.recorded.get(entry.id, ""),
+            row=state.rows.get(entry.id, ""),
             **entry.about(),
             **kept.get(entry.id, {}),
         )
@@ -122,12 +121,20 @@ def _row(
     name: str, begun: Begun, entry: Entry, request: TrialRequest, outcome: TrialResult
 ) -> dict[str, Any]:
     """Return the row of a trial of the sweep of this name."""
-    metric, params = entry.task.metric, request.params
+    metric, params, target = entry.task.metric, request.params, begun.study.get("target")
     warm = begun.warm.get(entry.id, ())
     last = outcome.history[-1] if outcome.history else {}
     asked = ("trial_id", "entry_id", "replicate", "origin", "source", "seed")
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
     how = {name: getattr(outcome, name) for name in ran}
+    asks = dict[str, Any]()
+    """What is asked of the trial by its study's target and constraints."""
+    if target is not None and not request.counted:
+        lost = outcome.lost(f"test_{metric}")
+        reached = {} if lost else reach(outcome.history, metric, target)
+        asks = {"reached": bool(reached), **reached}
+    if entry.constraints:
+        asks["feasible"] = ValidationResult.of(outcome).feasible(entry)
     return {
         "sweep": name,
         "study": begun.study_name,
@@ -155,24 +162,10 @@ def _row(
         "worst_clients": _of_clients(outcome, "worst10", metric),
         "client_spread": _of_clients(outcome, "spread", metric),
         **{name: _finite(last.get(name)) for name in COUNTED},
-        **_target(entry, begun.study.get("target"), request, outcome),
+        **asks,
         **begun.versions,
         **_curves(request, outcome, metric),
     }
-
-
-def _target(
-    entry: Entry, target: float | None, request: TrialRequest, outcome: TrialResult
-) -> dict[str, Any]:
-    """Return what a row says of the study's target and constraints."""
-    metric, values = entry.task.metric, dict[str, Any]()
-    if target is not None and not request.counted:
-        lost = outcome.lost(f"test_{metric}")
-        reached = {} if lost else reach(outcome.history, metric, target)
-        values = {"reached": bool(reached), **reached}
-    if entry.constraints:
-        values["feasible"] = ValidationResult.of(outcome).feasible(entry)
-    return values
 
 
 def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
@@ -206,7 +199,7 @@ def _finite(value: float | None) -> float | None:
 def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
-    """Return the tables of these names: paths of files, or sweeps of a tracking server or else of a storage, or their studies; without
+    """Return the tables of these names: paths of files, or sweeps or their studies, of a tracking server or else of a storage; without
     names all. A sweep that was named must be sound; of others those that cannot be read are left out, which is said.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
@@ -218,17 +211,17 @@ def open_tables(
         uri = without_user(tracking_uri or "")
         raise UserError(f"{uri} holds no sweep" if uri else nothing_in(storage))
     asked = set(names) - sources.keys()
-    for study in asked:
-        own = [sweep for sweep, source in sources.items() if source.study == study]
+    for name in asked:
+        own = [sweep for sweep, (study, _) in sources.items() if study == name]
         if not own:
-            studies = {source.study for source in sources.values()}
-            raise unknown("sweep", study, sources.keys() | studies)
-        say(f"{study} is a study; its sweeps: {', '.join(own)}")
+            studies = {study for study, _ in sources.values()}
+            raise unknown("sweep", name, sources.keys() | studies)
+        say(f"{name} is a study; its sweeps: {', '.join(own)}")
     opened = []
-    for sweep, source in sources.items():
-        if not names or sweep in names or source.study in asked:
+    for sweep, (study, fetch) in sources.items():
+        if not names or sweep in names or study in asked:
             try:
-                opened.append(source.open())
+                opened.append(fetch())
             except UserError as error:
                 if sweep in names:
                     raise
@@ -236,13 +229,6 @@ def open_tables(
     if not opened:
         raise UserError("no sweep is left that can be read")
     return Tables(opened)
-
-
-class Source(NamedTuple):
-    """The study of a sweep, and what opens its table."""
-
-    study: str
-    open: Callable[[], TrialTable]
 
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
@@ -257,19 +243,18 @@ def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Sou
             say(str(error))
     if tracking_uri is None:
         for name, begin in here.items():
-            yield name, Source(begin.get("study_name", ""), partial(local_table, storage, name))
+            yield name, (begin.get("study_name", ""), partial(local_table, storage, name))
         return
-    from suite.tracking.store import Record, Store  # MLflow takes a second to load
-
-    def fetched(run: Record) -> TrialTable:
-        return read(store.table(run))
+    from suite.tracking.store import Store  # MLflow takes a second to load
 
     store = Store(tracking_uri, storage)
     for run in store.sweeps():
         name = run.tags["sweep"]
         own = here.get(name, {}).get("id") == run.tags["sweep_id"]
-        fetch = partial(local_table, storage, name) if own else partial(fetched, run)
-        yield name, Source(run.tags["study"], fetch)
+        fetch = (
+            partial(local_table, storage, name) if own else lambda run=run: read(store.table(run))
+        )
+        yield name, (run.tags["study"], fetch)
 
 
 def _of_files(files: Iterable[Path]) -> list[TrialTable]:
@@ -284,9 +269,7 @@ def _of_files(files: Iterable[Path]) -> list[TrialTable]:
 
 
 def local_table(storage: Path, name: str) -> TrialTable:
-    """Return the table of a sweep of this machine: its file, where the sweep has ended since its journal grew last, else its journal's
-    trials. Raises `UserError` where the journal is damaged.
-    """
+    """Return the table of a sweep of this machine: its file where the sweep has ended since its journal grew last, else its journal's trials."""
     paths = SweepPaths(storage, name)
     written, size = earlier(paths), os.path.getsize(paths.journal)
     if written is not None and written.facts.ended is not None and written.facts.journal == size:

@@ -1,4 +1,4 @@
-"""What every algorithm owes, whatever it computes: it declares what it takes, computes the same in every way, keeps
+"""The contract of algorithms, checked by running them: each declares what it takes, computes the same in every way, keeps
 what it needs, and counts what it sends; and, where it is asked, that it is another method under some setting.
 """
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 from trials import algorithms
@@ -32,7 +33,7 @@ TOLERANCE = 1e-9
 
 
 class WrongError(AssertionError):
-    """What is wrong with code of one's own, in words."""
+    """A breach of a contract by code of one's own, in words."""
 
 
 def demand(holds: bool, rule: str) -> None:
@@ -43,7 +44,7 @@ def demand(holds: bool, rule: str) -> None:
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """One check, on one model; `detail` says what was seen, or what is wrong."""
+    """The outcome of a check on one model; `detail` says what was seen, or what is wrong."""
 
     model: str
     check: str
@@ -74,6 +75,7 @@ def checks(
     """Yield all checks of an algorithm with these hyperparameters; `how` as in `Checked`, `exact` as in `Checked.equals`. Raises
     `UserError` for names and values that are none.
     """
+    # Refused here, before anything runs, and not as a finding.
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)
     if reduces_to is not None:
         algorithms.resolve(reduces_to)
@@ -99,9 +101,11 @@ def check_algorithm(name: str, params: Mapping[str, Any] | None = None, **how: A
     """Raise `WrongError` with all that is wrong with an algorithm, by its name or `FILE.py:Class`; `how` as in
     `checks`: `reduces_to="fedavg"`, `models=("logreg",)`, `settings`, `level`.
     """
-    wrong = [finding for finding in checks(name, params or {}, **how) if not finding.ok]
-    lines = [f"{finding.check} ({finding.model}): {finding.detail}" for finding in wrong]
-    demand(not wrong, "\n".join(lines))
+    wrong = []
+    for finding in checks(name, params or {}, **how):
+        if not finding.ok:
+            wrong.append(f"{finding.check} ({finding.model}): {finding.detail}")
+    demand(not wrong, "\n".join(wrong))
 
 
 @dataclass
@@ -132,12 +136,12 @@ class Checked:
 
     @cached_property
     def cls(self) -> Any:
-        """The algorithm."""
+        """Return the algorithm's class."""
         return algorithms.resolve(self.name)
 
     @cached_property
     def done(self) -> Simulation:
-        """Its run, as it is computed by default."""
+        """Return its run to the end, as it is computed by default."""
         return finish(self.begun())
 
     def declares(self) -> str:
@@ -172,6 +176,7 @@ class Checked:
             with suppress(UserError):  # not for this model
                 run = self.begun(execution=way, dtype="float64")
                 runs.setdefault(run.fed.execution, run)
+        # One client at a time is the oracle: no row can touch another.
         base = finish(runs.pop("sequential"))
         for way, run in runs.items():
             off, both = _off(finish(run), base), f"{way} and sequential"
@@ -201,11 +206,10 @@ class Checked:
     def sent(self) -> str:
         """Check that something is sent where the model changes; return it for one round, in models of each client."""
         fed, change = self.done.fed, _off(self.done, self.begun())
-        up, down, peer = (fed.counters[name] for name in BYTES)
+        up, down, peer = itemgetter(*BYTES)(fed.counters)
         way = "up" if down else "down" if up else "down or up"
-        rule = (
-            "what reaches the server goes through fed.upload, what leaves it through fed.broadcast"
-        )
+        rule = "what reaches the server goes by fed.upload, what leaves it by fed.broadcast"
+        # Centralised training and local training send nothing.
         counted = peer or (down and up) or change == 0 or self.cls.reference
         demand(bool(counted), f"the model changed and nothing was sent {way}: {rule}")
         model = fed.d * 8 * max(1, round(fed.settings.participation * fed.n)) * fed.settings.rounds
@@ -224,9 +228,7 @@ class Checked:
                 if not abs(mine[key] - its[key]) <= most * max(1.0, abs(its[key])):
                     differing.append(f"{key} ({mine[key]:.6g}, not {its[key]:.6g})")
             where = f"differs from {other} at round {mine['round']:g} in {', '.join(differing)}"
-            hint = (
-                "both run under the settings of --set: aggregation=plain is a mean without weights"
-            )
+            hint = "both run under --set's settings: aggregation=plain is a mean without weights"
             demand(not differing, f"{where}; {words}; {hint}")
         demand(off <= most, f"scores are those of {other}, but {words}")
         return f"equal up to rounding: {words}" if off else "to the bit"
@@ -234,7 +236,11 @@ class Checked:
 
 def _off(a: Simulation, b: Simulation) -> float:
     """Return how far the ranked weights are apart, relative to the largest; infinite where shapes differ."""
-    left, right = ranked(a).double(), ranked(b).double()
+    weights = []
+    for run in (a, b):
+        model = next(iter(run.scored().values()))
+        weights.append((model.models if isinstance(model, Devices) else model).double())
+    left, right = weights
     if left.shape != right.shape:
         return float("inf")
     return float((left - right).abs().max() / right.abs().max().clamp(min=1e-300))
@@ -242,36 +248,29 @@ def _off(a: Simulation, b: Simulation) -> float:
 
 def finish(run: Simulation) -> Simulation:
     """Take a run to its end, and return it."""
-    while not run.finished:
-        run.advance()
+    for _ in run.evaluations():
+        pass
     return run
 
 
 def numbers(run: Simulation) -> dict[str, Tensor]:
     """Return all tensors of the state, on the CPU; of per-client tables every client's row."""
-    everyone = torch.arange(run.fed.n)
-    return {
-        name: (value[everyone] if isinstance(value, ClientRows) else value).cpu()
-        for name, value in run.state.items()
-    }
-
-
-def ranked(run: Simulation) -> Tensor:
-    """Return the ranked model's weights; of several devices' models all of them."""
-    model = next(iter(run.algorithm.scored(run.state, run.fed).values()))
-    return model.models if isinstance(model, Devices) else model
+    tensors, everyone = {}, torch.arange(run.fed.n)
+    for name, value in run.state.items():
+        tensors[name] = (value[everyone] if isinstance(value, ClientRows) else value).cpu()
+    return tensors
 
 
 def timeless(history: list[dict[str, float]]) -> list[dict[str, float]]:
     """Return a history without wall-clock times."""
-    return [
-        {key: value for key, value in entry.items() if not key.endswith("_seconds")}
-        for entry in history
-    ]
+    kept = []
+    for entry in history:
+        kept.append({key: value for key, value in entry.items() if not key.endswith("_seconds")})
+    return kept
 
 
 def same(a: Simulation, b: Simulation) -> bool:
     """Return whether two runs have the same bits: history, times apart, and state."""
     left, right = numbers(a), numbers(b)
     alike = timeless(a.history) == timeless(b.history) and left.keys() == right.keys()
-    return alike and all(torch.equal(value, right[name]) for name, value in left.items())
+    return alike and all(map(torch.equal, left.values(), map(right.get, left)))

@@ -1,4 +1,4 @@
-"""What every data set, heterogeneity level and model owes, and the checks of all that a file of one's own defines.
+"""The contracts of data sets, heterogeneity levels and models, and the checks of all that a file of one's own defines.
 
 Each check returns what it saw, in words, and raises `WrongError` or `UserError` with what is wrong.
 """
@@ -22,21 +22,18 @@ from trials import datasets, heterogeneity
 from trials.algorithms import ALGORITHMS
 from trials.common import names
 from trials.common.errors import UserError
-from trials.common.plugins import named, tried
+from trials.common.plugins import named
 from trials.common.registry import Registry
-from trials.common.tensors import Tensor, nn, torch
+from trials.common.tensors import nn
 from trials.datasets.base import Dataset
 from trials.datasets.own import broken_rules
 from trials.federated_data import partition
 from trials.models.base import Model
-from trials.models.network import EVALUATION, STEP, Network, seeded
-from trials.models.own import OwnModel, close, numbers, slopes
+from trials.models.own import OwnModel
 from trials.settings import Settings
 
 LABELS, SAMPLES = 10, 2000
 """Of the labels that a level is checked on."""
-MODEL_SAMPLES = 16
-"""Samples of a data set that a model is compared on."""
 
 
 def check_dataset(name: str, root: str | None = None) -> str:
@@ -44,7 +41,7 @@ def check_dataset(name: str, root: str | None = None) -> str:
     family, spelled = datasets.parse(name), datasets.canonical(name)
     again = datasets.canonical(spelled)
     demand(again == spelled, f"{spelled} is read as {again}: are its fields its arguments?")
-    first, second = (family.load(0, None, root) for _ in range(2))
+    first, second = family.load(0, None, root), family.load(0, None, root)
     for rule in broken_rules(first):
         raise WrongError(rule)
     task = first.task.metric
@@ -68,7 +65,7 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
     for n in clients:
         dataset = Dataset(x, y, np.zeros(SAMPLES, bool), LABELS, client=np.arange(SAMPLES) % n)
         settings = Settings(clients=n, val_fraction=0)
-        first, second = (partition(dataset, level, settings) for _ in range(2))
+        first, second = partition(dataset, level, settings), partition(dataset, level, settings)
         parts = first.clients + len(first.unseen_offsets) - 1
         demand(parts == n, f"{n} clients get {parts} parts: one array each")
         ids = np.concatenate([first.train, first.unseen_train])
@@ -76,81 +73,29 @@ def check_partition(text: str, clients: Sequence[int] = (5, 12)) -> str:
         demand(once, "a sample is given twice: say `overlap = True` where that is meant")
         equal = first.fingerprint == second.fingerprint
         demand(equal, "equal generators give other parts: what is random is drawn from `rng` alone")
-        _check_modifiers(level, n)
+        everyone = np.arange(n)
+        for number in range(3):
+            budget = np.full(n, 5), np.full(n, 4), everyone, number, 0
+            steps, heard = level.local_steps(*budget), level.answering(everyone, number, 0)
+            equal = np.array_equal(steps, level.local_steps(*budget))
+            equal &= np.array_equal(heard, level.answering(everyone, number, 0))
+            rule = "a modifier draws otherwise when asked again: use trials.common.randomness"
+            demand(equal, rule)
+            counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
+            demand(counts, "local_steps gives each client a whole number of steps, at least 1")
+            some = len(heard) > 0 and set(heard) <= set(everyone)
+            demand(some, "answering gives some of the clients that it is given, at least one")
     return f"{', '.join(map(str, clients))} clients"
 
 
-def _check_modifiers(level: heterogeneity.Heterogeneity, n: int) -> None:
-    """Raise `WrongError` where what a level says of n devices makes no sense, or is otherwise when asked again."""
-    everyone = np.arange(n)
-    for number in range(3):
-        budget = np.full(n, 5), np.full(n, 4), everyone, number, 0
-        steps, heard = level.local_steps(*budget), level.answering(everyone, number, 0)
-        equal = np.array_equal(steps, level.local_steps(*budget))
-        equal &= np.array_equal(heard, level.answering(everyone, number, 0))
-        demand(equal, "a modifier draws otherwise when asked again: use trials.common.randomness")
-        counts = steps.shape == (n,) and steps.dtype.kind in "iu" and steps.min() >= 1
-        demand(counts, "local_steps gives each client a whole number of steps, at least 1")
-        some = len(heard) > 0 and set(heard) <= set(everyone)
-        demand(some, "answering gives some of the clients that it is given, at least one")
-
-
 def check_model(text: str, dataset: str = "digits") -> str:
-    """Check a model of others by its name `FILE.py:function`, on a data set: by itself, beside what PyTorch computes of it,
-    then by two rounds of FedAvg. Return how it is computed.
+    """Check a model of others by its name `FILE.py:function`, on a data set, as a run does; then by two rounds of FedAvg.
+    Return how it is computed.
     """
     model, data = OwnModel.at(text), datasets.parse(dataset).load(0, None, None)
     fitted = Model(model, data.shape, data.classes)
-    ids = np.arange(min(MODEL_SAMPLES, len(data.y)))
-    check_module(fitted.network, torch.from_numpy(data.x[ids]))
     check_algorithm("fedavg", models=(model.name,), dataset=dataset, level="iid")
     return f"right, {fitted.d:,} weights, {fitted.network.note}"
-
-
-def check_module(network: Network, x: Tensor) -> None:
-    """Raise `WrongError` where a module of others is no function of weights, samples and PyTorch's random numbers, or
-    where it is computed otherwise than PyTorch does: outputs and gradients, in training and evaluation mode.
-    """
-    assert network.make is not None
-    first, twin = network.make(0), network.make(0).state_dict()
-    for key, value in first.state_dict().items():
-        rule = "made with the same torch.manual_seed: draw initial weights by torch alone"
-        demand(torch.equal(value, twin[key]), f"{key} differs between two modules {rule}")
-    x = x.to(next(iter(network.trained.values())).dtype)
-    kept = {name: value.clone() for name, value in network.constants(x).items()}
-    for purpose, mode in ((EVALUATION, "evaluation mode"), (STEP, "training mode")):
-        once, again = (numbers(network, x, purpose) for _ in range(2))
-        rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
-        other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
-        demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
-        taken = x.clone()
-        right = tried(mode, partial(_untouched, first, taken, purpose == STEP, network.frozen))
-        demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
-        wrong = "called with given weights it has other outputs or gradients than by itself"
-        demand(all(map(close, once, right)), f"{wrong}, in {mode}")
-    for name, value in network.constants(x).items():
-        rule = f"it changes its buffer {name} in a forward pass: only BatchNorm may"
-        demand(_same(value, kept[name]), rule)
-    weights = {name: p.detach() for name, p in network.trained.items()}
-    outputs = network({**network.constants(x), **network.tracked, **weights}, x)
-    rule = "it trains tensors that are not its parameters: keep layers in attributes, tensors in nn.Parameter"
-    demand(not outputs.requires_grad, rule)
-
-
-def _untouched(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list[Tensor]:
-    """Return outputs and gradients of a module as PyTorch computes them."""
-    module.train(training)
-    for child in module.modules():
-        if frozen and isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
-            child.eval()
-    with seeded(1):
-        outputs = module(x)
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    return [outputs.detach(), *slopes(outputs, parameters)]
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
@@ -175,9 +120,10 @@ def findings(
         elif dataset is not None:
             raise UserError(f"--dataset {dataset}: is for a model only, and {each} is {kind}")
         elif kind == "algorithm":
-            shared = {key: value for key, value in values.items() if key in Settings.model_fields}
-            params = {key: value for key, value in values.items() if key not in shared}
-            yield from checks(each, params, settings={**SETTINGS, **shared}, **how)
+            params, settings = dict(values), {**SETTINGS}
+            for key in values.keys() & Settings.model_fields:
+                settings[key] = params.pop(key)
+            yield from checks(each, params, settings=settings, **how)
         else:
             yield CheckFinding.of("", title, partial(CHECKS[kind][1], each))
 
@@ -187,8 +133,9 @@ def _named(name: str) -> list[tuple[str, str]]:
     algorithm where it is nothing. Raises `UserError` for a file without any.
     """
     if name.endswith(".py"):
-        defined = {kind: registry.defined(name) for kind, (registry, _) in CHECKS.items()}
-        things = [(kind, f"{name}:{each}") for kind, classes in defined.items() for each in classes]
+        things = []
+        for kind, (registry, _) in CHECKS.items():
+            things += [(kind, f"{name}:{each}") for each in registry.defined(name)]
         if not things:
             model = f"a model is named with what makes it, as in {name}:make"
             raise UserError(f"{name} has no {', '.join(CHECKS)}; {model}")
@@ -198,6 +145,7 @@ def _named(name: str) -> list[tuple[str, str]]:
         if wanted in (registry.defined(file) if file.endswith(".py") else registry):
             return [(kind, name)]
     if named(name):
+        # What cannot be loaded is refused as an algorithm, the most probable kind.
         with suppress(UserError):
             makes = OwnModel.at(name).function()
             if not isinstance(makes, type) or issubclass(makes, nn.Module):

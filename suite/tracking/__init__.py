@@ -1,13 +1,11 @@
-"""MLflow: what is recorded for people, and the little that is read back. Here are where it is, and its faults.
+"""MLflow: what is recorded for people, and the little that is read back.
 
-Those pass, or are refusals; in words that hold no password.
+Here are where the store is and its faults, which pass or are refusals, in words that hold no password.
 """
 
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlparse
 
 from trials.common.errors import UserError
@@ -59,31 +57,13 @@ class StoreError(UserError):
     All else is a refusal, which waiting does not mend.
     """
 
-    def __init__(self, uri: str, error: BaseException, passes: bool | None = None) -> None:
+    def __init__(self, uri: str, error: BaseException) -> None:
         status = getattr(error, "get_http_status_code", lambda: 500)()
         # MLflow takes those that it does not know for 500.
         if answered := _STATUS.search(str(error)):
             status = int(answered[1])
         # A server that does not know what it is asked (501) will not learn it.
-        later = status in (408, 429) or (status >= 500 and status != 501)
-        self.reason, self.passes = reason(error), later if passes is None else passes
+        self.passes = status in (408, 429) or (status >= 500 and status != 501)
+        self.reason = reason(error)
         verb = "does not answer" if self.passes else "refuses this"
         super().__init__(f"tracking store {without_user(uri)} {verb}: {self.reason}")
-
-
-class Guarded:
-    """A client of MLflow, each fault of which is a `StoreError`."""
-
-    def __init__(self, uri: str, client: object) -> None:
-        self._uri, self._client = uri, client
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        from mlflow.exceptions import MlflowException
-
-        def call(*args: Any, **options: Any) -> Any:
-            try:
-                return getattr(self._client, name)(*args, **options)
-            except (MlflowException, OSError) as error:  # OSErrors are of artifacts
-                raise StoreError(self._uri, error) from None
-
-        return call

@@ -6,7 +6,7 @@ A version of MLflow may take any of it away. `tests/test_private_names.py` says 
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
@@ -14,12 +14,9 @@ from mlflow.store.artifact import artifact_repository_registry as registry
 from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 from mlflow.utils.file_utils import local_file_uri_to_path
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
 
-
-def server(uri: str, artifacts: str) -> "ASGIApp":
-    """Return MLflow's server of a store, to be mounted. It reads where things are from its environment.
+def server(uri: str, artifacts: str) -> Any:
+    """Return MLflow's server of a store, an ASGI application to be mounted. It reads where things are from its environment.
 
     It serves artifacts below `artifacts` alone, links resolved, whatever folder an experiment names: MLflow itself takes the folder
     that a run names on trust. GraphQL has no mutations there. Both hold for the whole process.

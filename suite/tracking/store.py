@@ -23,7 +23,7 @@ from urllib.parse import urlparse
 from suite.console import say
 from suite.environment import kept
 from suite.formats import FORMAT, FormatError, check_format
-from suite.tracking import VARIABLE, Guarded, StoreError, is_local, is_server, without_user
+from suite.tracking import VARIABLE, StoreError, is_local, is_server, without_user
 from suite.tracking.tags import PREFIX, RunKind
 from suite.yaml_files import writing
 from trials.common.errors import UserError
@@ -33,6 +33,7 @@ for _name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK", "MLFLOW_SUPPRESS_PRINT
     os.environ.setdefault(_name, "true")
 
 from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 for _name in ("alembic", "mlflow"):
@@ -62,25 +63,41 @@ class Record:
     status: str
     experiment: str
 
-    @property
-    def format(self) -> int:
-        """The format that it was written in; 0 for none."""
-        return int(self.tags.get("format", 0))
+    def check(self, what: str, instead: str = "") -> None:
+        """Raise `FormatError` where it was written in another format."""
+        check_format(what, int(self.tags.get("format", 0)), instead)
+
+
+class Guarded:
+    """A client of MLflow, each fault of which is a `StoreError`."""
+
+    def __init__(self, uri: str, client: MlflowClient) -> None:
+        self._uri, self._client = uri, client
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            try:
+                return getattr(self._client, name)(*args, **options)
+            except (MlflowException, OSError) as error:  # OSErrors are of artifacts
+                raise StoreError(self._uri, error) from None
+
+        return call
 
 
 class Store:
     """One MLflow tracking store: a SQLite file under the storage root, or a server; each of its methods raises `StoreError`.
 
-    `uri` names it in texts, `address` has the user and the password, for MLflow alone. Raises `UserError` where nobody answers.
+    `uri` names it in texts, `address` has the user and the password, for MLflow alone. `takes_files` says whether files
+    that are kept with a run can be fetched from elsewhere. Raises `UserError` where nobody answers.
     """
 
     def __init__(self, tracking_uri: str | None, storage: Path) -> None:
         self.address = tracking_uri or f"sqlite:///{storage.resolve() / DATABASE}"
-        self.uri = without_user(self.address)
+        self.uri, self.takes_files = without_user(self.address), True
         self.artifacts = None if tracking_uri else (storage.resolve() / "artifacts").as_uri()
-        self.takes_files = True
-        """Whether files that are kept with a run can be fetched from elsewhere."""
         if tracking_uri is None:
+            if {"?", "%"} & {*str(storage.resolve())}:  # the database would be another file
+                raise UserError(f"{storage} has a ? or % in its path: choose another --storage")
             _refuse_network(storage)
         _check_database(self.address)
         reached = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
@@ -97,6 +114,8 @@ class Store:
                 fcntl.flock(place, fcntl.LOCK_EX)
             stack.enter_context(kept(*PATIENCE, **PATIENCE))
             try:
+                if tracking_uri is None and not (storage / DATABASE).exists():
+                    _make(storage / DATABASE)
                 client = MlflowClient(self.address)
                 client.search_experiments(max_results=1)
             except Exception as error:
@@ -114,9 +133,8 @@ class Store:
         elsewhere = place.scheme in ("", "file") and not Path(place.path).parent.is_dir()
         if self.takes_files and is_server(self.uri) and elsewhere:
             self.takes_files = False
-            say(
-                f"{self.uri} keeps no files: its runs name {location}, which this machine does not have"
-            )
+            lacks = f"its runs name {location}, which this machine does not have"
+            say(f"{self.uri} keeps no files: {lacks}")
         return str(experiment.experiment_id)
 
     def create(
@@ -150,16 +168,18 @@ class Store:
         ]
         texts = [Param(name, str(value)[:LONGEST]) for name, value in (params or {}).items()]
         own = [RunTag(name, text) for name, text in _tags(tags or {}).items()]
-        self.client.log_batch(run_id, metrics=metrics, params=texts, tags=own)
+        self.client.log_batch(run_id, metrics, texts, own, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
         """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
-            self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path))
+            self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
+        if is_local(self.uri):
+            _count(Path(self.uri.removeprefix("sqlite:///")))
 
     def table(self, sweep: Record) -> Path:
-        """Return the path of a copy of a sweep's table, which is fetched unless it is in the cache. Raises `UserError` where that fails."""
+        """Return the path of a copy of a sweep's table, which is fetched unless it is in the cache."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "suite-fl/tables"
         place = cache / f"{sweep.tags[SHA256]}.parquet"
         if place.exists():
@@ -185,17 +205,19 @@ class Store:
         except StoreError as error:
             if error.passes:
                 raise
+            if "not found" not in error.reason:
+                say(f"run {run_id} stays in {self.uri}, which refuses to delete it: {error.reason}")
 
     def sweeps(self, name: str | None = None) -> list[Record]:
-        """Return the runs of sweeps, of this name or else all that have a table, oldest first. One of another format is refused with a
-        `FormatError` where it has the name, and else left out, which is said.
+        """Return the runs of sweeps, oldest first: all that have a table, or those of this name. One of another format is left out,
+        which is said; of this name it raises `FormatError`.
         """
         readable = []
         for run in self._runs(f"tags.`{PREFIX}kind` = '{RunKind.SWEEP}'"):
             sweep = run.tags.get("sweep")
             try:
                 if name in (None, sweep):
-                    check_format(f"sweep {sweep}", run.format, "choose another --name")
+                    run.check(f"sweep {sweep}", "choose another --name")
                     readable.append(run)
             except FormatError as error:
                 if name:
@@ -210,12 +232,12 @@ class Store:
         return [run.run_id for run in own if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the one run whose id begins so. Raises `UserError` when there is none, or more than one, or it is of another format."""
+        """Return the one run whose id begins so. Raises `UserError` where there is none, there are several, or it has another format."""
         runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
             raise UserError(f"{what} {run_id!r} in {self.uri}")
-        check_format(f"run {run_id}", runs[0].format)
+        runs[0].check(f"run {run_id}")
         return runs[0]
 
     def curve(self, record: Record, metrics: Iterable[str]) -> list[dict[str, float]]:
@@ -279,6 +301,18 @@ def _check_database(uri: str) -> None:
                 database.execute("select * from sqlite_master")
         except sqlite3.Error as error:
             raise UserError(f"cannot read store {path}: {error}") from None
+
+
+def _make(path: Path) -> None:
+    """Make a database in which readers and the writer do not wait for one another, and a write takes half the time."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("pragma journal_mode = wal")
+
+
+def _count(path: Path) -> None:
+    """Let SQLite count its rows: else MLflow's search for runs that is sorted by a metric is quadratic in them."""
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript("pragma analysis_limit = 400; analyze")
 
 
 def open_existing(tracking_uri: str | None, storage: Path) -> Store:

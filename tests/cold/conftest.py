@@ -32,8 +32,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Install
 
 
 @pytest.fixture(scope="session")
-def plain(installed) -> Installed:
-    return installed("constraints.txt")
+def fresh(installed) -> Installed:
+    """The environment of `make sweep`."""
+    return installed("constraints.txt", "[fast]")
 
 
 def wheel(shared: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What the documents say, typed in a shell of the plain install, one fresh process a line."""
+"""What the documents say, typed in a shell of a fresh install, one fresh process a line."""
 
 import json
 import re
@@ -44,8 +44,6 @@ SERVERS = ("suite ui", "suite ui quickstart")
 LONG = "suite reproduce folb/table1"
 """A table of a paper: it needs data that are not at hand."""
 ALSO = (
-    *(f"suite list {what}" for what in ["datasets", "models", "heterogeneity", "studies"]),
-    "suite list papers --json",
     "suite status",
     "suite sweep quickstart --dry-run --name other",
     "suite reproduce --list",
@@ -77,13 +75,13 @@ def _epilogs(command: Any) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def folder(plain: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(fresh: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the tour has begun: a sweep, a recorded and saved run, data and a method of one's own."""
     here = tmp_path_factory.mktemp("tour")
-    plain.types("suite sweep quickstart", here)
-    (here / "run_id").write_text(json.loads(plain.types(RUN, here))["run_id"])
-    plain.types(NEW, here)
-    plain.types(f"python -c {shlex.quote(DATA)}", here)
+    fresh.types("suite sweep quickstart", here)
+    (here / "run_id").write_text(json.loads(fresh.types(RUN, here))["run_id"])
+    fresh.types(NEW, here)
+    fresh.types(f"python -c {shlex.quote(DATA)}", here)
     study = re.search(r"```yaml\n(.+?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert study is not None
     (here / "mine.yaml").write_text(study[1])
@@ -91,11 +89,11 @@ def folder(plain: Installed, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("line", [*examples(), *ALSO])
-def test_what_the_documents_type(line, plain: Installed, folder: Path):
+def test_what_the_documents_type(line, fresh: Installed, folder: Path):
     typed = TYPED.get(line, "{}").format(line)
     if line in SERVERS:
-        assert "http://127.0.0.1" in plain.serves(typed, folder)
+        assert "http://127.0.0.1" in fresh.serves(typed, folder)
     elif line in DOWNLOADS:
-        plain.types(typed, folder, None)
+        fresh.types(typed, folder, None)
     else:
-        assert plain.types(typed, folder).strip()
+        assert fresh.types(typed, folder).strip()

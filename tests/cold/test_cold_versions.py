@@ -1,4 +1,4 @@
-"""The oldest and the newest versions that pyproject.toml accepts: the files of constraints say which
+"""The oldest and the newest versions that pyproject.toml accepts, without extras: the files of constraints say which
 (`make constraints` writes both).
 """
 
@@ -11,14 +11,14 @@ from packaging.utils import canonicalize_name
 
 from tests.support.installed import bounds, pinned
 
-pytestmark = pytest.mark.cold
+pytestmark = [pytest.mark.cold, pytest.mark.nightly]
 FILES = ("constraints-oldest.txt", "constraints-newest.txt")
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_the_suite_works(file, installed, tmp_path: Path):
     here = installed(file)
-    assert here.types("python -c 'import suite, trials' && suite --version", tmp_path)
+    assert here.types("python -c 'import numba' 2>/dev/null || echo none", tmp_path) == "none\n"
     run = "suite run --algorithm scaffold --dataset digits --model 'mlp(16)' --set rounds=2 --json"
     assert len(json.loads(here.types(run, tmp_path))["history"]) == 3
     here.types("suite sweep smoke --smoke", tmp_path)

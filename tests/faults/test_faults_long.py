@@ -1,18 +1,10 @@
-"""The long forms: `make test-faults`. Each injects its fault for real, many times or for long."""
+"""The long forms: `make test-nightly`. Each injects its fault for real, many times or for long."""
 
-import os
 import random
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import nullcontext
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import numpy as np
 import psutil  # comes with Ray
 import pytest
 
@@ -24,15 +16,12 @@ from tests.support.faults import (
     histories,
     journal,
     kill_a_worker,
-    postgresql,
     rounds_run,
-    shared_cluster,
     study,
     unhurt,
-    workers_of,
 )
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(7200)]
 LEVELS = '"iid", "labels(2)"'
 
 
@@ -141,36 +130,8 @@ def test_ray_kills_trials_for_memory(tmp_path: Path) -> None:
     assert histories(store, runs) == unhurt(runs)
 
 
-def test_a_node_killed_mid_sweep(tmp_path: Path) -> None:
-    with shared_cluster() as cluster:
-        lost = cluster.add_node(num_cpus=2)
-        path = study(tmp_path, "node", trials=8, seeds=2, rounds=60, seconds=0.1)
-        driver = Driver(
-            tmp_path, path, "--address", cluster.address, "--set", "checkpoint_seconds=0"
-        )
-        driver.until(lambda: len(workers_of(os.getpid())) >= 4)
-        driver.until(lambda: sum(rounds_run(tmp_path).values()) >= 160)
-        cluster.remove_node(lost, allow_graceful=False)
-        driver.until(lambda: driver.ends() >= 3)
-        cluster.add_node(num_cpus=2)
-        driver.finish()
-    store = Store(None, tmp_path / "runs")
-    runs = complete(store, "node", search=8, finals=2)
-    died = len(journal(driver.journal, "died"))
-    assert died >= 1
-    assert sum(rounds_run(tmp_path).values()) < 10 * 60 + died * 30
-    assert histories(store, runs) == unhurt(runs)
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str | None]:
-    """Where a tracking server keeps its records; None: in a file of its own."""
-    with postgresql(tmp_path) if request.param == "postgresql" else nullcontext() as uri:
-        yield uri
-
-
-def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path, database: str | None) -> None:
-    server = Server(tmp_path, database)
+def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path) -> None:
+    server = Server(tmp_path)
     path = study(tmp_path, "away", trials=30, seeds=2, rounds=10, seconds=0.1)
     driver = Driver(tmp_path, path, "--tracking-uri", server.uri, "--set", "max_concurrent=2")
     driver.until(lambda: driver.ends() >= 4)
@@ -188,71 +149,6 @@ def test_a_tracking_server_killed_for_half_a_minute(tmp_path: Path, database: st
     assert recorded == [event["trial_id"] for event in journal(driver.journal, "end")], "in order"
     server.kill()
     print(f"10 trials in {slowest:.1f} s while the server was away")
-
-
-def test_fifteen_percent_of_a_server_s_answers_are_lost(tmp_path: Path) -> None:
-    """What was asked is done, and the connection ends without an answer: nothing is there twice, or half."""
-    server, draw, lost = Server(tmp_path), random.Random(7), Counter[str]()
-
-    class Forward(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
-            headers = {"Content-Type": "application/json"}
-            asked = urllib.request.Request(
-                server.uri + self.path, body, headers, None, False, self.command
-            )
-            try:
-                answer = urllib.request.urlopen(asked)
-            except urllib.error.HTTPError as error:
-                answer = error
-            text = answer.read()
-            if draw.random() < 0.15:
-                lost[self.path.split("?")[0]] += 1
-                self.close_connection = True
-                return
-            self.send_response(answer.status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815
-
-    between = ThreadingHTTPServer(("127.0.0.1", 0), Forward)
-    threading.Thread(target=between.serve_forever, daemon=True).start()
-    path = study(tmp_path, "lossy", trials=30, seeds=2, rounds=6, seconds=0.02)
-    address = f"http://127.0.0.1:{between.server_port}"
-    Driver(tmp_path, path, "--tracking-uri", address).finish()
-    between.shutdown()
-    store = Store(server.uri, tmp_path)
-    runs = complete(store, "lossy", search=30, finals=2)
-    assert histories(store, runs) == unhurt(runs)
-    print(f"{lost.total()} answers lost: {lost}")
-
-
-def test_a_thousand_short_trials(tmp_path: Path) -> None:
-    """The driver's own work a trial and its memory, early against late, whatever runs beside it."""
-    path = study(tmp_path, "many", trials=250, seeds=1, rounds=3, seconds=0.0, levels=FOUR)
-    driver = Driver(tmp_path, path, "--set", "max_concurrent=2")
-    process, work, memory = psutil.Process(driver.process.pid), {}, {}
-    for count in (100, 300, 800, 1000):
-        driver.until(lambda n=count: driver.ends() >= n)
-        used = process.cpu_times()
-        work[count] = np.array([driver.ends(), used.user + used.system])
-        memory[count] = round(process.memory_info().rss / 1e6)
-    driver.finish()
-    assert len(journal(driver.journal, "end")) == 1004
-    early, late = (
-        seconds / trials for trials, seconds in (work[300] - work[100], work[1000] - work[800])
-    )
-    print(f"{1e3 * early:.0f} ms of the driver a trial, then {1e3 * late:.0f}; its MB {memory}")
-    assert late < 2 * early, "work that grew with the trials before it would be 4 times as much"
-    assert memory[1000] < 1.3 * memory[300]
-
-
-FOUR = '"iid", "labels(2)", "dirichlet(0.3)", "shards(2)"'
 
 
 @pytest.mark.parametrize("name", ["gcs_server", "raylet"])

@@ -26,9 +26,13 @@ from tests.support.faults import (
     workers_of,
 )
 
-pytestmark = pytest.mark.timeout(1800)  # seconds on a machine of one's own, minutes on a busy one
+pytestmark = [
+    pytest.mark.timeout(1800),  # seconds on a machine of one's own, minutes on a busy one
+    pytest.mark.slow("processes that are stopped, and go on"),
+]
 
 
+@pytest.mark.nightly
 def test_two_sweeps_share_a_cluster_that_loses_a_node_a_worker_and_the_records(
     tmp_path: Path,
 ) -> None:
@@ -106,6 +110,7 @@ class Disk:
         self._mount()
 
 
+@pytest.mark.nightly
 def test_a_disk_that_turns_read_only_or_fills_up_and_a_torn_checkpoint(
     tmp_path: Path, small_disk: Disk
 ) -> None:

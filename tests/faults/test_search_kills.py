@@ -32,7 +32,7 @@ warm_start: warm.yaml
 """
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
     ("sampler", "more"),
@@ -59,6 +59,7 @@ def test_a_killed_sweep_ends_as_one_that_was_not(tmp_path: Path, sampler: str, m
     assert histories(cut) == histories(whole)
 
 
+@pytest.mark.slow("a process is killed")
 @pytest.mark.timeout(1800)
 def test_tpe_killed_past_its_start_up_suggests_what_it_would_have(tmp_path: Path) -> None:
     """FOLB's psi exists under one variant only. Trials of the other run when it is killed, and the next one has it."""

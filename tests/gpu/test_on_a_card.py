@@ -32,6 +32,8 @@ FEW_SWEEPS = {"fedagg_literal": {"max_sweeps": 2}}
 
 every = pytest.mark.parametrize("name", ALGORITHMS)
 models = pytest.mark.parametrize("model", ["logreg", "mlp", "lenet5"])
+EXECUTED = [(m, how) for m in ("logreg", "mlp", "lenet5") for how in ("batched", "sequential")]
+ALONE = [(model, "sequential") for model in ("char_lstm", "cifar10_cnn", "vgg_light")]
 
 
 def begun(name: str, model: str, execution: str, device: torch.device, **more: Any) -> Simulation:
@@ -55,9 +57,10 @@ def assert_near(found: Simulation, right: Simulation) -> None:
 
 
 @every
-@models
-@pytest.mark.parametrize("execution", ["batched", "sequential"])
+@pytest.mark.parametrize(("model", "execution"), [*EXECUTED, *ALONE])
 def test_a_card_computes_what_the_cpu_does(name: str, model: str, execution: str) -> None:
+    if (name, model) == ("fedma_fixed_width", "char_lstm"):
+        pytest.skip("fedma_fixed_width needs a chain of layers")
     there, here = (finish(begun(name, model, execution, device)) for device in (CARD, CPU))
     assert_near(there, here)
 

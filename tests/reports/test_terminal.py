@@ -63,15 +63,6 @@ def test_numbers_and_marks_are_whole_or_their_column_is_named_as_left_out(rows, 
             assert "".join(there) == "".join(whole)
 
 
-def test_the_last_columns_go_first_and_names_fold_only_then():
-    row = ["1", "a_long_algorithm", "0.9522 ± 0.0071", "0.2 to 2.1 points", "12", "0.9", "lr=0.1"]
-    last = [column.head for column in COLUMNS[4:]]
-    for width, dropped in ((200, []), (70, last), (55, last)):
-        table, left = fitted(COLUMNS, [row], width, 4)
-        assert left == dropped
-    assert table.columns[1].width < len(row[1])
-
-
 FINDINGS = (
     Finding("edge", "lr=0.1 at the high end of 0.0001..0.1"),
     Finding("few", "16 trials for 4 hyperparameters"),

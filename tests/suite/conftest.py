@@ -3,8 +3,7 @@
 import pytest
 import ray
 
-from suite.execution import cluster, driver
-from trials.run import trial
+from suite.execution import cluster
 
 
 @pytest.fixture
@@ -15,10 +14,3 @@ def no_ray_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     monkeypatch.setattr(cluster, "read_authentication_again", lambda: None)
-
-
-@pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trials run in this process, without Ray, each to its end in one step."""
-    monkeypatch.setattr(driver, "drive", driver.in_process)
-    monkeypatch.setattr(trial, "REPORT_SECONDS", 1e9)

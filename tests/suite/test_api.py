@@ -16,10 +16,9 @@ import suite
 from reports.wording.words import mean_text
 from suite.configurations.configuration import Tuned
 from suite.studies.study import Study
-from suite.sweeps.request import SweepRequest
 from suite.sweeps.sweep import Result
 from suite.tracking.store import Store
-from tests.support import own_models, own_ray
+from tests.support import own_ray
 from tests.support.commands import suite_here
 from trials.common.errors import UserError
 
@@ -107,21 +106,7 @@ def test_what_is_no_name_is_refused_and_says_what_is(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_study_s_key_names_it_and_a_function_makes_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[SweepRequest] = []
-    monkeypatch.setattr(SweepRequest, "run", lambda request, *more: asked.append(request))
-    suite.sweep(
-        {**CONTENT, "name": "keyed"}, models=[own_models.logreg, "logreg"], storage=tmp_path
-    )
-    by_name = [f"{own_models.__name__}:logreg", "logreg"]
-    suite.sweep(CONTENT, name="keyed", models=by_name, storage=tmp_path)
-    keyed, named = [(each.study, each.changes, each.paths.name) for each in asked]
-    assert keyed == named
-    assert keyed[-1] == "keyed"
-
-
+@pytest.mark.slow("the sweep that all here look at, on Ray")
 def test_a_sweep_of_a_study_s_content(swept: Result, storage: Path) -> None:
     summary = swept.summary
     assert (summary.study, summary.name, summary.entries) == ("mine", "mine", 2)

@@ -19,7 +19,8 @@ import pytest
 from filelock import FileLock
 
 from suite.cli.app import main
-from suite.execution import cluster
+from suite.execution import cluster, driver
+from suite.execution.dispatch import ExecutionPlan
 from suite.results.table import FILE, PLAIN, read
 from suite.tracking.store import Record, Store
 
@@ -64,9 +65,16 @@ class Here:
     stderr: str
 
 
-def suite_here(*args: Any, cwd: Path, code: int | None = 0) -> Here:
-    """Run the command's entry point in this process, on the Ray that the first such sweep of the
-    process starts and the process's end stops; checks its exit code as `suite` does.
+def _here(plan: ExecutionPlan) -> None:
+    """Drive a sweep without Ray, as it would be with it."""
+    fault = driver.in_process(plan).fault
+    if fault is not None:
+        raise fault
+
+
+def suite_here(*args: Any, cwd: Path, code: int | None = 0, on_ray: bool = False) -> Here:
+    """Run the command's entry point in this process, trials included; `on_ray` on the Ray that the first such
+    sweep of the process starts and the process's end stops. Checks its exit code as `suite` does.
     """
     out, err = io.StringIO(), io.StringIO()
 
@@ -76,6 +84,7 @@ def suite_here(*args: Any, cwd: Path, code: int | None = 0) -> Here:
         redirect_stderr(err),
         patch("sys.argv", ["suite", *map(str, args)]),
         patch.object(cluster.ray, "shutdown"),
+        patch.object(driver, "drive", driver.drive if on_ray else _here),
     ):
         try:
             main()

@@ -3,12 +3,10 @@
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -209,9 +207,9 @@ class Server:
 
     started: ClassVar[list["Server"]] = []
 
-    def __init__(self, folder: Path, store: str | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
-        self.store = store or f"sqlite:///{folder}/server.db"
+        self.store = f"sqlite:///{folder}/server.db"
         self.uri = f"http://127.0.0.1:{self.port}"
         (folder / "artifacts").mkdir(exist_ok=True)
         self.started.append(self)
@@ -236,39 +234,6 @@ class Server:
         """End it and its workers at once."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
-
-
-@contextmanager
-def postgresql(folder: Path) -> Iterator[str]:
-    """A PostgreSQL of one's own on loopback, ended with the test; its address for MLflow. Skips where
-    there is none, and lets another user run it where this one is root, as it wants.
-    """
-    pytest.importorskip("psycopg2", reason="PostgreSQL needs the package psycopg2")
-    places = os.pathsep.join(
-        [os.environ["PATH"], *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin")))]
-    )
-    initdb, postgres = (shutil.which(name, path=places) for name in ("initdb", "postgres"))
-    if initdb is None or postgres is None:
-        pytest.skip("no PostgreSQL on this machine")
-    user = "postgres" if os.geteuid() == 0 else None
-    home = Path(tempfile.mkdtemp(prefix="suite-pg-"))
-    if user:
-        shutil.chown(home, user)
-    data, port = home / "data", free_port()
-    made = [initdb, "-D", str(data), "-U", "suite", "-A", "trust", "-E", "UTF8", "--no-sync"]
-    subprocess.run(made, check=True, capture_output=True, user=user, cwd="/")
-    listens = ["-p", str(port), "-c", "listen_addresses=127.0.0.1", "-k", str(home)]
-    with (folder / "postgres.log").open("w") as log:
-        server = subprocess.Popen(
-            [postgres, "-D", str(data), *listens], stderr=log, stdout=log, user=user, cwd="/"
-        )
-    try:
-        wait_for(port, server)
-        yield f"postgresql+psycopg2://suite@127.0.0.1:{port}/postgres"
-    finally:
-        server.send_signal(signal.SIGINT)  # its "fast shutdown"
-        server.wait(60)
-        shutil.rmtree(home)
 
 
 def complete(store: Store, name: str, search: int, finals: int) -> list[Record]:

@@ -1,19 +1,27 @@
-"""Plain NumPy to compare runs with: a tiny logistic regression, local SGD, who chance picks, FedAvg with
-every shared setting, and `agrees`, the comparison.
+"""Plain NumPy to compare runs with: a tiny logistic regression, local SGD, who chance picks, a federation with all that
+its settings say of a round, and `agrees`, the comparison.
 
 They know nothing of the solver; from `trials.common.randomness` they take the numbers that name a run's
 chance.
 """
 
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count, pairwise
+from typing import Any
 
 import numpy as np
 
 from tests.support.simulations import partitioned, settings, simulation, state
+from trials.algorithms import ALGORITHMS
 from trials.algorithms.fedavg import FedAvg
 from trials.common.randomness import uniform
+from trials.engine.federation import Federation
+from trials.engine.training import minibatches
 from trials.federated_data import FederatedData
 from trials.run.spec import TrialSpec
+from trials.settings import Settings
 
 EXECUTIONS = ("compiled", "batched", "sequential")
 GENERAL = ("batched", "sequential")
@@ -101,18 +109,135 @@ def shares(parts, ids, aggregation="samples"):
     return m / m.sum()
 
 
-def fedavg(data, select=None, lr_decay=1.0, prox=0.0, aggregation="samples", **local):
-    parts, w, t = list(clients(data)), initial(), 0
-    while True:
-        t += 1
-        ids = np.arange(data.clients) if select is None else select(t)
-        rate = LR * lr_decay ** (t - 1)
-        ends = [
-            local_sgd(w, [parts[k]] * STEPS, rate, lambda v, w=w: prox * (v - w), **local)
-            for k in ids
-        ]
-        w = shares(parts, ids, aggregation) @ np.array(ends)
-        yield w
+WIDTHS = {"logreg": (2, 3), "mlp(4,3)": (2, 4, 3, 3), "mlp(3,3)": (2, 3, 3, 3)}
+SYSTEM = "iid+system(steps=1..5)"
+
+
+@dataclass
+class Problem:
+    """A federation of small clients: its data, its chance, and local SGD on it."""
+
+    given: dict[str, Any] = field(default_factory=dict)
+    level: str = "iid"
+    model: str = "logreg"
+    sizes: tuple[int, ...] = (5, 9, 3, 7, 6)
+    gradient: Callable[..., Any] = gradient
+    """Of the mean loss, at (weights, x, y, widths)."""
+
+    @cached_property
+    def settings(self) -> Settings:
+        return settings(**self.given)
+
+    @cached_property
+    def data(self):
+        return partitioned(list(self.sizes))
+
+    @cached_property
+    def parts(self):
+        return list(clients(self.data))
+
+    @property
+    def n(self):
+        return len(self.sizes)
+
+    @property
+    def widths(self):
+        return WIDTHS[self.model]
+
+    @property
+    def d(self):
+        return sum((a + 1) * b for a, b in pairwise(self.widths))
+
+    @property
+    def own(self):
+        return self.settings.init == "own"
+
+    def run(self, name, params, execution=None, federation=Federation):
+        """The simulation that the equations are compared with, at round 0."""
+        common = settings(**self.given, execution=execution)
+        algorithm = ALGORITHMS[name](**{"lr": LR, **params})
+        return simulation(algorithm, self.data, common, self.model, self.level, SEED, federation)
+
+    def initial(self, k=-1):
+        if self.settings.init == "zeros":
+            return np.zeros(self.d)
+        return initial(k, self.widths)
+
+    def starts(self):
+        """Each client's first weights, (n, d)."""
+        return np.array([self.initial(k if self.own else -1) for k in range(self.n)])
+
+    @property
+    def count(self):
+        return max(1, round(self.settings.participation * self.n))
+
+    def select(self, t, stream="select"):
+        if self.settings.selection == "with_replacement":
+            return np.sort((self.n * uniform(stream, SEED, t, np.arange(self.count))).astype(int))
+        if self.settings.selection == "independent":
+            u = uniform(stream, SEED, t, np.arange(self.n))
+            return np.flatnonzero(u < max(self.settings.participation, u.min() + 1e-18))
+        return selected(t, self.n, self.count, stream)
+
+    def rounds(self):
+        """Round, clients and rate of each round."""
+        for t in count(1):
+            yield t, self.select(t), LR * self.settings.lr_decay ** (t - 1)
+
+    def p(self, ids=None):
+        ids = range(self.n) if ids is None else ids
+        return shares(self.parts, ids, self.settings.aggregation)
+
+    @property
+    def om(self):
+        return self.n * self.p()
+
+    def per_epoch(self, k):
+        batch = self.settings.batch_size
+        return 1 if batch == "full" else -(-self.sizes[k] // batch)
+
+    def steps(self, t, k):
+        """J_k: the local steps of client k in round t."""
+        if self.level == SYSTEM:
+            return 1 + int(uniform("steps", SEED, t, k).item() * 5)
+        return self.settings.local_steps or self.settings.local_epochs * self.per_epoch(k)
+
+    def batches(self, t, k):
+        """Client k's minibatches of round t."""
+        steps, batch = self.steps(t, k), self.settings.batch_size
+        if batch == "full":
+            return [self.parts[k]] * steps
+        return batches_of(self.data, k, steps, batch, t)
+
+    def slope(self, k, w):
+        """The gradient of F_k, weight decay in it."""
+        return self.gradient(w, *self.parts[k], self.widths) + self.settings.weight_decay * w
+
+    def cut(self, step):
+        return cut(step, self.settings.clip_norm or np.inf)
+
+    def sgd(self, w, batches, lr, extra=lambda v: 0.0):
+        s = self.settings
+        common = s.momentum, s.weight_decay, s.clip_norm or np.inf
+        return local_sgd(
+            w, batches, lr, extra, *common, lambda *at: self.gradient(*at, self.widths)
+        )
+
+    def local(self, w, k, t, lr, extra=lambda v: 0.0):
+        """Where client k ends that began at w."""
+        return self.sgd(w, self.batches(t, k), lr, extra)
+
+    def locals(self, starts, ids, t, lr, extra=lambda k: lambda v: 0.0):
+        """Where the clients end that began at rows or at one common w, (k, d)."""
+        rows = np.broadcast_to(starts, (len(ids), self.d))
+        pairs = zip(rows, ids, strict=True)
+        return np.array([self.local(w, k, t, lr, extra(k)) for w, k in pairs])
+
+
+def batches_of(data, k, steps, batch, t):
+    plan = minibatches(data, np.array([k]), np.array([steps]), batch, (SEED, t))
+    taken = [plan.samples[0, j][plan.weight[0, j] > 0] for j in range(steps)]
+    return [(data.dataset.x[b].astype(float), data.dataset.y[b]) for b in taken]
 
 
 def run_of(algorithm, sizes=SIZES, level="iid", **given):

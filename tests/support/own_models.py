@@ -53,12 +53,6 @@ class Normalised(nn.Module):
         return self.out(self.dropout(h)) * self.scale
 
 
-def by_batch(shape, classes, tracked=False):
-    """BatchNorm that keeps no statistics: a sample's outputs depend on its batch."""
-    inputs, norm = torch.Size(shape).numel(), nn.BatchNorm1d(8, track_running_stats=tracked)
-    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm, nn.Linear(8, classes))
-
-
 def normalising(shape, classes):
     return nn.Sequential(nn.BatchNorm1d(shape[0]), nn.Linear(shape[0], classes))
 
@@ -73,10 +67,6 @@ class Activated(nn.BatchNorm1d):
 def fused(shape, classes, norm=Activated):
     inputs = torch.Size(shape).numel()
     return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), norm(8), nn.Linear(8, classes))
-
-
-def apart(shape, classes):
-    return fused(shape, classes, lambda width: nn.Sequential(nn.BatchNorm1d(width), nn.ReLU()))
 
 
 class Tempered(nn.Module):
@@ -151,6 +141,59 @@ class Buffered(Dropping):
     def forward(self, x):
         self.seen += len(x)
         return self.net(x)
+
+
+class Kept(nn.BatchNorm1d):
+    """BatchNorm that never trains, by its own `train`."""
+
+    def train(self, mode=True):
+        return super().train(False)
+
+
+def kept(shape, classes):
+    return fused(shape, classes, Kept)
+
+
+def shared(shape, classes):
+    norm = nn.BatchNorm1d(8)
+    return fused(shape, classes, lambda width: nn.Sequential(norm, nn.ReLU(), norm))
+
+
+def instance_norm(shape, classes):
+    norm = nn.Sequential(nn.Unflatten(1, (4, 2)), nn.InstanceNorm1d(4, track_running_stats=True))
+    return fused(shape, classes, lambda width: nn.Sequential(*norm, nn.Flatten()))
+
+
+def double(shape, classes):
+    return mlp(shape, classes).double()
+
+
+def likely(shape, classes):
+    return nn.Sequential(mlp(shape, classes), nn.Softmax(1))
+
+
+class Moving(Dropping):
+    """A mean of what was seen, which each step puts in the place of the last."""
+
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.register_buffer("mean", torch.zeros(shape))
+
+    def forward(self, x):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        return self.net(x - self.mean)
+
+
+class Hidden(Dropping):
+    """A weight that is trained by itself alone."""
+
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.scale = torch.ones((), requires_grad=True)
+
+    def forward(self, x):
+        return self.net(x) * self.scale
 
 
 class Unseeded(Dropping):

@@ -15,11 +15,13 @@ params: {lr: 0.1}
 chosen:
   selection: [without_replacement, not stated]
   lr_decay: [1.0, not stated]
+  optimizer: [sgd, not stated]
   momentum: [0.0, not stated]
   weight_decay: [0.0, not stated]
   clip_norm: [null, not stated]
   loss: [cross_entropy, not stated]
   init: [common, not stated]
+  weights: [default, not stated]
   aggregation: [samples, not stated]
 tables:
   one:

@@ -58,7 +58,9 @@ def settings(**given: Any) -> Settings:
 
 def honoured(name: str, given: dict[str, Any], level: str) -> tuple[dict[str, Any], str]:
     """The settings and the level, less what the algorithm refuses."""
-    refused = ALGORITHMS[name].unsupported
+    refused = dict(ALGORITHMS[name].unsupported)
+    if not vars(ALGORITHMS[name]).get("any_optimizer"):
+        refused |= {"optimizer": "", "keep_moments": ""}
     kept = {k: v for k, v in given.items() if not {k, f"{k}={v}"} & set(refused)}
     return kept, level.partition("+")[0] if "system" in refused else level
 

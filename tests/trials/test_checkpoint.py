@@ -2,6 +2,7 @@
 reuse, failures, and trials that go on from a checkpoint.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,17 @@ def test_a_damaged_file_is_named_and_set_aside(tmp_path: Path, damage: Any) -> N
         checkpoint.load()
     assert [p.name for p in tmp_path.iterdir()] == ["x.pt.damaged"]
     assert checkpoint.load() is None
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_takes_the_place_of_the_former(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "x.pt", []
+    monkeypatch.setattr(
+        os, "fsync", lambda file: synced.append((os.fstat(file).st_ino, path.exists()))
+    )
+    Checkpoint(str(path)).save(STATE)
+    assert synced == [(path.stat().st_ino, False)]
 
 
 def test_nothing_that_runs_code_is_loaded(tmp_path: Path) -> None:

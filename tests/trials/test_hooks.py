@@ -64,7 +64,12 @@ def test_what_a_hook_raises_is_an_error_of_its_file(tmp_path: Path, fault: str) 
     [
         "widths: tuple = choice((64, 64), ((64, 64), (128, 32)))",
         "def measured(self, *given):\n        return {'acc@5 (%)': 1.0}",
-        "def measured(self, *given):\n        return {'accuracy5': 'high'}",
+        "k: str = choice('\\ud800', ('\\ud800', 'b'))",
+        "rounds: int = choice(1, (1, 2))",
+        *(
+            f"def measured(self, *given):\n        return {{{entry}}}"
+            for entry in ("'accuracy5': 'high'", "1: 1.0", "'test_accuracy': 1.0", "'round': 1.0")
+        ),
     ],
 )
 def test_what_could_not_be_recorded_is_refused_before_the_first_round(

@@ -29,15 +29,15 @@ def batched(algorithm: str = "safl", **settings: Any) -> TrialSpec:
 
 def holds(monkeypatch: pytest.MonkeyPatch, most: int, since: int = 0) -> None:
     """Memory that holds `most` clients at once, after `since` calls that went well."""
-    sgd, calls = Solver.sgd, []
+    train, calls = Solver.train, []
 
     def limited(self: Solver, *given: Any) -> Any:
         calls.append(self.chunk)
         if len(calls) > since and (self.chunk or 99) > most:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB")
-        return sgd(self, *given)
+        return train(self, *given)
 
-    monkeypatch.setattr(Solver, "sgd", limited)
+    monkeypatch.setattr(Solver, "train", limited)
 
 
 @pytest.mark.usefixtures("no_cluster")
@@ -87,6 +87,23 @@ def test_a_partition_that_is_kept_travels_with_the_samples(monkeypatch: pytest.M
     assert again.dataset is here
     assert again.fingerprint == first.fingerprint
     assert again.train.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"partition_seed": 1}, {"val_fraction": 0.3}, {"clients": 5}, {"heterogeneity": "labels(2)"}],
+    ids=str,
+)
+def test_a_partition_that_is_kept_is_no_other_s(other: dict[str, Any]) -> None:
+    asked = batched()
+    there = load_dataset(asked, None)
+    kept = partition_data(asked, there, keep=True)
+    level = other.get("heterogeneity", "iid")
+    settings = asked.settings.model_copy(
+        update={key: value for key, value in other.items() if key != "heterogeneity"}
+    )
+    changed = asked.model_copy(update={"settings": settings, "heterogeneity": level})
+    assert partition_data(changed, there, keep=True).fingerprint != kept.fingerprint
 
 
 def test_a_checkpoint_holds_the_rows_that_were_written(tmp_path: Path) -> None:

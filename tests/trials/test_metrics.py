@@ -1,14 +1,10 @@
 """What runs are judged by: metrics that weigh labels alike, by hand, against scikit-learn and in a run; and a regression,
-which goes the same way as a classification: loss, scores, search, leaderboard.
+which goes the same way as a classification.
 """
-
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.support.commands import suite_here
 from trials.common.errors import UserError
 from trials.run.spec import Scenario, canonical
 from trials.run.trial import fit_model, load_dataset, partition_data, run
@@ -88,30 +84,3 @@ def test_a_loss_of_another_task_is_refused():
     with pytest.raises(UserError, match="two_sided"):
         run(spec(loss="two_sided"))
     assert losses.resolve(None, "mse") is losses.squared_error
-
-
-def test_less_is_better_from_search_to_leaderboard(tmp_path: Path):
-    """A rate that overshoots every round loses against the default configuration, which hardly moves."""
-    study = {
-        "algorithms": ["fedavg", "fedprox"],
-        "datasets": ["sine"],
-        "models": ["linear"],
-        "heterogeneity": ["iid"],
-        "trials": 5,
-        "seeds": 2,
-        "sampler": "tpe",
-        "target": 0.5,
-        "settings": {"rounds": 10, "clients": 5, "participation": 1.0},
-        "search": {"lr": {"default": 0.0001, "low": 0.0001, "high": 0.05, "log": True}},
-    }
-    (tmp_path / "line.yaml").write_text(json.dumps(study))
-    suite_here("sweep", "line.yaml", "--set", "max_concurrent=1", cwd=tmp_path)
-    board = json.loads(suite_here("leaderboard", "--json", cwd=tmp_path).stdout)
-    assert (board["metric"], board["direction"]) == ("test_mse", "minimize")
-    first, second = board["rows"]
-    assert first["mean"] <= second["mean"]
-    assert (first["rank"], first["reached_share"]) == (1, 1.0)
-    assert first["params"]["lr"] > 0.0001
-    tuned = json.loads(suite_here("tuned", "list", "--json", cwd=tmp_path).stdout)
-    errors = [entry["scores"]["val_mse"] for entry in tuned]
-    assert errors == sorted(errors), "validation, not test, says what is best"

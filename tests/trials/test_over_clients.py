@@ -21,6 +21,7 @@ from trials.algorithms import ALGORITHMS
 from trials.algorithms.local_only import LocalOnly
 from trials.datasets.base import Dataset
 from trials.federated_data import FederatedData
+from trials.run.simulation import BLOCK
 from trials.scoring.metrics import REGRESSION
 
 SIZES = [5, 9, 7, 8]
@@ -91,9 +92,9 @@ def test_clients_with_their_own_test_samples_are_tested_on_those():
 # With which models
 
 
-@pytest.mark.parametrize("sizes", [[3] * 150, [3, 4, 5]])
+@pytest.mark.parametrize("sizes", [[3] * (BLOCK + 1), [3, 4, 5]], ids=["many", "few"])
 def test_the_final_models_on_every_client(sizes):
-    """Also of more clients than are tested at a time; without the metric of round 0 and the evaluations of a score only."""
+    """Also of one client more than are tested at a time; without the metric of round 0 and the evaluations of a score only."""
     for name, lr in (("fedavg", 0.5), ("local_only", 0.5)):
         common = settings(rounds=8, eval_every=2)
         run = finish(simulation(ALGORITHMS[name](lr=lr), validated(sizes), common))
@@ -173,9 +174,6 @@ def test_every_algorithm_has_it_and_nothing_else_changes(name):
     assert tuned == [0, run.fed.settings.rounds]
 
 
-# Models that see their batch
-
-
 # Fine-tuning
 
 
@@ -209,3 +207,23 @@ def test_each_client_trains_the_final_model_and_is_tested_on_its_own_labels(exec
         agree(run.history[-1], "test_accuracy_fine_tuned", each)
         if name == "fedavg":
             assert np.abs(each - by_hand(data, data.test, starts)).max() > 0.01
+
+
+# On all training samples
+
+
+def test_training_samples_are_scored_where_it_is_asked_for_and_nothing_else_changes():
+    """Accuracy and loss of the server's model; a round's own `train_loss` is of its local training."""
+    plain, asked = (
+        finish(simulation(ALGORITHMS["fedavg"](lr=0.5), validated(SIZES), settings(**more)))
+        for more in ({}, {"score_training": True})
+    )
+    data, w = asked.fed.data, asked.state["w"].numpy()
+    x, y = data.dataset.x[data.train].astype(float), data.dataset.y[data.train]
+    logits = x @ w[:6].reshape(3, 2).T + w[6:]
+    loss = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(y)), y]
+    last = asked.history[-1]
+    assert last["train_accuracy"] == pytest.approx((logits.argmax(1) == y).mean(), abs=1e-12)
+    assert last["global_train_loss"] == pytest.approx(loss.mean(), abs=1e-12)
+    for before, after in zip(timeless(plain.history), timeless(asked.history), strict=True):
+        assert {key: after[key] for key in before} == before

@@ -1,33 +1,9 @@
-"""Which line of a traceback is shown for all of it, and how much of it is kept."""
+"""How much of what a trial failed by is kept."""
 
 import pytest
 
-from trials.run.outcome import CHARACTERS, Status, reason, shortened
+from trials.run.outcome import CHARACTERS, Status, reason
 from trials.run.trial import RunningTrial
-
-FRAMES = """Traceback (most recent call last):
-  File "trials.run.trial.py", line 46, in step
-    return self._step(due)
-           ^^^^^^^^^^^^^^^
-  File "/mine/mine.py", line 12, in aggregate
-    return later(w)
-           ^^^^^^^^
-"""
-SAYS = "ValueError: not so"
-TWO = f"{FRAMES}KeyError: 1\n\nDuring handling of the above exception, another one occurred:\n\n"
-
-
-@pytest.mark.parametrize(
-    ("error", "shown"),
-    [
-        (f"{FRAMES}{SAYS}\n", SAYS),
-        (f"{TWO}{FRAMES}{SAYS}\n", SAYS),
-        ("", ""),
-    ],
-)
-def test_it_names_the_exception(error: str, shown: str) -> None:
-    assert reason(error) == shown
-    assert shortened(error) == error
 
 
 def test_a_trial_reports_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.oracle import EXECUTIONS, LR, SEED, SIZES, D, local_sgd, service
+from tests.support.oracle import EXECUTIONS, LR, SEED, D, local_sgd, service
 from tests.support.simulations import partitioned
 from trials.engine.training import minibatches
 
@@ -21,37 +21,6 @@ def work(fed, ids):
         [(x[b], y[b]) for b in (plan.samples[i, j][plan.weight[i, j] > 0] for j in range(steps[i]))]
         for i in range(len(ids))
     ]
-
-
-EPOCHS = {"local_steps": None, "local_epochs": 3, "batch_size": 4}
-
-
-@pytest.mark.parametrize("execution", EXECUTIONS)
-@pytest.mark.parametrize("momentum", [0.0, 0.6])
-@pytest.mark.parametrize("decay", [0.0, 0.1])
-@pytest.mark.parametrize("kind", ["one", "per client", "per epoch"])
-def test_rates_of_clients_and_epochs(kind, decay, momentum, execution):
-    given = {"momentum": momentum, "weight_decay": decay, "execution": execution}
-    fed, ids = service(**EPOCHS, **given), torch.tensor([3, 0, 4, 1])
-    per_epoch = -(-np.array(SIZES)[ids] // 4)
-    assert len(set(per_epoch)) > 1
-    rng = np.random.default_rng(4)
-    rates = {
-        "one": LR,
-        "per client": rng.uniform(0.1, 0.9, 4),
-        "per epoch": rng.uniform(0.0, 0.9, (4, 3)),
-    }[kind]
-    start = rng.normal(size=(4, D))
-    rate = rates if kind == "one" else torch.from_numpy(rates)
-    found = fed.train(ids, torch.from_numpy(start), rate, lambda w, g: g)
-    for i, batches in enumerate(work(fed, ids)):
-        of_steps = {
-            "one": lambda i: LR,
-            "per client": lambda i: rates[i],
-            "per epoch": lambda i: np.repeat(rates[i], per_epoch[i]),
-        }[kind](i)
-        expected = local_sgd(start[i], batches, of_steps, momentum=momentum, decay=decay)
-        np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-12)
 
 
 def pulled(w, g, default, a):
@@ -76,35 +45,6 @@ def test_rows_reach_the_client_they_belong_to(execution):
 
         expected = local_sgd(start[row].numpy(), batches[i], float(rates[row]), extra=extra)
         np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("execution", EXECUTIONS)
-@pytest.mark.parametrize("momentum", [0.0, 0.6])
-@pytest.mark.parametrize("batch", [4, 2, "full"])
-@pytest.mark.parametrize("kind", ["one", "per epoch"])
-def test_a_trajectory_is_train_epoch_by_epoch(kind, batch, momentum, execution):
-    given = {"batch_size": batch, "momentum": momentum, "execution": execution, "clip_norm": 0.8}
-    ids, rng = torch.tensor([3, 0, 4, 1]), np.random.default_rng(6)
-    start, default = (torch.from_numpy(rng.normal(size=(4, D))) for _ in range(2))
-    a = torch.full((4, 1), 0.3, dtype=torch.float64)
-    eta = torch.from_numpy(rng.uniform(0.1, 0.9, (4, 3)))
-
-    def made(epochs):
-        return service(**{**EPOCHS, **given, "local_epochs": epochs})
-
-    rate = LR if kind == "one" else eta
-    fed = made(3)
-    path = fed.trajectory(ids, start, rate, pulled, default=default, a=a)
-    assert path.shape == (4, 4, D)
-    assert torch.equal(path[:, 0], start)
-    assert torch.equal(path[:, -1], made(3).train(ids, start, rate, pulled, default=default, a=a))
-    for epochs in (1, 2, 3):
-        other = made(epochs)
-        rate = LR if kind == "one" else eta[:, :epochs]
-        end = other.train(ids, start, rate, pulled, default=default, a=a)
-        np.testing.assert_allclose(path[:, epochs], end, rtol=0, atol=1e-13)
-        assert (path[:, epochs] - path[:, epochs - 1]).abs().amax(1).min() > 1e-4
-    assert fed.counters["client_steps"] == other.counters["client_steps"]
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

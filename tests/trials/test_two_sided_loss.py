@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.oracle import (
-    CLASSES,
-    FEATURES,
-    GENERAL,
-    SIZES,
-    fedavg,
-    spelled,
-)
-from tests.support.simulations import finish, partitioned, rounds, state
-from trials.run.trial import simulate
+from tests.support.equations import fedavg
+from tests.support.oracle import CLASSES, FEATURES, GENERAL, Problem, agrees
+from tests.support.simulations import finish, state
 from trials.scoring.losses import LOSSES
 
 
@@ -34,7 +27,7 @@ def two_sided_slope(z, y):
     return p - truth + odds - odds.sum(-1, keepdims=True) * p
 
 
-def two_sided_gradient(w, x, y):
+def two_sided_gradient(w, x, y, widths):
     z = x @ w[: CLASSES * FEATURES].reshape(CLASSES, FEATURES).T + w[CLASSES * FEATURES :]
     dz = two_sided_slope(z, y) / len(y)
     return np.concatenate([(dz.T @ x).ravel(), dz.sum(0)])
@@ -87,14 +80,11 @@ def test_two_sided_does_not_overflow(z, dtype, relative):
 
 @pytest.mark.parametrize("execution", GENERAL)
 def test_fedavg_under_the_two_sided_loss(execution):
-    run = simulate(spelled(loss="two_sided", execution=execution), partitioned(SIZES))
-    oracle = fedavg(partitioned(SIZES), slope=two_sided_gradient)
+    problem = Problem({"loss": "two_sided"}, gradient=two_sided_gradient)
+    run = agrees(problem.run("fedavg", {}, execution), fedavg(problem))
     x, y = run.fed.x[run.fed.data.test].numpy(), run.fed.y[run.fed.data.test].numpy()
-    for found, expected in zip(rounds(run), oracle, strict=False):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
-        z = x @ found[:6].reshape(3, 2).T + found[6:]
-        loss = two_sided(z, y).mean()
-        assert run.history[-1]["test_loss"] == pytest.approx(loss, abs=1e-10)
-    assert run.finished
-    ordinary = finish(simulate(spelled(execution=execution), partitioned(SIZES)))
-    assert np.abs(state(run)["w"] - state(ordinary)["w"]).max() > 1e-2
+    w = state(run)["w"]
+    loss = two_sided(x @ w[:6].reshape(3, 2).T + w[6:], y).mean()
+    assert run.history[-1]["test_loss"] == pytest.approx(loss, abs=1e-10)
+    ordinary = finish(Problem().run("fedavg", {}, execution))
+    assert np.abs(w - state(ordinary)["w"]).max() > 1e-2

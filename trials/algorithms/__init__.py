@@ -36,6 +36,7 @@ from trials.algorithms.scaffold import SCAFFOLD
 from trials.common.errors import UserError
 from trials.common.names import check_recorded
 from trials.common.registry import Registry
+from trials.settings import Settings
 
 _OWN: dict[str, type[Algorithm]] = {
     "safl": SAFL,
@@ -79,6 +80,8 @@ def _ranged(cls: type[Algorithm], where: str) -> None:
                 f"{where}: its field {field.name} has no range: make it with real(), whole() or choice() of "
                 "trials.algorithm"
             )
+        if field.name in (*Settings.model_fields, "seed"):
+            raise UserError(f"{where}: its field {field.name} has the name of a setting")
         for value in (field.default, *(field.metadata["range"].choices or ())):
             check_recorded(f"{where}: its hyperparameter", field.name, value)
 
@@ -97,10 +100,10 @@ canonical = ALGORITHMS.located
 
 
 def label(name: str) -> str:
-    """The short name of an algorithm; a third party's class name."""
+    """Return the short name of an algorithm: of a third party's its class."""
     return name.rpartition(":")[2]
 
 
 def is_named(name: str, asked: str) -> bool:
-    """Whether a recorded name is what a person asks for, who may use the short one."""
+    """Return whether a person who asks for a name, perhaps the short one, means the recorded one."""
     return asked in (name, label(name))

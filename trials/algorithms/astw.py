@@ -28,14 +28,15 @@ class ASTW(FedAvg):
     """
 
     paper = "Chen et al. 2020"
+    any_optimizer = True
 
     A: float = real(math.e / 2, low=1.0, high=math.e, at_least=1)
     loop: int = whole(15, low=1, high=30, searched=False, above=0)
     deep_share: float = real(1 / 3, low=0.0, high=1.0, searched=False, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """`w`, own weights `z` (n, d), uploads (n, d) and the rounds of them, `stamp` (2, n)
-        on the CPU.
+        """Return `w`, the clients' weights `z` (n, d), their newest uploads (n, d), and on the CPU `stamp` (2, n): the round in
+        which each client last uploaded its shallow and its deep layers, 0 for never.
         """
         return {
             **super().init(fed),
@@ -45,39 +46,40 @@ class ASTW(FedAvg):
         }
 
     def parts(self, fed: Federation) -> list[slice]:
-        """The weights that are exchanged in this round: shallow, and deep ones when due."""
+        """Return the slices of the weights exchanged in this round: shallow, and deep ones when due."""
         layers = fed.model.layout[-1].layer + 1
         middle = next((s.start for s in fed.model.layout if s.layer >= max(1, layers // 2)), fed.d)
         position = (fed.round - 1) % self.loop
+        # Deep layers travel in the last rounds of each loop.
         due = position >= self.loop - max(1, round(self.deep_share * self.loop))
         return [slice(0, middle), slice(middle, fed.d)][: 1 + (due and middle < fed.d)]
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """Own weights, with the server's in the parts that are exchanged."""
+        """Return the clients' own weights (k, d) with the server's in the parts that are exchanged."""
         start = state["z"][ids].clone()
-        for known, part in zip(state["stamp"].any(1), self.parts(fed), strict=False):
-            if known or fed.settings.init != "own":
+        for uploaded, part in zip(state["stamp"].any(1), self.parts(fed), strict=False):
+            # Under own initial weights the server has nothing of a part before somebody uploads it.
+            if uploaded or fed.settings.init != "own":
                 start[:, part] = fed.broadcast(ids, state["w"][part])
         return start
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Weigh all newest uploads by size and age."""
+        """Average the newest uploads of all clients, weighted by size and age."""
         state["z"].write(ids, local)
         uploads, stamp, w = state["uploads"], state["stamp"].clone(), state["w"].clone()
-        newest = uploads[ids].clone()
+        newest = uploads[ids].clone()  # a part that stays home keeps its last upload
         for i, part in enumerate(self.parts(fed)):
             newest[:, part] = fed.upload(ids, local[:, part])
             stamp[i, ids] = fed.round
         uploads.write(ids, newest)
         for i, part in enumerate(self.parts(fed)):
-            known = stamp[i].nonzero()[:, 0]
-            q = fed.weights(known) * fed.tensor(self.A ** (stamp[i, known] - fed.round))
-            w[part] = q / q.sum() @ uploads[known][:, part]
+            owners = stamp[i].nonzero()[:, 0]
+            q = fed.weights(owners) * fed.tensor(self.A ** (stamp[i, owners] - fed.round))
+            w[part] = q / q.sum() @ uploads[owners][:, part]
         return {**state, "w": w, "stamp": stamp}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        """The clients' own weights z."""
-        own: Tensor = state["z"][fed.everyone]
-        return own
+        weights: Tensor = state["z"][fed.everyone]
+        return weights

@@ -19,3 +19,4 @@ class ASTWSAFL(SAFL, ASTW):
     """
 
     paper = "SAFL"
+    any_optimizer = True

@@ -22,8 +22,8 @@ class Centralized(FedAvg):
     """
 
     paper = "reference"
+    any_optimizer = True
     reference = True
 
     def round(self, state: State, fed: Federation) -> State:
-        """The federated round's work, in one place."""
         return {**state, "w": fed.train_pooled(fed.select(), state["w"], self.lr)}

@@ -50,39 +50,39 @@ class DeFed(Algorithm):
     grad_scale: str = choice("samples", ("samples", "one", "printed"), searched=False)
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
-        """The mixing matrix must fit."""
+        """Raise `UserError` when the topology has no mixing matrix for so many clients."""
         topology.parse(self.topology).matrix(clients, settings.partition_seed)
 
     def init(self, fed: Federation) -> State:
-        """All clients' models `W` (n, d), and the mixing matrix (n, n) on the CPU."""
+        """Return all clients' models `W` (n, d), and on the CPU the mixing matrix (n, n)."""
         matrix = topology.parse(self.topology).matrix(fed.n, fed.settings.partition_seed)
         mixing = torch.from_numpy(matrix).to(fed.dtype)
         return {"W": fed.initial(fed.everyone), "mixing": mixing}
 
     def round(self, state: State, fed: Federation) -> State:
-        """The awake clients mix their old models and add their own steps."""
+        """Mix the old models of the awake clients, and add each one's own step."""
         w, ids = state["W"], fed.select().unique()
         scale, rows = w.new_ones(len(ids)), fed.index(ids)
         if self.grad_scale != "one":
             times = fed.n if self.grad_scale == "samples" else 1
             scale = fed.tensor(times * fed.data.sizes[ids.numpy()] / fed.data.sizes.sum())
+        # Mixing and the step both begin at the old models, so that their order does not matter.
         moved = fed.train(ids, w[rows], self.lr * scale, lambda w, g: g) - w[rows]
         mixed = fed.exchange(w, among(state["mixing"], ids))
         return {**state, "W": mixed.index_add(0, rows, moved)}
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Every client's model, and their average."""
         w = state["W"]
         return {"clients": Devices(w, w.new_ones(len(w)) / len(w)), "average": w.mean(0)}
 
     def measured(self, state: State, fed: Federation) -> dict[str, float]:
-        """The distance of the clients from their average, `consensus_error`."""
+        """Return `consensus_error`, the root mean squared distance of the clients from their average."""
         apart = state["W"] - state["W"].mean(0)
         return {"consensus_error": float(apart.norm(dim=1).pow(2).mean().sqrt())}
 
 
 def among(mixing: Tensor, ids: Tensor) -> Tensor:
-    """The mixing matrix when only `ids` are awake: other edges' weight goes to the diagonal."""
+    """Return the mixing matrix (n, n) when only `ids` are awake: the weight of other edges goes to the diagonal."""
     awake = mixing.new_zeros(len(mixing))
     awake[ids] = 1
     edges = mixing * awake * awake.unsqueeze(1)

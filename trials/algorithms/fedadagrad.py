@@ -22,21 +22,22 @@ class FedAdagrad(FedAvg):
     """
 
     paper = "Reddi et al. 2021"
+    any_optimizer = True
 
     server_lr: float = real(0.1, low=1e-3, high=10.0, log=True, at_least=0, rate=True)
     beta1: float = real(0.0, low=0.0, high=0.99, searched=False, at_least=0, at_most=1)
     tau: float = real(1e-3, low=1e-5, high=0.1, log=True, searched=False, above=0)
 
     def init(self, fed: Federation) -> State:
-        """`w` and the moments `M`, `V`, all (d,)."""
+        """Return `w` and the moments `M`, `V`, all (d,)."""
         state = super().init(fed)
         zeros = torch.zeros_like(state["w"])
+        # tau^2 in V keeps the first steps bounded, where Delta is small.
         return {**state, "M": zeros, "V": zeros + self.tau**2}
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The adaptive step."""
         delta = fed.weights(ids) @ (fed.upload(ids, local) - state["w"])
         M = self.beta1 * state["M"] + (1 - self.beta1) * delta
         V = self.second_moment(state["V"], delta)
@@ -44,5 +45,5 @@ class FedAdagrad(FedAvg):
         return {**state, "w": w, "M": M, "V": V}
 
     def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
-        """V after an update Delta, both (d,)."""
+        """Return V after an update `delta`, both (d,)."""
         return V + delta**2

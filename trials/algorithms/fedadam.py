@@ -19,9 +19,10 @@ class FedAdam(FedAdagrad):
         the server rate is not given there.
     """
 
+    any_optimizer = True
+
     beta1: float = real(0.9, low=0.0, high=0.99, searched=False, at_least=0, at_most=1)
     beta2: float = real(0.99, low=0.9, high=0.999, searched=False, at_least=0, at_most=1)
 
     def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
-        """V as a running mean of Delta^2."""
         return self.beta2 * V + (1 - self.beta2) * delta**2

@@ -51,7 +51,7 @@ class FedAgg(FedAvg):
     eta_max: float = real(10.0, low=1.0, high=100.0, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Sweep 0 at eta_0, then the sweeps."""
+        """Train once at eta_0, then again in each sweep at the rates that follow from the last one."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         path = fed.trajectory(ids, start, self.lr, self.direction, start=start)
@@ -62,18 +62,21 @@ class FedAgg(FedAvg):
             if self.local_direction == "own":
                 path = fed.trajectory(ids, start, eta, self.direction, start=start)
             else:
+                # Along the common direction the steps of an epoch add up to one, without a gradient.
                 moves = eta.unsqueeze(2) * phi1 * (fed.steps(ids) / eta.shape[1])[:, None, None]
                 path = torch.cat([path[:, :1], path[:, :1] - moves.cumsum(1)], 1)
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, path: Tensor, g: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """eta_{i,l} (k, L) from epoch ends (k, L + 1, d), gradients (k, L, d) and their means."""
+        """Return eta_{i,l} (k, L) from epoch ends (k, L + 1, d), gradients (k, L, d) and their means."""
         c = (1 - self.alpha) / self.alpha
+        # From the back, cumsum adds up all later epoch ends.
         v = (path - phi2)[:, 1:].flip(1).cumsum(1).flip(1)
         agreement = (phi1 * v).sum(2)
         if self.scaling == "raw":
             eta = self.lr + c * agreement
         else:
+            # The direction of rounding noise is random, and so would be its cosine.
             noise = max(1e-12, 16 * torch.finfo(v.dtype).eps)
             size1, size2 = phi1.norm(dim=1), v.norm(dim=2)
             scale2 = path.norm(dim=2)[:, 1:].flip(1).cumsum(1).flip(1)
@@ -83,8 +86,8 @@ class FedAgg(FedAvg):
 
 
 def mean_fields(ids: Tensor, path: Tensor, g: Tensor, fed: Federation) -> tuple[Tensor, Tensor]:
-    """phi1 (L, d) and phi2 (L + 1, d) from epoch ends (k, L + 1, d) and the gradients at epoch starts
-    (k, L, d). Clients send these (the start is known) and receive the means.
+    """Return phi1 (L, d) and phi2 (L + 1, d) from epoch ends (k, L + 1, d) and the gradients at epoch starts (k, L, d).
+    Clients send all of these but the start, which the server has, and receive the means.
     """
     phi1, phi2 = fed.upload(ids, g).mean(0), path.mean(0)
     fed.upload(ids, path[:, 1:])

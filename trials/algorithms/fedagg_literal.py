@@ -44,7 +44,7 @@ class FedAggLiteral(FedAvg):
     max_sweeps: int = whole(50, low=1, high=10000, log=True, searched=False, above=0)
 
     def round(self, state: State, fed: Federation) -> State:
-        """Algorithm 1 for this round's model, then Algorithm 2."""
+        """Run Algorithm 1 for this round's model, then Algorithm 2."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         rates = start.new_full((fed.settings.local_epochs,), self.lr)
@@ -59,14 +59,14 @@ class FedAggLiteral(FedAvg):
             phi1, phi2 = mean_fields(ids, rows, g, fed)
             change1, change2 = (phi1 - before1).norm(), (phi2 - before2).norm()
             change = torch.where(change2 > change1, change2, change1)
-            if not change >= self.tolerance:
+            if not change >= self.tolerance:  # NaN ends it, too
                 break
         rates = self.rates(state["w"], phi1, phi2)
         path, _ = self.descend(ids, start, rates, fed)
         return self.aggregate(state, ids, start, path[:, -1], fed)
 
     def rates(self, w: Tensor, phi1: Tensor, phi2: Tensor) -> Tensor:
-        """Theorem 1 as a linear system, the same for every client: (I + c A) eta = c b, (L,).
+        """Return the rates eta (L,) of Theorem 1, the same for every client: the solution of (I + c A) eta = c b.
 
         A_lr = (L - max(l, r)) <phi1_l, phi1_r>, b_l = sum_{k > l} <phi1_l, w - phi2_k>.
         """
@@ -80,7 +80,7 @@ class FedAggLiteral(FedAvg):
     def descend(
         self, ids: Tensor, start: Tensor, rates: Tensor, fed: Federation
     ) -> tuple[Tensor, Tensor]:
-        """Full-gradient steps with `rates` (L,): points (k, L + 1, d) and gradients (k, L, d)."""
+        """Take full-gradient steps at `rates` (L,); return the points (k, L + 1, d) and gradients (k, L, d)."""
         path, gradients = [start], []
         for eta in rates:
             gradients.append(fed.gradient(ids, path[-1]))

@@ -21,22 +21,24 @@ class FedAvg(Algorithm):
     """
 
     paper = "McMahan et al. 2017"
+    any_optimizer = True
     sent: ClassVar[tuple[str, ...]] = ("w",)
     """What of the state the server sends down each round; clients start from the first."""
 
     def init(self, fed: Federation) -> State:
-        """The server's weights `w` (d,)."""
+        """Return the server's weights `w` (d,)."""
         return {"w": fed.initial_server()}
 
     def round(self, state: State, fed: Federation) -> State:
-        """Select, start, train, aggregate."""
+        """Select clients, give them their start, train them, aggregate."""
         ids = fed.select()
         start = self.start(state, ids, fed)
         local = self.train(state, ids, start, fed)
         return self.aggregate(state, ids, start, local, fed)
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """The weights that clients `ids` (k,) begin with: rows (k, d)."""
+        """Return the weights (k, d) that clients `ids` (k,) begin with."""
+        # The server has no model that is made of theirs yet.
         if fed.round == 1 and fed.settings.init == "own":
             return fed.initial(ids)
         w, *_ = [fed.broadcast(ids, state[name]) for name in self.sent]
@@ -45,24 +47,24 @@ class FedAvg(Algorithm):
     def train(
         self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
     ) -> Tensor:
-        """Local SGD along `direction`, (k, d)."""
+        """Return the weights (k, d) after local SGD along `direction`."""
         rows = self.rows(state, ids, fed)
         return fed.train(ids, start, self.lr, self.direction, at_round, start=start, **rows)
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """Tensors that `direction` needs besides, a row a client: (k, ...)."""
+        """Return the tensors (k, ...) that `direction` needs besides, a row a client."""
         return {}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """What a local step follows, from weights, gradients and start points, all (a, d)."""
+        """Return what a local step follows, from weights, gradients and start points, all (a, d)."""
         return g
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The state after clients `ids` went from `start` to `local`, both (k, d)."""
+        """Return the state after clients `ids` went from `start` to `local`, both (k, d)."""
         return {**state, "w": fed.weights(ids) @ fed.upload(ids, local)}
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """The server's model."""
+        """Return the server's model."""
         return {"server": state["w"]}

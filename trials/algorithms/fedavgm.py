@@ -20,19 +20,19 @@ class FedAvgM(FedAvg):
     """
 
     paper = "Hsu et al. 2019"
+    any_optimizer = True
 
     beta: float = real(0.9, low=0.0, high=0.99, at_least=0, at_most=1)
     server_lr: float = real(1.0, low=0.1, high=3.0, log=True, at_least=0, rate=True)
 
     def init(self, fed: Federation) -> State:
-        """`w` and the momentum `v`, both (d,)."""
+        """Return `w` and the momentum `v`, both (d,)."""
         state = super().init(fed)
         return {**state, "v": torch.zeros_like(state["w"])}
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The momentum step."""
         delta = fed.weights(ids) @ (fed.upload(ids, local) - state["w"])
         v = self.beta * state["v"] + delta
         return {**state, "w": state["w"] + self.server_lr * v, "v": v}

@@ -33,24 +33,24 @@ class FedDC(FedDyn):
     }
 
     def init(self, fed: Federation) -> State:
-        """FedDyn's, the server's `g` (d,) and the clients' `g_k` (n, d)."""
+        """Return FedDyn's state, the server's `g` (d,) and the clients' `g_k` (n, d)."""
         state = super().init(fed)
         return {**state, "g": torch.zeros_like(state["w"]), "g_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """FedDyn's, and g / om_k - g_k."""
+        """Return FedDyn's, and the correction g / om_k - g_k."""
         share = state["g"] / fed.relative_size(ids).unsqueeze(1)
         return {**super().rows(state, ids, fed), "correction": share - state["g_k"][ids]}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Gradient of the local objective on the minibatch."""
         return super().direction(w, g, start, **rows) + rows["correction"]
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """FedDyn's, and the gradient states."""
+        """Aggregate as FedDyn, and renew the gradient states g and g_k."""
         om, steps = fed.relative_size(ids).unsqueeze(1), fed.steps(ids).unsqueeze(1)
+        # As in SCAFFOLD, the mean gradient is read off the displacement.
         moved = self.displacement(state, start, local) / (self.lr * steps)
         change = fed.upload(ids, -state["g"] / om - moved)
         state["g_k"].write(ids, state["g_k"][ids] + change)

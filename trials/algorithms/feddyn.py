@@ -27,6 +27,7 @@ class FedDyn(FedAvg):
     """
 
     paper = "Acar et al. 2021"
+    any_optimizer = True
     unsupported = {
         "init=own": "drift is measured from one common model w",
         "selection=with_replacement": "the server's h is the mean of states that change once a round",
@@ -35,24 +36,23 @@ class FedDyn(FedAvg):
     alpha: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 
     def init(self, fed: Federation) -> State:
-        """`w`, `mean_h` and mean_S w_k `selected`, all (d,); the clients' `h` (n, d)."""
+        """Return `w`, `mean_h` and `selected`, which is mean_S w_k, all (d,), and the clients' `h` (n, d)."""
         state = super().init(fed)
         zeros = torch.zeros_like(state["w"])
         return {**state, "mean_h": zeros, "selected": state["w"], "h": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """The point w - h_k that the penalty pulls to, and a_k (k, 1)."""
+        """Return the points w - h_k (k, d) that the penalty pulls to, and a_k (k, 1)."""
         a = self.alpha / fed.relative_size(ids)
         return {"target": state["w"] - state["h"][ids], "a": a.unsqueeze(1)}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """g - g_k + a_k (v - w)."""
         return g + rows["a"] * (w - rows["target"])
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Drifts grow by this round's displacement, the server adds their mean."""
+        """Add this round's displacement to the drifts, and their mean to the server's model."""
         delta = self.displacement(state, start, local)
         state["h"].write(ids, state["h"][ids] + delta)
         mean_h = state["mean_h"] + delta.sum(0) / fed.n
@@ -60,9 +60,9 @@ class FedDyn(FedAvg):
         return {**state, "w": selected + mean_h, "mean_h": mean_h, "selected": selected}
 
     def displacement(self, state: State, start: Tensor, local: Tensor) -> Tensor:
-        """w_k - w, (k, d)."""
+        """Return w_k - w, (k, d)."""
         return local - state["w"]
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """The server's model, and the mean of those last selected."""
+        """Return the server's model, and the mean of those last selected."""
         return {**super().scored(state, fed), "selected": state["selected"]}

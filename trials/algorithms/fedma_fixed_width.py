@@ -34,9 +34,10 @@ class FedMAFixedWidth(FedAvg):
     """
 
     paper = "Wang et al. 2020 (FedMA)"
+    any_optimizer = True
 
     def check(self, clients: int, model: Model, settings: Settings) -> None:
-        """Each layer's inputs must be the units of the layer before (times pixels)."""
+        """Raise `UserError` unless each layer's inputs are the units of the layer before (times pixels)."""
         weights = [slot for slot in model.layout if slot.name.endswith(".weight")]
         for before, after in pairwise(weights):
             if len(after.shape) < 2 or after.shape[1] % before.shape[0]:
@@ -48,41 +49,38 @@ class FedMAFixedWidth(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """Match, then average."""
         matched = match(fed.upload(ids, local), state["w"], fed.model)
         return {**state, "w": fed.weights(ids) @ matched}
 
 
 def match(w: Tensor, reference: Tensor, model: Model) -> Tensor:
-    """Rows w (k, d) with their hidden units in the order nearest to those of `reference` (d,)."""
+    """Return the rows w (k, d) with their hidden units in the order nearest to those of `reference` (d,)."""
     w = w.clone()
-    mine, theirs = [model.views(row) for row in w], model.views(reference)
-    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in theirs))
-    orders: list[Tensor] = []
+    clients, server = model.views(w), model.views(reference)
+    layers = list(dict.fromkeys(name.rpartition(".")[0] for name in server))
+    each, orders = torch.arange(len(w), device=w.device)[:, None], None
     for layer in layers:
-        tensors = [t for t in (f"{layer}.weight", f"{layer}.bias") if t in theirs]
-        for one, order in zip(mine, orders, strict=False):
-            by_unit = one[tensors[0]].view(len(one[tensors[0]]), len(order), -1)
-            by_unit.copy_(by_unit[:, order].clone())
+        tensors = [name for name in (f"{layer}.weight", f"{layer}.bias") if name in server]
+        if orders is not None:
+            # The inputs follow the units of the layer before, each with all of its pixels.
+            inputs = clients[tensors[0]]
+            by_unit = inputs.view(*inputs.shape[:2], orders.shape[1], -1).transpose(1, 2)
+            by_unit.copy_(by_unit[each, orders])
         if layer == layers[-1]:
             break
-        units, target = [_units(one, tensors) for one in mine], _units(theirs, tensors)
+        # A unit is a row of weights and its bias.
+        target = torch.cat([server[name].reshape(len(server[name]), -1) for name in tensors], 1)
+        units = torch.cat([clients[name].reshape(len(w), len(target), -1) for name in tensors], 2)
         # |a - b|^2 = |a|^2 + |b|^2 - 2 <a, b>, of which only the product depends on the matching.
-        cost = torch.stack([-(target @ own.T).nan_to_num(0.0) for own in units])
-        orders = list(to_device(assignments(cost.cpu().numpy()), w.device))
-        for one, order in zip(mine, orders, strict=True):
-            for t in tensors:
-                one[t].copy_(one[t][order].clone())
+        cost = torch.stack([-(target @ rows.T).nan_to_num(0.0) for rows in units])
+        orders = to_device(assignments(cost.cpu().numpy()), w.device)
+        for name in tensors:
+            clients[name].copy_(clients[name][each, orders])
     return w
 
 
-def assignments(cost: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Of each cost matrix (k, n, n) the cheapest assignment: row i takes column found[k, i]."""
+def assignments(costs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the cheapest assignment of each cost matrix (k, n, n): row i takes column `[k, i]`."""
     from scipy.optimize import linear_sum_assignment  # takes every start half a second
 
-    return np.stack([linear_sum_assignment(one)[1] for one in cost])
-
-
-def _units(of: dict[str, Tensor], tensors: list[str]) -> Tensor:
-    """A layer's units as rows: weights and bias."""
-    return torch.cat([of[t].reshape(len(of[t]), -1) for t in tensors], 1)
+    return np.stack([linear_sum_assignment(cost)[1] for cost in costs])

@@ -26,9 +26,9 @@ class FedNova(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The normalised mean."""
         p, rho = fed.weights(ids), fed.settings.momentum
         J = fed.upload(ids, fed.steps(ids))
+        # Momentum lets a gradient move later steps as well, which count then.
         J = (J - rho * (1 - rho**J) / (1 - rho)) / (1 - rho)
         delta = fed.upload(ids, local) - start
         return {**state, "w": state["w"] + (p @ J) * ((p / J) @ delta)}

@@ -20,13 +20,15 @@ class FedNuSign(FedProx):
     """
 
     paper = "FOLB"
+    any_optimizer = True
     reference = True
     unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
-        """All devices give their gradients, the selected ones train."""
+        """Take the gradients of all devices, and train the selected ones."""
         w = fed.broadcast(fed.everyone, state["w"])
         g = fed.upload(fed.everyone, fed.gradient(fed.everyone, w))
+        # Proposition 1 takes the global gradient, hence all devices.
         sign = (g @ (fed.weights(fed.everyone) @ g)).sign()
         ids = fed.select()
         rows = fed.index(ids)

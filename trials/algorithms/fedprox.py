@@ -20,9 +20,9 @@ class FedProx(FedAvg):
     """
 
     paper = "Li et al. 2020"
+    any_optimizer = True
 
     mu: float = real(0.01, low=1e-4, high=1.0, log=True, at_least=0)
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """Gradient of h_k on the minibatch."""
         return g + self.mu * (w - start)

@@ -23,7 +23,6 @@ class FedSGD(FedAvg):
     unsupported = {"init=own": "gradients are taken at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
-        """Gradients up, one step."""
         ids = fed.select()
         g = fed.gradient(ids, fed.broadcast(ids, state["w"]))
         step = fed.weights(ids) @ fed.upload(ids, fed.clipped(g))

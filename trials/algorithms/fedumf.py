@@ -33,8 +33,8 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """The base's, and of the round before: what was sent, the real hyperparameters (a decay changes
-        the rate), who was selected (n,), answering or not.
+        """Return the base's state, and of the round before what was sent, the real hyperparameters (a decay changes the rate) and
+        who was selected (n,), answering or not.
         """
         state = super().init(fed)
         return {
@@ -45,10 +45,11 @@ class FedUmf(FedAvg):
         }
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """theta, with the last update of those who were not selected before."""
+        """Return theta (k, d), plus the last update of those who were not selected in the round before."""
         theta, *_ = [fed.broadcast(fed.everyone, state[name]) for name in self.sent]
         idle = torch.ones(fed.n, dtype=torch.bool)
         idle[ids] = idle[fed.absent] = False
+        # Idle clients train now, by the count; they are computed a round later, if they are selected.
         fed.deferred(idle.nonzero()[:, 0])
         start = theta[fed.index(ids)]
         fused = ~state["past_selected"][ids]
@@ -56,6 +57,7 @@ class FedUmf(FedAvg):
             reals = dict(zip(self._reals, state["past_reals"].tolist(), strict=True))
             past = {**state, **{name: state[f"past_{name}"] for name in self.sent}}
             before = past["w"].expand(int(fused.sum()), -1)
+            # The past round number brings the past minibatches.
             then = replace(self, **reals).train(past, ids[fused], before, fed, fed.round - 1)
             ratio = self.lr / reals["lr"] if reals["lr"] else 0.0
             rows = fed.index(fused.nonzero()[:, 0])
@@ -64,18 +66,19 @@ class FedUmf(FedAvg):
 
     @property
     def _reals(self) -> dict[str, float]:
+        """Return the hyperparameters that a round may change, since a rate decays."""
         ranges = self.ranges().items()
-        return {name: getattr(self, name) for name, of in ranges if of.type == "float"}
+        return {name: getattr(self, name) for name, span in ranges if span.type == "float"}
 
     @property
     def fusion_rate(self) -> float:
-        """alpha."""
+        """Return alpha, which FedUmf-FedDC calls otherwise."""
         return self.alpha
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The base's; this round becomes the one before."""
+        """Aggregate as the base, and remember this round as the one before."""
         selected = torch.zeros(fed.n, dtype=torch.bool)
         selected[ids] = selected[fed.absent] = True
         return {

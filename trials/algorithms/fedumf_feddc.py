@@ -30,9 +30,7 @@ class FedUmfFedDC(FedUmf, FedDC):
 
     @property
     def fusion_rate(self) -> float:
-        """FedUmf's alpha."""
         return self.fusion
 
     def displacement(self, state: State, start: Tensor, local: Tensor) -> Tensor:
-        """delta_i, (k, d)."""
         return local - (start if self.displacement_from == "start" else state["w"])

@@ -17,6 +17,7 @@ class FedYogi(FedAdam):
     Reading: as `fedadam`; FedAgg does not state FedYogi's betas, FedAdam's are taken.
     """
 
+    any_optimizer = True
+
     def second_moment(self, V: Tensor, delta: Tensor) -> Tensor:
-        """V after a step of (1 - beta2) Delta^2 towards Delta^2."""
         return V - (1 - self.beta2) * delta**2 * (V - delta**2).sign()

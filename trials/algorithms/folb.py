@@ -31,6 +31,7 @@ class FOLB(FedProx):
     """
 
     paper = "FOLB"
+    any_optimizer = True
     unsupported = {"init=own": "gradients are compared at one common model w"}
     home = {"system": "its paper's devices take unequal numbers of steps (+system)"}
 
@@ -43,7 +44,6 @@ class FOLB(FedProx):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """(13) or (18)."""
         g = fed.upload(ids, fed.gradient(ids, start))
         mean = g.mean(0)
         agreement = g @ mean
@@ -52,6 +52,7 @@ class FOLB(FedProx):
             agreement = agreement - self.psi * gamma * (mean @ mean)
         total = agreement.abs().sum()
         delta = fed.upload(ids, local) - start
+        # Nobody agrees or disagrees: the server stays where it is.
         p = torch.where(total > 0, agreement / total, agreement)
         return {**state, "w": state["w"] + p @ delta}
 
@@ -59,6 +60,6 @@ class FOLB(FedProx):
 def inexactness(
     proximal: FedProx, ids: Tensor, start: Tensor, local: Tensor, g: Tensor, fed: Federation
 ) -> Tensor:
-    """gamma_k, (k,), of devices that ended at `local` (k, d), from their gradients g (k, d) at `start` (k, d)."""
+    """Return gamma_k, (k,), of devices that went from `start` to `local`, both (k, d), with gradients g (k, d) at the start."""
     left = proximal.direction(local, fed.gradient(ids, local), start).norm(dim=1)
     return (left / g.norm(dim=1)).nan_to_num(0.0, posinf=0.0).clamp(max=1.0)

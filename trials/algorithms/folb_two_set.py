@@ -27,16 +27,18 @@ class FOLBTwoSet(FedProx):
     """
 
     paper = "FOLB"
+    any_optimizer = True
     unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """(9)."""
+        """Select a second set of devices, and weigh the first set's updates as in (9)."""
         others = fed.select("second")
         second = fed.gradient(others, fed.broadcast(others, state["w"]))
         second = fed.upload(others, second)
         first = fed.upload(ids, fed.gradient(ids, start))
+        # sum_{S2} <g_k, G2> = K |G2|^2
         normal = (second @ second.mean(0)).sum()
         delta = fed.upload(ids, local) - start
         p = torch.where(normal > FLOOR, first @ first.mean(0) / normal, 0.0)

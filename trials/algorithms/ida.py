@@ -21,11 +21,11 @@ class IDA(FedAvg):
     """
 
     paper = "Yeganeh et al. 2020"
+    any_optimizer = True
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """SAFL (8)."""
         z = fed.upload(ids, local)
         nearness = 1 / ((fed.weights(ids) @ z - z).norm(dim=1) + 1e-12)
         return {**state, "w": nearness / nearness.sum() @ z}

@@ -18,3 +18,4 @@ class IDASAFL(SAFL, IDA):
     """
 
     paper = "SAFL"
+    any_optimizer = True

@@ -25,7 +25,7 @@ class LBNorm(FedProx):
     unsupported = {"init=own": "gradients are compared at one common model w"}
 
     def round(self, state: State, fed: Federation) -> State:
-        """All devices say how much they matter, the drawn ones train."""
+        """Ask all devices how much they matter, draw some by that, and train these."""
         w = fed.broadcast(fed.everyone, state["w"])
         importance = self.importance(state, w, fed)
         ids = fed.draw(importance.abs())
@@ -36,5 +36,5 @@ class LBNorm(FedProx):
         return {**state, "w": local.mean(0)}
 
     def importance(self, state: State, w: Tensor, fed: Federation) -> Tensor:
-        """|g_k|, (n,), at the rows w (n, d)."""
+        """Return |g_k|, (n,), at the rows w (n, d)."""
         return fed.upload(fed.everyone, fed.gradient(fed.everyone, w).norm(dim=1))

@@ -31,12 +31,12 @@ class LBOptimal(LBNorm):
     )
 
     def importance(self, state: State, w: Tensor, fed: Federation) -> Tensor:
-        """I_k, (n,), at the rows w (n, d)."""
         everyone = fed.everyone
         g = fed.upload(everyone, fed.gradient(everyone, w))
         mean = fed.weights(everyone) @ g
         agreement = g @ mean
         if self.variant == "heterogeneity":
+            # Inexactness shows after training, so everybody trains before the draw.
             local = self.train(state, everyone, w, fed)
             gamma = inexactness(self, everyone, w, local, g, fed)
             agreement = agreement - self.psi * fed.upload(everyone, gamma) * (mean @ mean)

@@ -20,21 +20,21 @@ class LocalOnly(Algorithm):
     """
 
     paper = "reference"
+    any_optimizer = True
     reference = True
     ranked_under = "personal"
 
     def init(self, fed: Federation) -> State:
-        """The clients' models `z` (n, d)."""
+        """Return the clients' models `z` (n, d)."""
         return {"z": fed.client_rows(fed.initial)}
 
     def round(self, state: State, fed: Federation) -> State:
-        """The selected clients go on."""
         ids = fed.select()
         local = fed.train(ids, state["z"][ids], self.lr, lambda w, g: g)
         state["z"].write(ids, local)
         return state
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """Every client's model."""
+        # On the common test set a large client's model speaks for more samples.
         sizes = fed.tensor(fed.data.sizes)
         return {"clients": Devices(state["z"][fed.everyone], sizes / sizes.sum())}

@@ -30,6 +30,7 @@ class SAFL(FedAvg):
     """
 
     paper = "SAFL"
+    any_optimizer = True
     home = {"init=own": "its paper's devices start from weights of their own (init=own)"}
 
     epsilon: float = real(0.65, low=0.0, high=1.0, at_least=0, at_most=1)
@@ -37,34 +38,35 @@ class SAFL(FedAvg):
     clock: str = choice("rounds", ("rounds", "steps"), searched=False)
 
     def init(self, fed: Federation) -> State:
-        """The server's weights `w`, and each client's own `z` (n, d), which ASTW has."""
+        """Return the server's weights `w`, and each client's own `z` (n, d)."""
         state = super().init(fed)
+        # In ASTW-SAFL the base that follows is ASTW, whose state has `z` already.
         return state if "z" in state else {**state, "z": fed.client_rows(fed.initial)}
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """(6), (7); the client's own weights in round 1."""
-        own = state["z"][ids]
+        """Return the mixed weights (k, d) of (6), (7); in round 1 the clients' own."""
+        z = state["z"][ids]
         if fed.round == 1:
-            return own
-        ticks = fed.steps(ids) if self.clock == "steps" else own.new_ones(len(ids))
+            return z
+        ticks = fed.steps(ids) if self.clock == "steps" else z.new_ones(len(ids))
         p = torch.exp(-(fed.round - 1) * ticks / self.L).unsqueeze(1)
-        annealed = (fed.uniform("anneal", ids, fed.d) < p).to(own)
+        # One coin for each weight, the same for every algorithm that asks for it.
+        annealed = (fed.uniform("anneal", ids, fed.d) < p).to(z)
         u = 1 - (1 - self.epsilon) * annealed
-        return u * super().start(state, ids, fed) + (1 - u) * own
+        return u * super().start(state, ids, fed) + (1 - u) * z
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """(3), and the clients remember where they ended."""
+        """Average as (3), and let the clients remember where they ended."""
         state["z"].write(ids, local)
         return super().aggregate(state, ids, start, local, fed)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        """The clients' own weights z."""
-        own: Tensor = state["z"][fed.everyone]
-        return own
+        weights: Tensor = state["z"][fed.everyone]
+        return weights
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """z_bar, and the weighted mean of all devices' weights."""
+        """Return z_bar, and the weighted mean of all devices' weights."""
         devices = state["z"].mean(fed.weights(fed.everyone))
         return {**super().scored(state, fed), "devices": devices}

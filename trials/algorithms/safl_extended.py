@@ -26,6 +26,8 @@ class SAFLExtended(SAFL):
         studies that bound `uploaded_bytes`.
     """
 
+    any_optimizer = True
+
     nu: float = real(
         0.25, low=0.01, high=10.0, log=True, searched=False, under="uploaded_bytes", above=0
     )
@@ -33,8 +35,8 @@ class SAFLExtended(SAFL):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """SAFL's, of those whose coin says so."""
-        state["z"].write(ids, local)
+        """Aggregate as SAFL the clients whose coin says that they upload."""
+        state["z"].write(ids, local)  # of silent devices, too
         sends = self.sends(state, ids, local, fed)
         if not sends.any():
             return state
@@ -42,10 +44,10 @@ class SAFLExtended(SAFL):
         return super().aggregate(state, ids[sends], start[rows], local[rows], fed)
 
     def sends(self, state: State, ids: Tensor, local: Tensor, fed: Federation) -> Tensor:
-        """(24), (25): whether each client uploads, (k,) on the CPU."""
+        """Return whether each client uploads by (24), (25), (k,) on the CPU."""
         if fed.round == 1:
             return torch.ones(len(ids), dtype=torch.bool)
         server = fed.score(ids, state["w"].expand_as(local))
-        own = fed.score(ids, local)
-        gap = (server - own).abs() / (server + own + 1e-6)
+        device = fed.score(ids, local)
+        gap = (server - device).abs() / (server + device + 1e-6)
         return (fed.uniform("coin", ids, 1)[:, 0] < (-gap / self.nu).exp()).cpu()

@@ -37,22 +37,22 @@ class SCAFFOLD(FedAvg):
     server_lr: float = real(1.0, low=0.1, high=1.0, log=True, searched=False, at_least=0, rate=True)
 
     def init(self, fed: Federation) -> State:
-        """`w` and `c`, both (d,), and the clients' `c_k` (n, d)."""
+        """Return `w` and `c`, both (d,), and the clients' `c_k` (n, d)."""
         state = super().init(fed)
         return {**state, "c": torch.zeros_like(state["w"]), "c_k": fed.client_rows()}
 
     def rows(self, state: State, ids: Tensor, fed: Federation) -> dict[str, Tensor]:
-        """c - c_k."""
+        """Return the correction c - c_k (k, d)."""
         return {"correction": state["c"] - state["c_k"][ids]}
 
     def direction(self, w: Tensor, g: Tensor, start: Tensor, **rows: Tensor) -> Tensor:
-        """g - c_k + c."""
         return g + rows["correction"]
 
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """(4), (5), and the clients' new control variates."""
+        """Renew the clients' control variates, then w and c by (4), (5)."""
+        # (w - w_k) / (J_k lr) is the mean gradient of the local steps, corrected ones.
         moved = (start - local) / (self.lr * fed.steps(ids).unsqueeze(1))
         change = fed.upload(ids, moved - state["c"])
         state["c_k"].write(ids, state["c_k"][ids] + change)

@@ -1,4 +1,4 @@
-"""Where a trial computes, on the CPU or on a GPU, and how much memory of it the trial may take."""
+"""The device that a trial computes on, CPU or GPU, and the memory that it may take there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT = 2**28  # bytes of freed memory that a process keeps for its next tensors
 
 
 def named(name: str) -> torch.device:
-    """Return the device of this name, which need not be there; raise `UserError` where it is none of ours."""
+    """Return the device of a name, whether this machine has it or not; raise `UserError` unless it is of `DEVICES`."""
     with suppress(RuntimeError):
         if name.partition(":")[0] in DEVICES:
             return torch.device(name)
@@ -26,7 +26,7 @@ def named(name: str) -> torch.device:
 
 
 def usable(name: str) -> torch.device:
-    """Return the device of this name; raise `UserError` where it is none, or cannot be used here."""
+    """Return the device of a name; raise `UserError` where this machine cannot use it."""
     device = named(name)
     reason = look()[0] if device.type == "cuda" else ""
     with suppress(RuntimeError):
@@ -36,7 +36,7 @@ def usable(name: str) -> torch.device:
 
 
 def look() -> tuple[str, list[tuple[str, int]]]:
-    """Return why torch has no GPU here, with the remedy, "" where it has one, and the name and bytes of each."""
+    """Return why torch sees no GPU, with the remedy ("" where it sees one), and the name and bytes of each GPU."""
     if torch.version.cuda is None and torch.version.hip is None:
         where = "install one for this machine's GPU (https://pytorch.org/get-started/locally)"
         return f"torch {torch.__version__} is a CPU build; {where}", []
@@ -48,12 +48,12 @@ def look() -> tuple[str, list[tuple[str, int]]]:
 
 
 def name_of(device: torch.device) -> str:
-    """Return what runs are said to be computed on: a GPU's own name, or `cpu`."""
+    """Return a device's name in records: a GPU's own, or `cpu`."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def computes(device: torch.device, dtype: str) -> None:
-    """Have a GPU give the same bits each time, and TF32 to the `dtype` tf32 alone, in the whole process."""
+    """Make a GPU give the same bits each time in this process, and use TF32 for the setting `dtype=tf32` alone."""
     if device.type != "cuda":
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first used
@@ -72,19 +72,20 @@ def keep_freed() -> None:
 
 
 def take_part(share: float) -> None:
-    """Let this process have tensors on its share of the GPU only: who wants more fails alone."""
+    """Limit this process to its share of the GPU's memory, so that one that wants more fails alone."""
     total = torch.cuda.get_device_properties(0).total_memory
     part = max(0.0, min(1.0, share) * total - CONTEXT)
     torch.cuda.set_per_process_memory_fraction(part / total)
 
 
 def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
-    """Return the bytes for clients that are computed at once, and for their tables: of a GPU what a process's part has
-    besides what is `held`. Never what is free, since no bit may depend on what else runs.
+    """Return the bytes for clients that are computed at once, and for their tables. On a GPU they share what this process may
+    take besides what is `held`. What is free plays no part: no bit may depend on what else runs.
     """
     if device.type != "cuda":
         return 2.0**31, inf
     total = torch.cuda.get_device_properties(device).total_memory
-    fraction = torch.cuda.get_per_process_memory_fraction(device)
+    index = torch.cuda.current_device() if device.index is None else device.index
+    fraction = torch.cuda.get_per_process_memory_fraction(index)
     left = max(0.0, min(fraction * total, total - CONTEXT) - held)
     return (1 - TABLES) * left, TABLES * left

@@ -7,7 +7,9 @@ from trials.common.errors import UserError
 
 
 def look(text: str | Path, what: str) -> tuple[Path, str]:
-    """Return a path that a person named, and what is there, "" for nothing; raise `UserError` for what can be no path."""
+    """Return the path that a person named, and what is there: a "file", a "folder", a "pipe or device", or "" for nothing.
+    Raise `UserError` where that cannot be told.
+    """
     written = str(text) if str(text).isprintable() else repr(str(text))
     try:
         path = Path(text).expanduser()

@@ -5,7 +5,7 @@ from typing import Any
 
 
 class Lazy:
-    """Stands for a module that is imported when it is asked for an attribute, which is kept."""
+    """A stand-in for a module, which is imported when an attribute is asked for; attributes are kept."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name

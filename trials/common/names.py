@@ -48,13 +48,15 @@ def bounded(
     below: float = inf,
     kw_only: bool = False,
 ) -> Any:
-    """Return the field of an argument that is a finite number in [low, high] and in (above, below), or a range of such."""
+    """Return the field of an argument that is a finite number in [low, high] and (above, below), or a range of such
+    numbers.
+    """
     rules = {"at least": low, "above": above, "at most": high, "below": below}
     return field(default=default, kw_only=kw_only, metadata={"bounds": rules})
 
 
 def _rule(value: Any, bounds: Mapping[str, float]) -> str:
-    """Return what a number, or both ends of a range that does not go down, must be, where they are not; else ""."""
+    """Return in words the rule that a number breaks, or a range whose ends must keep it and not go down; else ""."""
     ends = value if isinstance(value, tuple) else (value,)
     low, above, high, below = bounds.values()
     inside = (isfinite(end) and low <= end <= high and above < end < below for end in ends)
@@ -183,11 +185,12 @@ def _show(value: Any) -> str:
 
 def check_recorded(where: str, name: str, value: Any, kind: Any = object) -> None:
     """Raise `UserError` for a name that MLflow refuses, a value that is no `kind`, or that JSON changes."""
-    if not _RECORDED.fullmatch(name) or normpath(name) != name or name[0] in "/.":
+    plain = isinstance(name, str) and _RECORDED.fullmatch(name) and normpath(name) == name
+    if not plain or name[0] in "/.":
         rule = "letters, digits, spaces and _ - . : / alone, and neither / nor . first"
         raise UserError(f"{where} {name!r} cannot be recorded: a name has {rule}")
     with suppress(TypeError, ValueError):
-        copy = json.loads(json.dumps(value))
+        copy = json.loads(json.dumps(value, ensure_ascii=False).encode())
         if isinstance(value, kind) and (copy == value or value != value):
             return
     raise UserError(f"{where} {name} has {value!r}, which JSON does not give back as it is")

@@ -1,4 +1,4 @@
-"""Code of others, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
+"""Other people's code, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
 the SHA-256 of its file, and what it raises is shown with its own frames alone.
 """
 
@@ -53,7 +53,9 @@ def _place(text: str) -> str:
 
 
 def file_of(text: str) -> Path | None:
-    """Return the file of a name's code, None for a part of Python; nothing runs. Raises `UserError` without one."""
+    """Return the file of the code that a name brings in; None for a module that comes with Python. Nothing runs. Raises
+    `UserError` where the file is not there.
+    """
     place = _place(text)
     if place.endswith(".py"):
         return plain(resolved(place, "file of code"), "file of code")
@@ -74,13 +76,13 @@ def _sha256(text: str, content: bytes | None = None) -> str:
 
 
 def hashes(*names: str) -> dict[str, str]:
-    """Return the SHA-256 of the code behind those of these names that bring in any: of a file as it ran here."""
+    """Return the SHA-256 of the code that each name brings in, without names that bring in none; of a file as it ran here."""
     ran = {name: _ran.get(module_name(_place(name))) for name in filter(named, names)}
     return {name: _sha256(name, content) for name, content in ran.items()}
 
 
 def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
-    """Raise `UserError` where code is not what its `hashes` were recorded of, or none were."""
+    """Raise `UserError` where the code that a name brings in has another SHA-256 than `recorded`."""
     for name, before in recorded.items():
         if (now := _sha256(name)) != before:
             changed = f"{name} has changed since: SHA-256 was {before} and is {now}"
@@ -88,7 +90,9 @@ def refuse_changed(recorded: Mapping[str, str | None], source: str) -> None:
 
 
 def imported(text: str, what: str) -> ModuleType:
-    """Return the module of a name; a file runs again where it has changed. Raises `UserError` where it cannot."""
+    """Return the module that a name brings in; a file that has changed since runs again. Raises `UserError` where
+    importing fails.
+    """
     place = text.rpartition(":")[0]
     if not place.endswith(".py"):
         return tried(f"{what} {text}: {place}", partial(importlib.import_module, place))
@@ -127,15 +131,20 @@ def function(text: str, what: str) -> Any:
     module = imported(text, what)
     value = getattr(module, name, None)
     if not callable(value):
-        known = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-        raise unknown(f"function in {place}:", name, known)
+        names = [key for key, other in vars(module).items() if callable(other) and key[0] != "_"]
+        raise unknown(f"function in {place}:", name, names)
     return value
 
 
 def sources(texts: Iterable[str]) -> dict[str, bytes]:
     """Return the content of each file that one of these names brings in, by its path."""
-    files = [str(file_of(text)) for text in texts if named(text) and ".py:" in text]
-    return {file: _ran.get(module_name(file)) or Path(file).read_bytes() for file in files}
+    contents = {}
+    for text in texts:
+        if named(text) and ".py:" in text:
+            file = str(file_of(text))
+            # As it ran: the person may have edited it since.
+            contents[file] = _ran.get(module_name(file)) or Path(file).read_bytes()
+    return contents
 
 
 def supply(path: str, content: bytes) -> None:
@@ -153,7 +162,7 @@ def module_name(path: str) -> str:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Make an error of what would end the process, or what runs it, and is no error. Ctrl-C stays."""
+    """Turn what would end the process or its loop (`SystemExit`, `StopIteration`) into a `RuntimeError`. Ctrl-C stays."""
     try:
         yield
     except BaseException as end:
@@ -164,20 +173,21 @@ def contained() -> Iterator[None]:
 
 
 def tried(what: str, function: Callable[[], T]) -> T:
-    """Call a function of others'; raise `UserError`, which begins with `what`, for whatever it raises."""
+    """Return what other people's function returns; raise `UserError`, which begins with `what`, for whatever it raises."""
     try:
         with contained():
             return function()
     except UserError:
         raise
     except Exception as error:
-        line = "".join(f", line {frame.lineno}" for frame in _own_frames(error)[-1:])
+        frames = _own_frames(error)
+        line = f", line {frames[-1].lineno}" if frames else ""
         text = shorten(_text(error), 400)
         raise UserError(f"{what} raised {type(error).__name__}: {text}{line}") from error
 
 
 def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
-    """Return what a method of others gives; raise `UserError`, with its file, where that is none of a `kind`."""
+    """Return what a method of other people's class returns; raise `UserError`, naming its file, unless that is a `kind`."""
     with contained():
         answer = getattr(owner, name)(*arguments)
     if not isinstance(answer, kind):
@@ -194,17 +204,20 @@ def written(owner: object) -> str:
 
 
 def failure(error: BaseException) -> str | None:
-    """Return what such a file raised, or let pass, with its own frames and no others; None where it was not on the way."""
-    if not (own := _own_frames(error)):
+    """Return an error's message with the frames of files that a name brought in, and no others; None where it passed none."""
+    if not (frames := _own_frames(error)):
         return None
-    first = f"{own[-1].filename} failed: {type(error).__name__}: {_text(error)}\n"
-    return "".join([first, *traceback.format_list(own)]).rstrip()
+    first = f"{frames[-1].filename} failed: {type(error).__name__}: {_text(error)}\n"
+    return "".join([first, *traceback.format_list(frames)]).rstrip()
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    walked = traceback.walk_tb(error.__traceback__)
-    own = ((f, line) for f, line in walked if str(f.f_globals.get("__name__")).startswith(_PREFIX))
-    return list(traceback.StackSummary.extract(own))
+    """Return the frames of a traceback that are in files which a name brought in."""
+    frames = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).startswith(_PREFIX):
+            frames.append((frame, line))
+    return list(traceback.StackSummary.extract(iter(frames)))
 
 
 def _text(error: BaseException) -> str:

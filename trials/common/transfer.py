@@ -1,4 +1,4 @@
-"""The way of numbers from the host to a device, which nobody waits for: copied, or made there."""
+"""Numbers for a device that nobody waits for: copied from the host, or drawn there."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def uniform_on(
     if device.type == "cpu":
         return torch.from_numpy(randomness.uniform(stream, *words, np.arange(size))).to(dtype)
     state = to_device(randomness.bits(stream, *words).view(np.int64), device)
-    blocks = torch.arange(size, device=device).split(max(1, AT_ONCE // len(state)))
-    return torch.cat([_hashed(state, word).to(dtype) for word in blocks], 1)
-
-
-def _hashed(state: Tensor, word: Tensor) -> Tensor:
-    """Return uniform numbers (k, b) of states (k, 1) and words (b,): products wrap alike with a sign and without."""
-    signed = np.array([randomness.GOLDEN, *randomness.FACTORS]).view(np.int64).tolist()
-    z = (state * signed[0]) ^ (word + signed[0])
-    for shift, factor in ((30, signed[1]), (27, signed[2]), (31, 1)):
-        # The shift of a number with a sign would repeat the sign.
-        z = (z ^ ((z >> shift) & ((1 << (64 - shift)) - 1))) * factor
-    return ((z >> 11) & ((1 << 53) - 1)).double() * 2.0**-53
+    # torch has no 64 bits without a sign; products wrap alike with one.
+    golden, first, second = (
+        np.array([randomness.GOLDEN, *randomness.FACTORS]).view(np.int64).tolist()
+    )
+    numbers = []
+    for word in torch.arange(size, device=device).split(max(1, AT_ONCE // len(state))):
+        z = (state * golden) ^ (word + golden)
+        for shift, factor in ((30, first), (27, second), (31, 1)):
+            # The shift of a number with a sign would repeat the sign.
+            z = (z ^ ((z >> shift) & ((1 << (64 - shift)) - 1))) * factor
+        numbers.append((((z >> 11) & ((1 << 53) - 1)).double() * 2.0**-53).to(dtype))
+    return torch.cat(numbers, 1)

@@ -1,4 +1,4 @@
-"""What a data set is, which files it is made of, and how these are checked before anything is read."""
+"""Data sets, the files that they are made of, and how these are checked before anything is read."""
 
 import gzip
 import hashlib
@@ -40,7 +40,7 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one sample: (features,), (tokens,) or (channels, height, width)."""
+        """Return the shape of a sample: (features,), (tokens,) or (channels, height, width)."""
         return tuple(self.x.shape[1:])
 
 
@@ -74,7 +74,7 @@ class Published:
         return content
 
     def members(self, root: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield the name, relative to the folder around `path`, and the content of each file in the order of names."""
+        """Yield each file's name, relative to the folder around `path`, and its content, ordered by name."""
         place = self.find(root)
         if place is None:
             raise FileNotFoundError(self.path)
@@ -96,25 +96,26 @@ class Published:
             yield from sorted(contents.items())
 
     def report(self, root: Path) -> dict[str, Any]:
-        """Return its name and path, what it is expected to be and found to be (None: absent), and whether that is `sound`."""
+        """Return its name and path, what it is `expected` to be and was `found` to be (None: absent), and whether it is `sound`."""
         expected = f"md5 {self.md5}" if self.md5 else "content that loads"
-        place, found = self.find(root), None
+        place, content = self.find(root), None
         if place is not None:
             try:
-                found = f"md5 {self.digest(root)}" if self.md5 else expected
+                content = f"md5 {self.digest(root)}" if self.md5 else expected
             except Exception as error:  # gzip's, tarfile's, zlib's, lzma's
-                found = f"a damaged file ({error})"
-        facts = {"path": str(place or root / self.path), "expected": expected, "found": found}
-        return {"name": Path(self.path).name, **facts, "sound": found == expected}
+                content = f"a damaged file ({error})"
+        facts = {"path": str(place or root / self.path), "expected": expected, "found": content}
+        return {"name": Path(self.path).name, **facts, "sound": content == expected}
 
     def digest(self, root: Path) -> str:
         """Return the md5 of its content."""
         if not self.suffixes:
             return _md5(self.read(root))
-        return _md5("".join(f"{n} {_md5(file)}\n" for n, file in self.members(root)).encode())
+        lines = [f"{name} {_md5(content)}\n" for name, content in self.members(root)]
+        return _md5("".join(lines).encode())
 
     def download(self, root: Path) -> None:
-        """Get it; raises whatever says that this cannot be."""
+        """Download the file or archive below the data root; raise whatever the network or the disk does."""
         from trials.datasets.torchvision_import import torchvision
 
         if not self.url:
@@ -130,7 +131,7 @@ def _md5(content: bytes) -> str:
 
 
 class DatasetFamily(ABC):
-    """What an entry of `DATASETS` is: a frozen dataclass whose fields are the arguments of its name."""
+    """An entry of `DATASETS`: a frozen dataclass whose fields are the arguments of its name (examples/own_dataset.py)."""
 
     summary: ClassVar[str] = ""
     """What listings say of it: by default the first line of its description."""
@@ -153,7 +154,7 @@ class DatasetFamily(ABC):
         """
 
     def files(self, root: str | None) -> list[dict[str, Any]]:
-        """Report the files needed below the data root, as `Published.report` does. Nothing is written."""
+        """Return a report on each file needed below the data root (`Published.report`). Nothing is written."""
         return [file.report(data_root(root)) for file in self.published]
 
     def fetch(self, root: str | None) -> Path:

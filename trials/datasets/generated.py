@@ -11,6 +11,8 @@ from trials.common.names import bounded
 from trials.datasets.base import Array, Dataset, DatasetFamily
 from trials.scoring.metrics import REGRESSION, Task
 
+Law = tuple[Array, Array, Array]  # v, W, b: x ~ N(v, diag(j^-1.2)), y = argmax(x W + b)
+
 
 @dataclass(frozen=True)
 class Digits(DatasetFamily):
@@ -46,9 +48,7 @@ class Synthetic(DatasetFamily):
     beta: float = bounded(low=0)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the samples of `clients` devices (default 30)."""
-
-        def device(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        def device(rng: np.random.Generator) -> Law:
             u, b_k = rng.normal(0, self.alpha), rng.normal(0, self.beta)
             v = rng.normal(b_k, 1, 60)
             return v, rng.normal(u, 1, (60, 10)), rng.normal(u, 1, 10)
@@ -64,7 +64,6 @@ class SyntheticIID(DatasetFamily):
     family = "synthetic"
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the samples of `clients` devices (default 30)."""
         rng = randomness.generator("synthetic_iid", seed)
         w, b = rng.normal(0, 1, (60, 10)), rng.normal(0, 1, 10)
         sizes = _fedprox_sizes(seed, clients or 30)
@@ -85,15 +84,14 @@ class FedDCSynthetic(DatasetFamily):
     beta: float = bounded(low=0)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the samples of `clients` devices (default 20)."""
         rng = randomness.generator("feddc_synthetic_common", seed)
         common = rng.normal(0, 1, (30, 5)), rng.normal(0, 1, 5)
 
-        def device(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        def device(rng: np.random.Generator) -> Law:
             u, b_k = rng.normal(0, self.alpha), rng.normal(0, self.beta)
             v = rng.normal(b_k, 1, 30) if self.beta else np.zeros(30)
-            own = rng.normal(u, 1, (30, 5)), rng.normal(u, 1, 5)
-            return (v, *(own if self.alpha else common))
+            law = rng.normal(u, 1, (30, 5)), rng.normal(u, 1, 5)
+            return (v, *(law if self.alpha else common))
 
         return _devices("feddc_synthetic", seed, np.full(clients or 20, 200), device)
 
@@ -123,12 +121,9 @@ def _fedprox_sizes(seed: int, devices: int) -> Array:
 
 
 def _devices(
-    stream: str,
-    seed: int,
-    sizes: Array,
-    device: Callable[[np.random.Generator], tuple[Array, Array, Array]],
+    stream: str, seed: int, sizes: Array, device: Callable[[np.random.Generator], Law]
 ) -> Dataset:
-    """Return devices of these sizes; `device` draws (v, W, b) of one from its own generator."""
+    """Return the samples of devices of these sizes; `device` draws the law of one from its own generator."""
     parts = []
     for k, size in enumerate(sizes):
         rng = randomness.generator(stream, seed, k)
@@ -136,5 +131,5 @@ def _devices(
         x = rng.normal(v, np.arange(1, len(v) + 1) ** -0.6, (size, len(v)))
         test = rng.permutation(size) < size // 10
         parts.append((x, np.argmax(x @ w + b, axis=1), test, np.full(size, k)))
-    x, y, test, client = (np.concatenate(column) for column in zip(*parts, strict=True))
+    x, y, test, client = map(np.concatenate, zip(*parts, strict=True))
     return Dataset(x.astype(np.float32), y.astype(np.int64), test, len(b), client)

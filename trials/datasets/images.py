@@ -24,11 +24,6 @@ Scale = tuple[Sequence[float], Sequence[float]]
 UNIT: Scale = ((0.0,), (1.0,))
 
 
-def picked(images: Dataset, ids: Array) -> Dataset:
-    """Return the images at these places."""
-    return replace(images, x=images.x[ids], y=images.y[ids], test=images.test[ids])
-
-
 def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
     """Return (pixels / 255 - mean) / deviation of images in 0..255, both per channel, where no scale is given those of
     the training images: exact, from their histogram. A channel in which all are equal is only shifted.
@@ -53,13 +48,13 @@ def on_devices(images: Dataset, parts: list[Array], stream: str, seed: int) -> D
     """Return images that are born on devices, whose places `parts` holds: x float32 in 0..255, device after device. A
     tenth of each device's is test, drawn by `seed` in the named stream.
     """
-    ids, sizes = np.concatenate(parts), [len(part) for part in parts]
-    test = [
-        randomness.generator(stream, seed, k).permutation(size) < size // 10
-        for k, size in enumerate(sizes)
-    ]
-    x, client = images.x[ids].astype(np.float32), np.repeat(np.arange(len(parts)), sizes)
-    return replace(images, x=x, y=images.y[ids], test=np.concatenate(test), client=client)
+    ids, test, client = np.concatenate(parts), [], []
+    for k, part in enumerate(parts):
+        order = randomness.generator(stream, seed, k).permutation(len(part))
+        test.append(order < len(part) // 10)
+        client.append(np.full(len(part), k))
+    x, drawn, owner = images.x[ids].astype(np.float32), np.concatenate(test), np.concatenate(client)
+    return replace(images, x=x, y=images.y[ids], test=drawn, client=owner)
 
 
 class Torchvision(DatasetFamily):
@@ -84,6 +79,7 @@ class Torchvision(DatasetFamily):
             # torchvision unpickles what it finds, so nothing lies there but what was checked.
             self.unpack(folder, Path(place))
             parts = [decode(place, train=train, **self.options) for train in (True, False)]
+        # Tensors of MNIST's kind, arrays and lists of CIFAR's.
         x = np.concatenate([np.asarray(part.data) for part in parts])
         y = np.concatenate([np.asarray(part.targets) for part in parts]).astype(np.int64)
         x = x[:, None] if x.ndim == 3 else x.transpose(0, 3, 1, 2)
@@ -101,10 +97,11 @@ class Torchvision(DatasetFamily):
 def _idx_files(archive: str, url: str, *md5: str) -> tuple[Published, ...]:
     """Return the four files of a set in MNIST's format; checksums are those of the unpacked ones."""
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-    return tuple(
-        Published(f"{archive}/raw/{name}-ubyte", checksum, f"{url}{name}-ubyte.gz")
-        for name, checksum in zip(names, md5, strict=True)
-    )
+    files = []
+    for name, checksum in zip(names, md5, strict=True):
+        place, address = f"{archive}/raw/{name}-ubyte", f"{url}{name}-ubyte.gz"
+        files.append(Published(place, checksum, address))
+    return tuple(files)
 
 
 @dataclass(frozen=True)
@@ -156,12 +153,12 @@ class MNIST01(MNIST):
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         images, rng = self.pixels(root), randomness.generator("binary_subset", seed)
-        drawn = [
-            rng.choice(np.flatnonzero((images.y < 2) & part), 1000, replace=False)
-            for part in (~images.test, images.test)
-        ]
-        subset = replace(picked(images, np.concatenate(drawn)), classes=2)
-        return standardised(subset, self.scale)
+        drawn = []
+        for part in (~images.test, images.test):
+            drawn.append(rng.choice(np.flatnonzero((images.y < 2) & part), 1000, replace=False))
+        ids = np.concatenate(drawn)
+        x, y, test = images.x[ids], images.y[ids], images.test[ids]
+        return standardised(replace(images, x=x, y=y, test=test, classes=2), self.scale)
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,6 @@ class MNISTPowerLaw(MNIST):
     labels: int = bounded(2, low=1, high=10)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the images of `clients` devices (default 1000)."""
         images, rng = self.pixels(root), randomness.generator("mnist_powerlaw", seed)
         parts = PowerLaw().assign(Labels(self.labels), images.y, clients or 1000, rng)
         born = on_devices(images, parts, "mnist_powerlaw_test", seed)
@@ -263,9 +259,10 @@ class EMNISTLetters(EMNIST):
     letters: int = bounded(26, low=2, high=26)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        images = self.pixels(root)  # whose labels count from 1
-        kept = picked(images, np.flatnonzero(images.y <= self.letters))
-        return standardised(replace(kept, y=kept.y - 1, classes=self.letters))
+        images = self.pixels(root)
+        kept = images.y <= self.letters
+        x, y, test = images.x[kept], images.y[kept] - 1, images.test[kept]  # labels count from 1
+        return standardised(replace(images, x=x, y=y, test=test, classes=self.letters))
 
 
 @dataclass(frozen=True)
@@ -289,7 +286,6 @@ class FEMNIST10(EMNISTByClass):
     labels: int = bounded(5, low=1, high=10)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """Return the images of `clients` devices (default 200)."""
         images, rng = self.pixels(root), randomness.generator("femnist10", seed)
         letters = replace(images, y=images.y - 36, classes=10)
         stock = np.minimum(np.bincount(letters.y[letters.y >= 0])[:10], 4000)

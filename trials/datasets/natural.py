@@ -2,14 +2,12 @@
 
 import io
 import json
-import math
 import re
-import wave
 from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +16,6 @@ import numpy as np
 from trials.common import randomness
 from trials.common.lazy import Lazy
 from trials.common.names import bounded
-from trials.common.tensors import Tensor, torch
 from trials.datasets.base import Array, Dataset, DatasetFamily, Published, drawn_of_each
 from trials.datasets.images import MNIST
 from trials.datasets.tables import indicators, scaled
@@ -127,12 +124,14 @@ class HeartDisease(NaturalData):
     def born(self, folder: Path) -> Born:
         # UCI's files have no header; in others it begins with "age".
         form = {"comment": "a", "na_values": ["?", "-9", "-9.0"]}
-        tables = [read_table(file.read(folder), **form) for file in self.published]
-        kept = [table.drop(columns=[10, 11, 12]).dropna() for table in tables]
-        table = pd.concat(kept, ignore_index=True).astype(float)
+        tables = []
+        for file in self.published:
+            patients = read_table(file.read(folder), **form)
+            tables.append(patients.drop(columns=[10, 11, 12]).dropna())
+        table = pd.concat(tables, keys=range(len(tables))).astype(float)
         y = (table.pop(13) > 0).to_numpy(np.int64)
         x = pd.get_dummies(table, columns=[2, 6], drop_first=True).to_numpy(float)
-        return x, y, np.repeat(np.arange(len(kept)), [len(rows) for rows in kept]), None
+        return x, y, table.index.get_level_values(0).to_numpy(), None
 
 
 @dataclass(frozen=True)
@@ -153,8 +152,8 @@ class Adult(NaturalData):
     def born(self, folder: Path) -> Born:
         form = {"comment": "|", "keep_default_na": False}
         parts = [read_table(file.read(folder), **form) for file in self.published]
-        test = np.repeat([False, True], [len(part) for part in parts])
-        table = pd.concat(parts, ignore_index=True).drop(columns=2)
+        table = pd.concat(parts, keys=[False, True]).drop(columns=2)
+        test = table.index.get_level_values(0).to_numpy(bool)
         y = table.pop(14).str.startswith(">50K").to_numpy(np.int64)
         client = np.unique(table[6], return_inverse=True)[1]
         numbers = scaled(table.select_dtypes("number").to_numpy(), test)
@@ -205,7 +204,7 @@ class HAPT(NaturalData):
                 label[first - 1 : last] = activity
             owner = np.full((2, len(signals)), [[person], [experiment]])
             parts.append((signals, label, *owner))
-        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def words(text: str) -> list[str]:
@@ -215,9 +214,9 @@ def words(text: str) -> list[str]:
 
 def frequent(texts: Iterable[list[str]], number: int) -> dict[str, int]:
     """Return the most frequent words and their rank from 0; equally frequent ones in alphabetical order."""
-    counts = Counter(word for text in texts for word in text)
+    counts = Counter(chain.from_iterable(texts))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return {word: rank for rank, word in enumerate(ranked[:number])}
+    return dict(zip(ranked[:number], range(number), strict=False))
 
 
 @dataclass(frozen=True)
@@ -238,28 +237,26 @@ class News20(NaturalData):
     def born(self, folder: Path) -> Born:
         from sklearn.feature_extraction.text import CountVectorizer
 
-        authors, groups, tests, texts = [], [], [], []
+        rows = []
         for name, content in self.published[0].members(folder):
             part, group, _ = name.split("/")[-3:]
             header, _, body = content.decode("latin-1").partition("\n\n")
             author = re.search(r"^From:.*?([\w.+%-]+@[\w.-]+)", header, re.MULTILINE)
             subject = re.search(r"^Subject:(.*)$", header, re.MULTILINE)
-            authors.append(author[1].lower() if author else "")
-            groups.append(group)
-            tests.append(part.endswith("test"))
-            texts.append(words(f"{subject[1] if subject else ''}\n{body}"))
-        count = Counter(a for a, held_out in zip(authors, tests, strict=True) if a and not held_out)
-        test, often = np.array(tests), np.array([count[author] >= 5 for author in authors])
-        kept = np.flatnonzero(test | often)
+            text = words(f"{subject[1] if subject else ''}\n{body}")
+            rows.append((author and author[1].lower(), group, part.endswith("test"), text))
+        mails = pd.DataFrame(rows, columns=["author", "group", "test", "words"])
+        mails["group"] = pd.factorize(mails["group"], sort=True)[0]
+        owner = mails["author"].where(~mails["test"])
+        kept = mails["test"] | (owner.map(owner.value_counts()) >= 5)
+        mails, owner, test = mails[kept], owner[kept], mails["test"][kept].to_numpy()
         # Words of test mails would tell a model what it is tested on.
-        rank = frequent((texts[i] for i in kept if not test[i]), 2000)
+        rank = frequent(mails["words"][~test], 2000)
         counter = CountVectorizer(vocabulary=rank, analyzer=list, dtype=np.float32)
-        x = np.log1p(counter.transform([texts[i] for i in kept]).toarray())
+        x = np.log1p(counter.transform(mails["words"]).toarray())
         x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        y, test = np.unique(groups, return_inverse=True)[1][kept], test[kept]
-        client = np.zeros(len(kept), np.int64)  # of test mails it is never read
-        client[~test] = np.unique(np.array(authors)[kept][~test], return_inverse=True)[1]
-        return x, y, client, test
+        client = np.maximum(pd.factorize(owner, sort=True)[0], 0)  # of test mails never read
+        return x, mails["group"].to_numpy(), client, test
 
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
@@ -270,9 +267,9 @@ def character_ids(texts: list[str], length: int) -> Array:
     """Return (n, length) uint8 places in `CHARACTERS`; raises `ValueError` on another length or character."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     table = np.full(128, 255, np.uint8)
-    table[[ord(char) for char in CHARACTERS]] = np.arange(len(CHARACTERS))
+    table[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTERS))
     ids = np.where(codes < 128, table[codes % 128], 255).astype(np.uint8)
-    if (ids == 255).any() or any(len(text) != length for text in texts):
+    if (ids == 255).any() or {*map(len, texts)} - {length}:
         raise ValueError(f"a text of other than {length} of LEAF's characters")
     return ids.reshape(len(texts), length)
 
@@ -343,7 +340,7 @@ def windows(texts: Iterable[str], length: int, stride: int) -> Born:
             ids = character_ids([text], len(text))[0]
             x = np.lib.stride_tricks.sliding_window_view(ids, length)[used]
             parts.append((x, ids[used + length], np.full(len(used), len(parts)), used >= first))
-    x, y, client, test = (np.concatenate(column) for column in zip(*parts, strict=True))
+    x, y, client, test = map(np.concatenate, zip(*parts, strict=True))
     return x.astype(np.float32), y.astype(np.int64), client, test
 
 
@@ -364,14 +361,14 @@ class Leaf(NaturalData):
         pieces: list[tuple[Array, ...]] = []
         for part, files in enumerate(self.published):
             for name, content in files.members(folder):
-                held = json.loads(content)
-                for user in held["users"]:
-                    x, y = self.convert(**held["user_data"][user])
+                record = json.loads(content)
+                for user in record["users"]:
+                    x, y = self.convert(**record["user_data"][user])
                     if len(x) != len(y):
                         raise ValueError(f"{len(x)} samples, {len(y)} labels of {user!r} in {name}")
                     client = clients.setdefault(user, len(clients)) if len(y) else 0
                     pieces.append((x, y, np.full(len(y), client), np.full(len(y), part == 1)))
-        x, y, owner, test = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        x, y, owner, test = map(np.concatenate, zip(*pieces, strict=True))
         return self.samples_of(x, test), y, owner, test
 
     def samples_of(self, converted: Array, test: Array) -> Array:
@@ -432,112 +429,3 @@ class Sent140(Leaf):
             ids = [rank.get(word, -1) + 2 for word in text[:25]]
             row[: len(ids)] = ids
         return x
-
-
-RATE, WINDOW, BANKS = 16000, 1024, 80
-WORDS = """yes no up down left right on off stop go bed bird cat dog eight five four happy house marvin
-nine one seven sheila six three tree two wow zero""".split()  # noqa: SIM905
-"""Of Speech Commands, in the order of their labels."""
-
-
-def mfcc(clips: Tensor) -> Tensor:
-    """Return the mel-frequency cepstral coefficients (n, 13, 59), float64, of clips (n, 16000) in [-1, 1].
-
-    Frames of 1,024 samples every 256, a periodic Hann window, power spectrum, 80 mel filter banks, logarithm (floor
-    1e-10), the first 13 of the orthonormal DCT-II. Window, scale, floor and transform are not stated by SAFL: the usual.
-    """
-    frames = clips.to(torch.float64).unfold(-1, WINDOW, WINDOW // 4)
-    power = torch.fft.rfft(frames * torch.hann_window(WINDOW, dtype=torch.float64)).abs() ** 2
-    # Triangles evenly spaced on the mel scale, each 1 at its centre and 0 at its neighbours'.
-    top = 2595 * math.log10(1 + RATE / 2 / 700)
-    corners = 700 * (10 ** (torch.linspace(0, top, BANKS + 2, dtype=torch.float64) / 2595) - 1)
-    f = torch.linspace(0, RATE / 2, WINDOW // 2 + 1, dtype=torch.float64)[:, None]
-    low, centre, high = corners[:-2], corners[1:-1], corners[2:]
-    banks = torch.minimum((f - low) / (centre - low), (high - f) / (high - centre)).clamp(min=0)
-    energy = (power @ banks).clamp(min=1e-10).log()
-    k = torch.arange(13, dtype=torch.float64)[:, None]
-    n = torch.arange(BANKS, dtype=torch.float64) + 0.5
-    dct = torch.cos(math.pi / BANKS * k * n) * (2 / BANKS) ** 0.5
-    dct[0] *= 0.5**0.5
-    return (energy @ dct.T).transpose(-1, -2)
-
-
-def coefficients(sounds: Iterable[Array], test: Array) -> Array:
-    """Return (n, 1, 13, 59) float32 of sounds at 16 kHz, each cut, or padded with silence, to one second; each coefficient
-    is standardised over the training clips.
-    """
-    batches, sounds = [], iter(sounds)
-    while batch := list(islice(sounds, 256)):
-        clips = np.zeros((len(batch), RATE), np.float32)
-        for clip, sound in zip(clips, batch, strict=True):
-            clip[: len(sound)] = sound[:RATE]
-        batches.append(mfcc(torch.from_numpy(clips)).numpy().astype(np.float32))
-    x = np.concatenate(batches).astype(np.float64)
-    train = x[~test]
-    x = (x - train.mean((0, 2), keepdims=True)) / train.std((0, 2), keepdims=True)
-    return x[:, None].astype(np.float32)
-
-
-def read_wav(content: bytes, rate: int) -> Array:
-    """Return 16-bit mono sound in [-1, 1], float64; raises for another format, or a file cut off."""
-    with wave.open(io.BytesIO(content)) as file:
-        form, data = file.getparams(), file.readframes(file.getnframes())
-    if form[:4] != (1, 2, rate, len(data) // 2):
-        raise ValueError(f"{len(data)} bytes of sound in a file of {form}")
-    return np.frombuffer(data, "<i2") / 32768
-
-
-@dataclass(frozen=True)
-class FSDD(NaturalData):
-    """Free Spoken Digit Dataset: ten digits by six speakers (natural), 50 times each (Jackson et al.).
-
-    x (N, 1, 13, 59): the MFCC of `speech_commands`, of the clip at twice its 8 kHz by linear interpolation, cut or padded
-    to one second; each coefficient standardised. The published split: recordings 0 to 4 of each are test.
-    """
-
-    source = "github.com/Jakobovski/free-spoken-digit-dataset (CC BY-SA 4.0)"
-    published = (
-        Published("fsdd/recordings", "dbd99df2d81f98e4a1058afcb3e06d30", suffixes=(".wav",)),
-    )
-    classes = 10
-
-    def born(self, folder: Path) -> Born:
-        names, sounds = [], []
-        for name, content in self.published[0].members(folder):
-            sound = read_wav(content, 8000)
-            sounds.append(np.interp(np.arange(2 * len(sound)) / 2, np.arange(len(sound)), sound))
-            names.append(Path(name).stem.split("_"))
-        digit, speaker, take = zip(*names, strict=True)
-        test, client = np.array(take, int) < 5, np.unique(speaker, return_inverse=True)[1]
-        return coefficients(sounds, test), np.array(digit, np.int64), client, test
-
-
-@dataclass(frozen=True)
-class SpeechCommands(NaturalData):
-    """Google Speech Commands v1 by speaker (natural), SAFL's MFCC 13x59; 30 words or the first `words` (Warden 2018).
-
-    64,721 clips of a second, x (N, 1, 13, 59) coefficients by frames (`mfcc`), each standardised over the training clips.
-    The clips of `testing_list.txt` are test; those of `validation_list.txt` are training clips, because validation is
-    drawn from every client's own samples. A speaker is a hash in a file's name.
-    """
-
-    source = "http://download.tensorflow.org/data/speech_commands_v0.01.tar.gz (1.5 GB), unpacked into this folder"
-    published = (Published("speech_commands_v0.01"),)
-    clips = 64721
-    words: int = bounded(30, low=2, high=30)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", self.words)
-
-    def born(self, folder: Path) -> Born:
-        place = folder / self.published[0].path
-        tested = set((place / "testing_list.txt").read_text().split())
-        paths = [path for word in WORDS for path in sorted((place / word).glob("*.wav"))]
-        if len(paths) != self.clips:
-            raise ValueError(f"{len(paths)} clips, not {self.clips}")
-        paths = [path for path in paths if path.parent.name in WORDS[: self.words]]
-        y = np.array([WORDS.index(path.parent.name) for path in paths])
-        test = np.array([f"{path.parent.name}/{path.name}" in tested for path in paths])
-        client = np.unique([path.name.split("_")[0] for path in paths], return_inverse=True)[1]
-        sounds = (read_wav(path.read_bytes(), RATE) for path in paths)
-        return coefficients(sounds, test), y, client, test

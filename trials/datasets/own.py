@@ -4,7 +4,7 @@ import hashlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,7 +40,12 @@ class Own(DatasetFamily):
         """Return the data that a person names by a path, which is made absolute, and options behind it."""
         place, _, query = text.partition("?")
         try:
-            return cls(cls.located(place), Options.read(query))
+            options = Options.read(query)
+            if cls is not Csv and any(
+                (options.sep, options.decimal, options.thousands, options.absent)
+            ):
+                raise UserError("sep, decimal, thousands and absent are for csv files alone")
+            return cls(cls.located(place), options)
         except UserError as error:
             raise UserError(f"data set {text}: {error}") from None
 
@@ -51,7 +56,7 @@ class Own(DatasetFamily):
 
     @property
     def name(self) -> str:
-        """The canonical spelling."""
+        """Return the canonical spelling."""
         return f"{self.scheme}:{self.path}{self.options.text}"
 
     @property
@@ -118,7 +123,7 @@ class Parquet(Own):
     scheme: ClassVar[str] = "parquet"
 
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
-        return pd.read_parquet(plain(Path(self.path), "file"))
+        return pd.read_parquet(plain(Path(self.path), "file"), engine="pyarrow")
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,7 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
     parts = content if isinstance(content, tuple | list) else [content]
     parts = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in parts]
     if len(parts) in (1, 2) and all(isinstance(part, pd.DataFrame) for part in parts):
-        return encoded(*one_table(parts, options), seed)
+        return _compared(encoded(*one_table(parts, options), seed))
     if options != Options(task=options.task):
         raise UserError(f"{options.text[1:]}: only a table has columns")
     if isinstance(content, Dataset):
@@ -211,7 +216,18 @@ def dataset_of(content: Any, options: Options, seed: int) -> Dataset:
         raise UserError(f"must be a Dataset, arrays, tables, or two of torch, not {kinds}")
     if broken := broken_rules(dataset):
         raise UserError("; ".join(broken))
-    return dataset
+    return _compared(dataset)
+
+
+def _compared(dataset: Dataset) -> Dataset:
+    """Return a data set whose note says how many test samples are training samples, too."""
+    x, test = dataset.x, dataset.test
+    train = [hash(sample.tobytes()) for sample in x[~test]]
+    tests = [hash(sample.tobytes()) for sample in x[test]]
+    if (seen := int(np.isin(tests, train).sum())) < 0.01 * len(tests):
+        return dataset
+    line = f"{seen:,} of {len(tests):,} test samples have the features of a training sample"
+    return replace(dataset, note="\n".join(filter(None, (dataset.note, line))))
 
 
 def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
@@ -276,7 +292,7 @@ def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
 
 
 def broken_rules(dataset: Dataset) -> list[str]:
-    """Return what a data set breaks of what `Dataset` promises."""
+    """Return in words what a data set breaks of what `Dataset` promises; [] where all holds."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
     arrays = {"x": x, "y": y, "test": test, "client": np.empty(0) if client is None else client}
     if others := [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs, quote, urlencode
@@ -32,15 +33,15 @@ PART = "(part)"  # the column that says which of two tables a row is of
 TEST, TRAIN = ("test", "1", "true"), ("train", "0", "false")  # what such a column may hold
 SEVERAL = ("drop", "keep", "absent")
 # Numbers with signs, units or separators, dates, times and intervals: words that pandas made no number of.
-NUMBER_LIKE = re.compile(r"\W*\d[\d\W_T]*\w{0,3}\W*")
-NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|None|nan|\s*")
+NUMBER_LIKE = re.compile(r"(b')?\W*\d[\d\W_T]*\w{0,3}\W*")
+NAMELESS = re.compile(r"Unnamed: [\d.]+(_level_\d+)?|None|nan|\s*|[-+]?\d*[.,]\d+(e[-+]?\d+)?")
 INVISIBLE = "[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]"
 BETWEEN = "(?<=[^\\W_])[\\s_\u2010-\u2015\u2212-]+(?=[^\\W_])"  # blanks and dashes inside of words
 ID = re.compile(r"(.*[\W_])?(?i:id|idx|index|row|uuid)|.*[a-z]I[dD]")
 
 
 class Options(BaseModel, frozen=True, extra="forbid"):
-    """What columns are for and how they are read: what stands behind `?` in a name, as in `csv:PATH?target=y&drop=id`.
+    """The part of a table's name behind `?`, as in `csv:PATH?target=y&drop=id`: what columns are for and how they are read.
     `test` is a column, or the share of rows that are test; `keep` are columns to be taken as they are.
     """
 
@@ -72,22 +73,13 @@ class Options(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def text(self) -> str:
-        """The canonical spelling of what is not the default, with its question mark."""
+        """Return the canonical spelling of what is not the default, with its question mark."""
         changed = self.model_dump(exclude_defaults=True)
         spelled = urlencode(changed, doseq=True, safe=" /:.;", quote_via=quote)
         return f"?{spelled}" if changed else ""
 
 
 NONE = Options()
-
-
-def told(decisions: list[tuple[str, str, str, str]]) -> str:
-    """Return as one table of each column, those alike in a row: what decided, what was done and what changes it."""
-    table = pd.DataFrame(decisions, columns=["column", "value", "what was done", "option"])
-    alike = table.groupby(["what was done", "option"], sort=False, as_index=False)
-    rows = alike.agg({"column": ", ".join, "value": "first"})
-    rows["column"] = [shorten(columns, 60, placeholder=" ...") for columns in rows["column"]]
-    return f"how its columns were taken:\n{rows[[*table]].to_string(index=False)}"
 
 
 def ask(column: str, problem: str) -> UserError:
@@ -98,13 +90,13 @@ def ask(column: str, problem: str) -> UserError:
 
 
 def one_table(parts: Sequence[pd.DataFrame], options: Options) -> tuple[pd.DataFrame, Options]:
-    """Return one table, or two (train, test) below each other, and its options, which then say what is test."""
+    """Return one table, or two (train, test) put below each other, and the options that then say which rows are test."""
     if len(parts) == 1:
         return parts[0], options
     if set(parts[0]) != set(parts[1]) or options.test != NONE.test:
         raise UserError("two tables must have the same columns, and no test=")
     both = pd.concat(parts, ignore_index=True)
-    both[PART] = np.repeat(["train", "test"], [len(part) for part in parts])
+    both[PART] = np.repeat(["train", "test"], [*map(len, parts)])
     return both, options.model_copy(update={"test": PART})
 
 
@@ -132,16 +124,33 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
         _, client = np.unique(_words(table[options.client], options), return_inverse=True)
     target = table[options.target]
     y, classes = _target(target, options)
-    group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
-    test = _test(table, options, seed, group)
+    if isinstance(options.test, str):
+        parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
+        if not parts.isin(TEST + TRAIN).all():
+            rule = "must hold train and test, 0 and 1, or false and true"
+            raise UserError(f"test: column {options.test!r} {rule}")
+        test = parts.isin(TEST).to_numpy(bool)
+    else:
+        # A share of each group, so that small clients and rare labels are tested too.
+        group = client if client is not None else y if classes > 1 else np.zeros(len(y), int)
+        share, rng = options.test, randomness.generator("table_test", seed)
+        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
+    if test.all() or not test.any():
+        raise UserError(f"test: {int(test.sum())} of {len(test)} rows are test")
     x, taken = _features(table.drop(columns=[*special.values(), *options.drop]), test, options)
     task, done, option = CLASSIFICATION, f"{classes} labels", "task=regression"
     if classes == 1:
         done = f"standardised: mean {y[~test].mean():.6g}, deviation {y[~test].std():.6g}"
         task, option = REGRESSION, "task=classification"
         y = scaled(y[:, None], test)[:, 0]
-    decisions.append((str(target.name), f"{target.iloc[0]}", done, option))
-    return Dataset(x, y, test, classes, client, task, told([*decisions, *taken]))
+    decisions += [(str(target.name), f"{target.iloc[0]}", done, option), *taken]
+    # The person is told what was done and what changes it; columns that were taken alike share a row.
+    summary = pd.DataFrame(decisions, columns=["column", "value", "what was done", "option"])
+    alike = summary.groupby(["what was done", "option"], sort=False, as_index=False)
+    summary = alike.agg({"column": ", ".join, "value": "first"})[[*summary]]
+    summary["column"] = summary["column"].map(partial(shorten, width=60, placeholder=" ..."))
+    note = f"how its columns were taken:\n{summary.to_string(index=False)}"
+    return Dataset(x, y, test, classes, client, task, note)
 
 
 def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
@@ -160,12 +169,12 @@ def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
         raise UserError("its columns must have one name each, all different")
     for column in map(str, table):
         if NAMELESS.fullmatch(column) and column not in (*options.drop, *options.keep):
-            raise ask(column, "has no name, as row numbers that pandas' to_csv writes")
+            raise ask(column, "has no name, as row numbers of to_csv, or is a first row's value")
     return special
 
 
 def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
-    """Return labels and how many there are, or numbers and 1."""
+    """Return labels and their number, or real targets and 1."""
     exact, where = options.task != "regression", f"target: column {str(column.name)!r}"
     numbers = _numbers(column, exact)
     if options.task == "regression":
@@ -186,23 +195,6 @@ def _target(column: pd.Series[Any], options: Options) -> tuple[Array, int]:
     if len(labels) < 2:
         raise UserError(f"{where} holds one value only, {labels[0]!s}: two labels at least")
     return y, len(labels)
-
-
-def _test(table: pd.DataFrame, options: Options, seed: int, group: Array) -> Array:
-    """Return which rows are test, (N,): those that a column says, or a share of each group, drawn."""
-    if isinstance(options.test, str):
-        parts = table[options.test].astype(str).str.strip().str.lower().str.removesuffix(".0")
-        if not parts.isin(TEST + TRAIN).all():
-            rule = "must hold train and test, 0 and 1, or false and true"
-            raise UserError(f"test: column {options.test!r} {rule}")
-        test = parts.isin(TEST).to_numpy(bool)
-    else:
-        # A share of each group, so that small clients and rare labels are tested too.
-        share, rng = options.test, randomness.generator("table_test", seed)
-        test = drawn_of_each(group, rng, lambda sizes: np.round(share * sizes))
-    if test.all() or not test.any():
-        raise UserError(f"test: {int(test.sum())} of {len(test)} rows are test")
-    return test
 
 
 def _features(
@@ -245,6 +237,13 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
     in_a_row = levels == len(x) == np.ptp(x) + 1
     if levels > FEW and (in_order or (whole and (in_a_row or ID.fullmatch(column)))):
         return "seems to number the rows, or to sort them"
+    # Below a thousand a spreadsheet writes 567, from there on 1.234; of true fractions few are whole.
+    apart = np.abs(x[x % 1 != 0])
+    parts = np.round(1000 * apart)
+    few = 0 < len(apart) < 0.95 * len(x) and apart.min() > 1 and (parts % 10 > 0).mean() > 0.8
+    if few and np.allclose(parts / 1000, apart, rtol=0, atol=1e-9):
+        meant = f"{apart[0]:g}, which may be {parts[0]:,.0f} (&thousands=.&decimal=,)"
+        return f"holds whole numbers beside {meant}"
     return ""
 
 
@@ -253,7 +252,7 @@ def _word_problem(text: Array, categorical: bool) -> str:
     levels = np.unique(text)
     # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
     like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
-    if like is not None and not categorical:
+    if like is not None and not categorical:  # a category of pandas was meant as one
         ways = "(&thousands=, &decimal= and &absent= say how numbers are written)"
         return f"holds {str(like)!r}, which would be a word {ways}"
     if len(levels) > min(MOST, max(FEW, len(text) // 2)):
@@ -294,7 +293,7 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
     numbers = pd.to_numeric(plain, errors="coerce")
     plain = numbers.astype(str).where(numbers.notna(), plain)
     if (twins := levels[plain.duplicated(keep=False)]).size:
-        shown = ", ".join(repr(word) for word in twins[:3])
+        shown = ", ".join(map(repr, twins[:3]))
         raise ask(title, f"holds {shown}, which differ by blanks, case or signs alone")
     return words
 
@@ -308,15 +307,15 @@ def scaled(x: Array, test: Array) -> Array:
     from sklearn.preprocessing import StandardScaler
 
     x = x.astype(np.float64)
-    scaler = make_pipeline(SimpleImputer(), StandardScaler())
-    standardised: Any = scaler.fit(x[~test]).transform(x)
-    return standardised.astype(np.float32)
+    absent = SimpleImputer(strategy="mean", keep_empty_features=False)
+    scaler = make_pipeline(absent, StandardScaler(with_mean=True, with_std=True))
+    # By its `set_config` a program may have scikit-learn return tables.
+    return np.asarray(scaler.fit(x[~test]).transform(x), np.float32)
 
 
 def indicators(table: pd.DataFrame, test: Array) -> Array:
-    """Return an indicator (N, features) float32 of each value that a column of words has among the training rows."""
+    """Return float32 indicators (N, features) of the values that each column of words has in the training rows."""
     from sklearn.preprocessing import OneHotEncoder
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype=np.float32)
-    encoded_words: Array = encoder.fit(table[~test]).transform(table)
-    return encoded_words
+    return np.asarray(encoder.fit(table[~test]).transform(table))

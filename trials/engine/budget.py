@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from trials.common.tensors import torch
 from trials.engine.training import asked_steps, steps_per_epoch
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
+from trials.models.base import Model
 from trials.settings import Settings
 
 VECTORS = 5  # of weights of each selected client: start, end, message, direction, draws
 JOINED = 2  # those that a pack writes once more: start, direction
 PLANNED = 64  # bytes of each sample of a round's minibatches while it is put in its place, at least
+MOMENTS = 3  # vectors that a step of Adam has more than one with momentum
 ID = np.dtype(np.int64).itemsize
 
 
@@ -24,6 +27,12 @@ def widest(data: FederatedData, settings: Settings) -> int:
     """Return the samples in the largest minibatch, which no client has more of than samples."""
     size, most = settings.batch_size, int(data.sizes.max())
     return most if size == "full" else min(size, most)
+
+
+def client_bytes(model: Model, data: FederatedData, settings: Settings, like: torch.Tensor) -> int:
+    """Return the memory of one of k clients in a batched step, with weights like these."""
+    moments = 0 if settings.optimizer == "sgd" else MOMENTS * model.d * like.element_size()
+    return model.bytes_a_client(widest(data, settings), like) + moments
 
 
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:

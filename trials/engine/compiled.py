@@ -20,14 +20,15 @@ from trials.federated_data import Samples
 Array = npt.NDArray[Any]
 
 
-def follow(training: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
+def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
     """Return what `Solver.follow` does of a `LocalTraining`, from mark to mark of all rows, where outputs are z = W x + b;
     of a squared error `slope` is the c of its slope c (z - y), else it is 0.
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)
     path, losses = w.new_empty(*marks.shape, w.shape[1]), np.zeros(len(w))
-    v = torch.zeros_like(w) if training.momentum else w.new_empty(0, 0)
+    momentum = training.optimizer.momentum
+    v = memory.moments[:, 0] if momentum else w.new_empty(0, 0)
     none = w.new_zeros(0, 0)
     terms = [
         (none if term is None else term).contiguous().numpy()
@@ -39,11 +40,11 @@ def follow(training: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tens
     # Each stop in one piece, as `plan.steps` is: for arrays of other kinds the loop is compiled anew.
     for e, stop in enumerate([*np.ascontiguousarray(marks.T), plan.steps]):
         on = matrix.numpy(), labels.numpy(), slope, samples, weight, done, stop
-        loop(w.numpy(), v.numpy(), losses, *on, *terms, training.momentum)
+        loop(w.numpy(), v.numpy(), losses, *on, *terms, momentum)
         done = stop
         if e < marks.shape[1]:
             path[:, e] = w
-    return {"w": w, "v": v, "loss": torch.from_numpy(losses), "path": path}
+    return {"w": w, "loss": torch.from_numpy(losses), "path": path, **vars(memory)}
 
 
 # Sums may be reassociated, which makes them vectors; infinities and NaN stay, since a run that diverges has to show it.

@@ -14,7 +14,7 @@ from trials.common.tensors import Tensor, torch
 from trials.common.transfer import distinct, to_device, uniform_on
 from trials.engine import budget, training
 from trials.engine.direction import Direction
-from trials.engine.training import SGD, Solver
+from trials.engine.training import Adam, Memory, Optimizer, Rule, Solver
 from trials.federated_data import FederatedData
 from trials.heterogeneity import Heterogeneity
 from trials.models.base import Model
@@ -122,6 +122,11 @@ class Federation:
         model.check(data.dataset.x)
         self.execution = training.execution(model, settings, device)
         self.chunk, self.tables = self._divided(memory, members)
+        self.kept: dict[str, ClientRows] = {}
+        """What the optimizer keeps of clients between rounds: its moments and, last, their `taken` (n, 1)."""
+        if settings.keep_moments and (vectors := self._rule(0.0).optimizer.vectors):
+            self.kept = {f"optimizer's moment {i}": self.client_rows() for i in range(vectors)}
+            self.kept["optimizer's steps"] = self.client_rows(lambda ids: self._zeros(ids)[:, :1])
         self._solver = solver(model, self.x, self.y, self.execution, self.chunk)
         self._scores = SCORES[data.dataset.task.metric]
         self.counters: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
@@ -142,7 +147,7 @@ class Federation:
         always = budget.resident_bytes(self.data, self.settings, *sizes)
         at_once, tables = budgets(self.device, always)
         if self.execution == "batched" and chunk is None:
-            client = self.model.bytes_a_client(budget.widest(self.data, self.settings), like)
+            client = budget.client_bytes(self.model, self.data, self.settings, like)
             chunk = max(1, int((memory or at_once) // client))
         return chunk, tables / members
 
@@ -246,7 +251,8 @@ class Federation:
         if self.settings.init == "zeros":
             return self._zeros(ids)
         own = ids.numpy() if self.settings.init == "own" else np.array([SERVER])
-        rows = self.tensor(self._solver.once(self.model.initial, own, self.seed))
+        words = own, self.seed, self.settings.weights
+        rows = self.tensor(self._solver.once(self.model.initial, *words))
         return rows.expand(len(ids), -1).clone() if len(own) == 1 else rows
 
     def initial_server(self) -> Tensor:
@@ -320,9 +326,9 @@ class Federation:
         at_round: int | None = None,
         **rows: Tensor,
     ) -> Tensor:
-        """Return the weights (k, d) of clients `ids` after local SGD from `start` (k, d).
+        """Return the weights (k, d) of clients `ids` after local steps from `start` (k, d), by the study's optimizer.
 
-        Each step is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d) for the clients still
+        Each step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d) for the clients still
         at work, `rows` (k, ...) cut to them. `lr` is a number, or (k,), or (k, epochs); all else is the study's settings.
         `at_round` computes what clients did in an earlier round, which was counted then (`deferred`).
         """
@@ -350,15 +356,17 @@ class Federation:
         return torch.cat([start.unsqueeze(1), path], 1)
 
     def train_pooled(self, ids: Tensor, start: Tensor, lr: float) -> Tensor:
-        """Return (d,) after SGD from `start` on all data together: on as many samples as clients `ids` would meet."""
+        """Return (d,) after local steps from `start` on all data together: on as many samples as clients `ids` would meet."""
         once, pool, one = np.unique(ids), self.data.pooled, np.array([0])
         size, m = self.settings.batch_size, len(pool.train)
         width = max(1, round(m / self.n)) if size == "full" else min(int(size), m)
         work = training.samples_met(self.data.sizes[once], self._steps(once, self.round), size)
-        steps, rule = np.array([max(1, round(work / width))]), self._rule(lr)
+        # Its moments are in client 0's row: where the pool trains, no client does.
+        steps, rule = np.array([max(1, round(work / width))]), self._rule(lr, one)
         words = self.seed, self.round
         plan = self._solver.once(training.minibatches, pool, one, steps, width, words)
-        w, self._loss, _ = self._solver.sgd(start.unsqueeze(0), plan, rule, lambda w, g: g, {})
+        w, self._loss, _, memory = self._solver.train(start[None], plan, rule, lambda w, g: g, {})
+        self._keep(one, memory)
         self._worked(pool, one, steps, width)
         return w[0]
 
@@ -372,8 +380,8 @@ class Federation:
         once, first, back = distinct(ids, self.device)
         w = w[first]
         g, loss = self._solver.gradient(w, training.full_pass(self.data, once))
-        if self.settings.weight_decay:
-            g = g.add_(w, alpha=self.settings.weight_decay)
+        if decay := self._rule(0.0).weight_decay:
+            g = g.add_(w, alpha=decay)
         self.counters["gradient_passes"] += len(once)
         self._steps_done[once] += self._per_epoch(once)  # a full gradient is the steps of one pass
         self.counters["sample_gradients"] += int(self.data.sizes[once].sum())
@@ -398,7 +406,7 @@ class Federation:
         steps, size = epochs * self._per_epoch(ids.numpy()), self.settings.batch_size
         words = (self.seed, self.round + 1)
         plan = self._solver.once(training.minibatches, self.data, ids.numpy(), steps, size, words)
-        return self._solver.sgd(start, plan, self._rule(lr), lambda w, g: g, {})[0]
+        return self._solver.train(start, plan, self._rule(lr), lambda w, g: g, {})[0]
 
     def evaluate(self, w: Tensor, ids: Array) -> dict[str, Tensor]:
         """Return mean scores of the task and mean loss on samples: () for w (d,), (k,) for w (k, d)."""
@@ -414,7 +422,7 @@ class Federation:
         round_index: int,
         epochs: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        """Return the weights after local SGD (k, d), and after each of the first `epochs` (k, epochs, d)."""
+        """Return the weights after local steps (k, d), and after each of the first `epochs` (k, epochs, d)."""
         once, first, back = distinct(ids, self.device)
         steps, size = self._steps(once, round_index), self.settings.batch_size
         words = (self.seed, round_index)
@@ -422,8 +430,10 @@ class Federation:
         if isinstance(lr, torch.Tensor):
             lr = self._of_steps(lr[first], once, int(steps.max()))
         rows = {name: value[first] for name, value in rows.items()}
-        marks, rule = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1), self._rule(lr)
-        w, self._loss, path = self._solver.sgd(start[first], plan, rule, direction, rows, marks)
+        marks = self._per_epoch(once)[:, None] * np.arange(1, epochs + 1)
+        follow = start[first], plan, self._rule(lr, once), direction, rows, marks
+        w, self._loss, path, memory = self._solver.train(*follow)
+        self._keep(once, memory)
         return w[back], path[back]
 
     def _worked(self, data: FederatedData, ids: Array, steps: Array, batch_size: int | str) -> None:
@@ -433,9 +443,21 @@ class Federation:
         if data is self.data:
             self._steps_done[ids] += steps
 
-    def _rule(self, lr: float | Tensor) -> SGD:
-        s = self.settings
-        return SGD(lr, s.momentum, s.weight_decay, s.clip_norm)
+    def _rule(self, lr: float | Tensor, ids: Array | None = None) -> Rule:
+        """Return the study's rule, with what the optimizer kept of clients `ids`, if it keeps anything between rounds."""
+        s, memory, decay = self.settings, None, self.settings.weight_decay
+        optimizer = Optimizer(s.momentum) if s.optimizer == "sgd" else Adam(betas=s.betas)
+        if s.optimizer == "adamw":
+            optimizer, decay = Adam(betas=s.betas, decay=decay), 0.0
+        if self.kept and ids is not None:
+            *moments, taken = (table[torch.from_numpy(ids)] for table in self.kept.values())
+            memory = Memory(torch.stack(moments, 1), taken.double())
+        return Rule(lr, optimizer, decay, s.clip_norm, memory)
+
+    def _keep(self, ids: Array, memory: Memory) -> None:
+        rows = *memory.moments.unbind(1), memory.taken
+        for number, table in enumerate(self.kept.values()):
+            table.write(torch.from_numpy(ids), rows[number])
 
     def _per_epoch(self, ids: Array) -> Array:
         return training.steps_per_epoch(self.data.sizes[ids], self.settings.batch_size)

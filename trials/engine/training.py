@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -119,16 +119,83 @@ def _counts_up(lengths: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class SGD:
-    """How a step is taken: v <- momentum v + clipped(direction(w, g + weight_decay w)), w <- w - lr v, v = 0 at first.
+class Optimizer:
+    """SGD's rule for w from what a step follows: v <- momentum v + along, w <- w - lr v; without momentum nothing is kept."""
+
+    momentum: float = 0.0
+
+    @property
+    def vectors(self) -> int:
+        """Return how many vectors are kept of each client."""
+        return int(self.momentum > 0)
+
+    def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
+        """Return the tensor (a, d) that `along` is to be added to, and the factor that comes before it."""
+        return (memory.moments[:, 0].mul_(self.momentum), 1.0) if self.momentum else (w, -rate)
+
+    def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
+        """Move the weights w (a, d) in place, once `along` is complete."""
+        if self.momentum:
+            w.sub_(rate * along)
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """Adam's rule, as `torch.optim` has it: moments m, v of `along`, corrected for their start at 0; w <- w - lr m / (sqrt(v) + eps).
+
+    `decay` is AdamW's: w <- (1 - lr decay) w before each step.
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    decay: float = 0.0
+    vectors: ClassVar[int] = 2
+    eps: ClassVar[float] = 1e-8
+
+    def begin(self, w: Tensor, rate: Any, memory: Memory) -> tuple[Tensor, Any]:
+        return torch.zeros_like(w), 1.0
+
+    def end(self, w: Tensor, along: Tensor, rate: Any, memory: Memory) -> None:
+        (m, v), count = memory.moments.unbind(1), memory.taken.add_(1)
+        first, second = (1 - beta**count for beta in self.betas)
+        # Products and sums apart: fused ones round otherwise in the last few weights of a row.
+        m.mul_(self.betas[0]).add_((1 - self.betas[0]) * along)
+        v.mul_(self.betas[1]).add_((1 - self.betas[1]) * along * along)
+        w.mul_(1 - rate * self.decay)
+        w.sub_((rate / first).to(w) * m / (v.sqrt() / second.sqrt().to(w) + self.eps))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a rule keeps of k clients, changed in place: `moments` (k, vectors, d), and the steps `taken` so far (k, 1)."""
+
+    moments: Tensor
+    taken: Tensor
+
+    @classmethod
+    def empty(cls, optimizer: Optimizer, start: Tensor) -> Memory:
+        """Return that of clients that begin at `start` (k, d)."""
+        k, d = start.shape
+        taken = start.new_zeros(k, 1, dtype=torch.float64)
+        return cls(start.new_zeros(k, optimizer.vectors, d), taken)
+
+    def rows(self, which: Tensor | slice) -> Memory:
+        """Return some rows: a copy of ids, a view of a slice."""
+        return Memory(self.moments[which], self.taken[which])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a step is taken: the `optimizer` moves w along clipped(direction(w, g + weight_decay w)) at rate `lr`.
 
     `lr` is one number, or (k, J): of each row and step. A direction longer than `clip_norm` is cut to that length.
+    `memory` is what the optimizer kept of the rows, None where they begin anew.
     """
 
     lr: float | Tensor
-    momentum: float = 0.0
+    optimizer: Optimizer = Optimizer()
     weight_decay: float = 0.0
     clip_norm: float | None = None
+    memory: Memory | None = None
 
     def clipped(self, g: Tensor) -> Tensor:
         """Return rows g (k, d), none longer than `clip_norm`."""
@@ -147,9 +214,9 @@ class SGD:
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """Local SGD of k rows from `start` (k, d) on a plan: v <- momentum v + scale g + pull w + shift, w <- w - lr v.
+    """Local steps of k rows from `start` (k, d) on a plan, by an optimizer along scale g + pull w + shift.
 
-    `lr` is (k, J), or (k, 1) for all steps, None where weights stay and v adds up; `scale` and `pull` are (k, 1),
+    `lr` is (k, J), or (k, 1) for all steps, None where weights stay and a momentum adds up; `scale` and `pull` are (k, 1),
     `shift` (k, d), None where all rows lack it, since 0 times an infinite weight is not 0. The weights after `marks`
     (k, E) steps each, ascending from 1, are wanted; 0 is no mark.
     """
@@ -161,11 +228,12 @@ class LocalTraining:
     scale: Tensor
     pull: Tensor | None = None
     shift: Tensor | None = None
-    momentum: float = 0.0
+    optimizer: Optimizer = Optimizer()
+    memory: Memory | None = None
 
     @classmethod
     def along(
-        cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: SGD
+        cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
         """Return the steps along a form from `start` (k, d), with the weight decay in them."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
@@ -174,12 +242,13 @@ class LocalTraining:
         if isinstance(form.shift, torch.Tensor) or form.shift:
             values = to_device(torch.as_tensor(form.shift, dtype=start.dtype), start.device)
             shift = values.expand_as(start).contiguous()
-        return cls(start, plan, marks, rule.rates(start), scale, pull, shift, rule.momentum)
+        by = rule.optimizer, rule.memory
+        return cls(start, plan, marks, rule.rates(start), scale, pull, shift, *by)
 
 
-Move = Callable[[Tensor, list[Tensor], slice, int, Tensor | None], None]
-"""`move(w, parts, rows, step, v)`: a step, counted from 0, of a group's first rows on weights w (a, d) and momentum v
-(a, d), if any, in place; `parts` are gradients (a, size), one a parameter."""
+Move = Callable[[Tensor, list[Tensor], slice, int, Memory], None]
+"""`move(w, parts, rows, step, memory)`: a step, counted from 0, of a group's first rows on weights w (a, d) and what is
+kept of them, in place; `parts` are gradients (a, size), one a parameter."""
 _Step = tuple[slice, int, tuple[Tensor, Tensor, Tensor]]
 """Rows of a group, the step that they take, and its minibatch: x, y, the samples' shares."""
 Answer = dict[str, Tensor]  # what a call gives for each of its rows, which are first
@@ -193,6 +262,7 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
         minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
         faster = device.type != "cpu" or minibatch <= model.batched_up_to
         ways.insert(0 if faster else 1, "batched")
+    plain &= settings.optimizer == "sgd"
     if plain and device.type == "cpu" and model.loss in COMPILED and find_spec("numba"):
         ways.insert(0, "compiled")
     return ways
@@ -202,7 +272,7 @@ def execution(model: Model, settings: Settings, device: torch.device) -> str:
     """Return how a run is computed, as asked where that is possible; raise `UserError` for `compiled` where not."""
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
-        rule = "execution is compiled, which is for linear models without two_sided on a CPU with numba"
+        rule = "execution is compiled, which is for SGD of linear models without two_sided on a CPU with numba"
         raise UserError(f"{rule}; leave it out, or use {' or '.join(ways)}")
     return settings.execution if settings.execution in ways else ways[0]
 
@@ -235,45 +305,50 @@ class Solver:
         like = self.y.new_empty(0, dtype=self.x.dtype)
         return self.execution == "batched" and self.model.exact(width, like, slopes)
 
-    def sgd(
+    def train(
         self,
         start: Tensor,
         plan: BatchPlan,
-        rule: SGD,
+        rule: Rule,
         direction: Direction,
         aligned: dict[str, Tensor],
         marks: Array | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, Memory]:
         """Take the plan's steps by `rule` from `start` (k, d); return the end points (k, d), the mean over all steps of the
-        minibatch loss, (), and the weights after `marks` (k, E) steps each, ascending from 1, (k, E, d). `aligned`
-        tensors (k, ...) reach `direction` with the rows they belong to.
+        minibatch loss, (), the weights after `marks` (k, E) steps each, ascending from 1, (k, E, d), and what the
+        optimizer keeps. `aligned` tensors (k, ...) reach `direction` with the rows they belong to.
         """
         marks = np.zeros((len(start), 0), np.int64) if marks is None else marks
         form = affine(direction, aligned) if rule.clip_norm is None else None
         if form is None:
             moves = partial(self._any_move, rule, rule.rates(start), direction, aligned)
-            answer = self._descend(start, plan, marks, moves, bool(rule.momentum))
+            memory = rule.memory or Memory.empty(rule.optimizer, start)
+            answer = self._descend(start, plan, marks, moves, memory)
         else:
             training = LocalTraining.along(form, start, plan, marks, rule)
             answer = self.call(Solver.follow, training, width=plan.samples.shape[2])
         loss = answer["loss"].sum().to(start) / int(plan.steps.sum())
-        return answer["w"], loss, answer["path"][:, : marks.shape[1]]
+        memory = Memory(answer["moments"], answer["taken"])
+        return answer["w"], loss, answer["path"][:, : marks.shape[1]], memory
 
     def gradient(self, w: Tensor, plan: BatchPlan) -> tuple[Tensor, Tensor]:
         """Return the sum over a plan of the gradients at w (k, d), with `full_pass` those of F_k, and their mean F_k, ()."""
         none = np.zeros((len(w), 0), np.int64)
-        still = LocalTraining(w, plan, none, None, w.new_ones(len(w), 1), momentum=1.0)
+        still = LocalTraining(w, plan, none, None, w.new_ones(len(w), 1), optimizer=Optimizer(1.0))
         answer = self.call(Solver.follow, still, width=plan.samples.shape[2])
-        return answer["v"], answer["loss"].sum().to(w) / len(w)
+        return answer["moments"][:, 0], answer["loss"].sum().to(w) / len(w)
 
     def follow(self, training: LocalTraining) -> Answer:
-        """Return end points `w` (k, d), momentum `v`, each row's sum of `loss` (k,), and `path`, w at the marks (k, E, d)."""
+        """Return end points `w` (k, d), a Memory's `moments` and `taken`, each row's sum of `loss` (k,), and `path`, w at the
+        marks (k, E, d).
+        """
+        memory = training.memory or Memory.empty(training.optimizer, training.start)
         if self.execution == "compiled":
             from trials.engine import compiled
 
-            return compiled.follow(training, self.x, self.y, COMPILED[self.model.loss])
-        moves, momentum = partial(self._affine_move, training), bool(training.momentum)
-        return self._descend(training.start, training.plan, training.marks, moves, momentum)
+            return compiled.follow(training, memory, self.x, self.y, COMPILED[self.model.loss])
+        moves = partial(self._affine_move, training)
+        return self._descend(training.start, training.plan, training.marks, moves, memory)
 
     def _descend(
         self,
@@ -281,16 +356,15 @@ class Solver:
         plan: BatchPlan,
         marks: Array,
         moves: Callable[[Tensor], Move],
-        momentum: bool,
+        memory: Memory,
     ) -> Answer:
         """Do what `follow` does, by steps of any kind: those that `moves` gives for the rows of a group."""
         path = start.new_empty(*marks.shape, start.shape[1])
         w, losses = torch.empty_like(start), start.new_zeros(len(start))
-        v = torch.empty_like(start) if momentum else start[:, :0]
         draws = plan.draws if self.model.network.draws else None
         for members, ids, steps in self._groups(plan):
             now, loss = start[ids], start.new_zeros(len(ids))
-            speed, move = torch.zeros_like(now) if momentum else None, moves(ids)
+            kept, move = memory.rows(ids), moves(ids)
             if self.model.statistics is not None and plan.clients is not None:
                 self.model.statistics.work(int(plan.clients[members[0]]), now)
             for rows, j, batch in steps:
@@ -303,29 +377,28 @@ class Solver:
                 else:
                     values, parts = self.model.gradient_parts(now[rows], *batch)
                 loss[rows] += values
-                move(now[rows], parts, rows, j, None if speed is None else speed[rows])
+                move(now[rows], parts, rows, j, kept.rows(rows))
                 if marks.shape[1]:
                     row, mark = np.nonzero(marks[members[rows]] == j + 1)
                     place = to_device(row, start.device)
                     path[ids[place], to_device(mark, start.device)] = now[place]
             w[ids], losses[ids] = now, loss
-            if speed is not None:
-                v[ids] = speed
-        return {"w": w, "v": v, "loss": losses, "path": path}
+            memory.moments[ids], memory.taken[ids] = kept.moments, kept.taken
+        return {"w": w, "loss": losses, "path": path, **vars(memory)}
 
     def _any_move(
-        self, rule: SGD, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
+        self, rule: Rule, lr: Tensor, direction: Direction, aligned: dict[str, Tensor], ids: Tensor
     ) -> Move:
         """Return steps along any direction, on gradients in one piece."""
 
-        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
-            g, at = torch.cat(parts, -1), ids[rows]
+        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
+            g, at, rate = torch.cat(parts, -1), ids[rows], _rates(lr[ids[rows]], j)
             if rule.weight_decay:
                 g = g.add_(w, alpha=rule.weight_decay)
             here = {name: value[at] for name, value in aligned.items()}
             step = rule.clipped(direction(w, g, **here))
-            along = step if v is None else v.mul_(rule.momentum).add_(step)
-            w.sub_(_rates(lr[at], j) * along)
+            along, by = rule.optimizer.begin(w, rate, memory)
+            rule.optimizer.end(w, along.add_(by * step), rate, memory)
 
         return move
 
@@ -335,9 +408,9 @@ class Solver:
         pull, shift, lr = (None if value is None else value[ids] for value in optional)
         scale = training.scale[ids]
 
-        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, v: Tensor | None) -> None:
+        def move(w: Tensor, parts: list[Tensor], rows: slice, j: int, memory: Memory) -> None:
             rate = 0.0 if lr is None else _rates(lr[rows], j)
-            along, by = (w, -rate) if v is None else (v.mul_(training.momentum), 1.0)
+            along, by = training.optimizer.begin(w, rate, memory)
             if pull is not None:
                 along.add_(by * pull[rows] * w)
             if shift is not None:
@@ -345,8 +418,8 @@ class Solver:
             by = by * scale[rows]
             for slot, part in zip(self.model.layout, parts, strict=True):
                 along[:, slot.start : slot.stop].addcmul_(part, by)
-            if v is not None and lr is not None:
-                w.sub_(rate * v)
+            if lr is not None:
+                training.optimizer.end(w, along, rate, memory)
 
         return move
 

@@ -62,7 +62,7 @@ class Heterogeneity:
 
     @property
     def changes_work(self) -> bool:
-        """Whether devices do different amounts of local work."""
+        """Return whether devices do different amounts of local work."""
         return any(modifier.changes_work for modifier in self.modifiers)
 
     def unseen(self, clients: int, rng: np.random.Generator) -> Array:
@@ -81,20 +81,21 @@ class Heterogeneity:
         if deadline == math.inf:
             return asked
         # Each step takes as long as `seconds` counts it, whatever else the level says of the device.
-        fit = np.floor((deadline - self._waiting(ids, seed)) / self._pace(ids, seed))
-        return np.clip(fit, 1, asked).astype(np.int64)
+        pace, waiting = self._times(ids, seed)
+        return np.clip(np.floor((deadline - waiting) / pace), 1, asked).astype(np.int64)
 
     def seconds(self, steps: Array, ids: Array, seed: int) -> Array:
         """Return the simulated seconds (k,) of clients `ids` (k,) for local `steps` (k,) and all else of a round."""
-        return steps * self._pace(ids, seed) + self._waiting(ids, seed)
+        pace, waiting = self._times(ids, seed)
+        return steps * pace + waiting
 
-    def _pace(self, ids: Array, seed: int) -> Array:
-        factors = [plugins.hook(m, "step_seconds", TIMES, ids, seed) for m in self.modifiers]
-        return np.prod(np.broadcast_arrays(np.ones(len(ids)), *factors), axis=0)
-
-    def _waiting(self, ids: Array, seed: int) -> Array:
-        terms = [plugins.hook(m, "waiting_seconds", TIMES, ids, seed) for m in self.modifiers]
-        return np.sum(np.broadcast_arrays(np.zeros(len(ids)), *terms), axis=0)
+    def _times(self, ids: Array, seed: int) -> tuple[Array, Array]:
+        """Return the simulated seconds (k,) of each client's local step, and those of its part in a round beside steps."""
+        pace, waiting = np.ones(len(ids)), np.zeros(len(ids))
+        for modifier in self.modifiers:
+            pace = pace * plugins.hook(modifier, "step_seconds", TIMES, ids, seed)
+            waiting = waiting + plugins.hook(modifier, "waiting_seconds", TIMES, ids, seed)
+        return pace, waiting
 
     def answering(self, ids: Array, round_index: int, seed: int) -> Array:
         """Return those of the selected clients `ids` that answer in a round, at least one."""
@@ -114,15 +115,19 @@ def parse(text: str) -> Heterogeneity:
         if bare in read:
             raise UserError(f"heterogeneity {text!r}: +{bare} is given twice")
         read[bare] = spelled, modifier
-    dealing, order = level, [*MODIFIERS, *sorted(read.keys() - MODIFIERS.keys())]
-    kept = [read[bare] for bare in order if bare in read]
-    for spelled, modifier in kept:
+    dealing, kept = level, list[Modifier]()
+    # One order, so that a level has one name and one meaning.
+    for bare in (*MODIFIERS, *sorted(read.keys() - MODIFIERS.keys())):
+        if bare not in read:
+            continue
+        spelled, modifier = read[bare]
         changed = modifier.applied(partition)
         level += f"+{spelled}"
         if changed is not partition or type(modifier).unseen is not Modifier.unseen:
             dealing += f"+{spelled}"
         partition = changed
-    return Heterogeneity(level, dealing, partition, tuple(modifier for _, modifier in kept))
+        kept.append(modifier)
+    return Heterogeneity(level, dealing, partition, tuple(kept))
 
 
 def grammar() -> str:

@@ -24,7 +24,7 @@ from trials.heterogeneity.partitions import (
 
 
 class Modifier:
-    """What an entry of `MODIFIERS` is; by default a hook changes nothing. Clients are `ids` (k,)."""
+    """An entry of `MODIFIERS`: a frozen dataclass whose hooks change nothing unless it defines them. Clients are `ids` (k,)."""
 
     summary = ""
     changes_work = False  # whether devices do different amounts of work, which an algorithm may refuse as `system`
@@ -83,7 +83,7 @@ class LogNormal:
         share = np.exp(self.sigma * (z - z.max()))
         sizes = np.floor(share / share.sum() * len(y)).astype(int)
         sizes[0] += len(y) - sizes.sum()
-        for k in np.flatnonzero(sizes == 0):
+        for k in np.flatnonzero(sizes == 0):  # a client without samples could not train
             sizes[sizes.argmax()] -= 1
             sizes[k] = 1
         return partition.assign_sizes(y, sizes, rng)
@@ -102,7 +102,7 @@ class PowerLaw:
     def assign(self, partition: Labels, y: Array, clients: int, rng: Rng) -> list[Array]:
         stock = stocks(y)
         holds = partition.held(stock, clients, 5)
-        rest = stock - 5 * holds.sum(0)
+        rest = stock - 5 * holds.sum(0)  # of each label, when each holder has its 5
         a = rng.lognormal(0, 2, holds.shape) * holds
         share = a / np.where(holds.any(0), a.sum(0), 1)
         return assign_counts(y, holds * 5 + np.floor(share * rest).astype(int), rng)
@@ -132,6 +132,7 @@ class LogNormalAbsolute:
         sizes = np.minimum(sizes, stock.sum())  # all there is, so that a huge draw is a number
         wanted = np.maximum((sizes + 5).astype(int) // partition.c, 2) - 2
         spare = stock - 2 * holds.sum(0)
+        # Holders stand in a row: who comes after the stock is used up gets nothing further.
         further = np.minimum(np.cumsum(holds * wanted[:, None], axis=0), spare)
         return holds * 2 + np.diff(further, axis=0, prepend=0)
 

@@ -25,8 +25,9 @@ Rng = np.random.Generator
 
 
 class Partition(ABC):
-    """What an entry of `PARTITIONS` is. One that can give clients any sizes has a method `assign_sizes` as well
-    (`trials.heterogeneity.modifiers.TakesSizes`), and can then be followed by `+sizes(lognormal(sigma))`.
+    """An entry of `PARTITIONS`: a frozen dataclass that says who gets which sample (examples/own_partition.py). One that can give
+    clients any sizes has a method `assign_sizes` as well (`trials.heterogeneity.modifiers.TakesSizes`), and can then be
+    followed by `+sizes(lognormal(sigma))`.
     """
 
     summary = ""
@@ -48,7 +49,7 @@ class IID(Partition):
         return self.assign_sizes(y, equal(len(y), clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return exactly these sizes (n,)."""
+        """Return the samples of clients that get exactly these `sizes` (n,)."""
         return np.split(rng.permutation(len(y)), np.cumsum(sizes)[:-1])
 
 
@@ -68,7 +69,7 @@ class Dirichlet(Partition):
         return self.assign_sizes(y, np.full(clients, len(y) // clients), rng)
 
     def assign_sizes(self, y: Array, sizes: Array, rng: Rng) -> list[Array]:
-        """Return exactly these sizes (n,), sum at most N."""
+        """Return the samples of clients that get exactly these `sizes` (n,), whose sum is at most N."""
         stock = stocks(y).tolist()
         prior = rng.dirichlet(np.full(len(stock), self.a), len(sizes))
         left = [rng.permutation(np.flatnonzero(y == label)).tolist() for label in range(len(stock))]
@@ -81,6 +82,7 @@ class Dirichlet(Partition):
             k = room[slot]
             shares = cumulated[k]
             if shares is None:
+                # A tiny a puts all of a prior on labels that may be used up: 0 is left of it.
                 mass = np.cumsum(prior[k] * (np.array(stock) > 0))
                 if mass[-1] > 0:
                     shares = cumulated[k] = (mass / mass[-1]).tolist()
@@ -93,9 +95,10 @@ class Dirichlet(Partition):
             if stock[label] == 0:
                 cumulated = [None] * len(free)
             if len(partitioned[k]) == free[k]:
+                # The last one takes the place of who is full, which is quicker than moving all.
                 room[slot] = room[-1]
                 room.pop()
-        return [np.array(part) for part in partitioned]
+        return list(map(np.array, partitioned))
 
 
 @dataclass(frozen=True)
@@ -139,12 +142,15 @@ class Labels(Partition):
     def assign(self, y: Array, clients: int, owner: Array | None, rng: Rng) -> list[Array]:
         stock = stocks(y)
         holds = self.held(stock, clients, 1)
+        # The first holders take what does not divide evenly.
         share, more = np.divmod(stock, np.maximum(1, holds.sum(0)))
         place = np.cumsum(holds, axis=0) - 1
         return assign_counts(y, holds * (share + (place < more)), rng)
 
     def held(self, stock: Array, clients: int, least: int) -> Array:
-        """Return who holds which label, (n, C) bool, where each can get `least` of the `stock` (C,) of samples."""
+        """Return which client holds which label, (n, C) bool. Raises `UserError` unless the `stock` (C,) of each label
+        is `least` for each of its holders.
+        """
         if self.c > len(stock):
             raise UserError(f"the data have only {len(stock)} labels")
         holds = (np.arange(len(stock)) - np.arange(clients)[:, None]) % len(stock) < self.c
@@ -173,22 +179,24 @@ class Shards(Partition):
         stock, shards = stocks(y), self.s * clients
         if len(y) < shards:
             raise UserError(f"{len(y)} training samples are too few for {shards} shards")
+        # Sorted by label, and within a label in a random order.
         order = rng.permutation(len(y))
         order = order[np.argsort(y[order], kind="stable")]
-        sizes = self._within_labels(stock, clients) if self.strict else equal(len(y), shards)
+        sizes = equal(len(y), shards)
+        if self.strict:
+            stock = stock[stock > 0]
+            if shards < len(stock):
+                raise UserError(
+                    f"{shards} shards cannot cover {len(stock)} labels; use more clients"
+                )
+            # Each label has a shard; a further one goes to the label whose shards are the largest.
+            cut = np.ones(len(stock), int)
+            for _ in range(shards - len(stock)):
+                cut[(stock / cut).argmax()] += 1
+            sizes = np.concatenate([equal(m, parts) for m, parts in zip(stock, cut, strict=True)])
         holder = np.empty(shards, int)
         holder[rng.permutation(shards)] = np.repeat(np.arange(clients), self.s)
         return by_client(np.repeat(holder, sizes), order, clients)
-
-    def _within_labels(self, stock: Array, clients: int) -> Array:
-        """Return shard sizes (s n,), label after label: the next one goes to the label whose shards are the largest."""
-        stock, shards = stock[stock > 0], self.s * clients
-        if shards < len(stock):
-            raise UserError(f"{shards} shards cannot cover {len(stock)} labels; use more clients")
-        cut = np.ones(len(stock), int)
-        for _ in range(shards - len(stock)):
-            cut[(stock / cut).argmax()] += 1
-        return np.concatenate([equal(m, parts) for m, parts in zip(stock, cut, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -227,10 +235,11 @@ class GaussianSizes(Partition):
         sizes = np.maximum(np.floor(rng.normal(self.mean, self.std, clients)), 1)
         if (most := sizes.max()) > len(y):
             raise UserError(f"a client would hold {most:.0f} samples, but there are {len(y)}")
-        of_label = {label: np.flatnonzero(y == label) for label in present}
+        ids = {label: np.flatnonzero(y == label) for label in present}
         partitioned = []
         for labels, m in zip(held, sizes.astype(int), strict=True):
-            pool = np.concatenate([of_label[label] for label in labels])
+            # Label after label: where a sample stands decides which one a draw takes.
+            pool = np.concatenate([ids[label] for label in labels])
             partitioned.append(pool[rng.choice(len(pool), m, replace=len(pool) < m)])
         return partitioned
 
@@ -248,12 +257,8 @@ class Gaussian(GaussianSizes):
     mean: float = bounded(600.0, above=0, kw_only=True)
     std: float = bounded(10.0, low=0, kw_only=True)
 
-    @property
-    def _range(self) -> Range:
-        return self.labels if isinstance(self.labels, tuple) else (self.labels, self.labels)
-
     def held(self, clients: int, present: Array, rng: Rng) -> Iterator[Array]:
-        low, high = self._range
+        low, high = self.labels if isinstance(self.labels, tuple) else (self.labels, self.labels)
         if high > len(present):
             raise UserError(f"the data have only {len(present)} labels")
         numbers = (low if low == high else rng.integers(low, high + 1) for _ in range(clients))

@@ -1,4 +1,4 @@
-"""What a model is: a network of PyTorch as a function of a flat weight vector, of one client or of k clients."""
+"""Models: networks of PyTorch as functions of a flat weight vector, of one client or of k clients."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class Architecture:
         raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-        """Return the network, which is computed with weights and holds none; `frozen` says how BatchNorm's statistics are."""
+        """Return the network for samples of a shape, which is called with weights and holds none; `frozen` keeps
+        BatchNorm's statistics as they were made.
+        """
         return _skeleton(self, shape, classes)
 
 
@@ -113,30 +115,34 @@ class Model:
             for slot in self.layout
         }
 
-    def initial(self, ids: Array, seed: int) -> Array:
+    def initial(self, ids: Array, seed: int, weights: str = "default") -> Array:
         """Return initial weights (k, d) of clients `ids` (k,): U(-r, r) with r = 1 / sqrt(fan in) for the weights and the
-        bias of a layer, PyTorch's default; the fan in is the length of a weight's row. A person's network starts as it
-        is made, under a seed.
+        bias of a layer, PyTorch's default; the fan in is the length of a weight's row. `glorot` has r = sqrt(6 / (fan in
+        + fan out)), `he` sqrt(6 / fan in), both no biases at first. A person's network starts as it is made, under a seed.
         """
         if self.network.make is not None:
-            return np.stack([self._made(int(client), seed) for client in np.ravel(ids)])
+            starts = []
+            for client in np.ravel(ids).tolist():
+                module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
+                parameters = [p.detach() for p in module.parameters() if p.requires_grad]
+                starts.append(torch.cat([p.double().flatten() for p in parameters]).numpy())
+            return np.stack(starts)
         rows, w = np.reshape(ids, (-1, 1)), np.empty((np.size(ids), self.d))
-        weights = {slot.layer: slot.shape for slot in reversed(self.layout)}  # a layer's first slot
+        first = {slot.layer: slot.shape for slot in reversed(self.layout)}  # a layer's first slot
         for slot in self.layout:
             u = randomness.uniform("initial", seed, rows, np.arange(slot.start, slot.stop))
-            radius = prod(weights[slot.layer][1:]) ** -0.5
+            fan_in, fan_out = prod(first[slot.layer][1:]), slot.shape[0] * prod(slot.shape[2:])
+            radius = fan_in**-0.5
+            if weights != "default":
+                fans = fan_in + fan_out * (weights == "glorot")
+                radius = (6 / fans) ** 0.5 * (len(slot.shape) > 1)
             w[:, slot.start : slot.stop] = (2 * u - 1) * radius
         return w
 
-    def _made(self, client: int, seed: int) -> Array:
-        """Return the weights (d,) that a person's network is made with for a client."""
-        assert self.network.make is not None
-        module = self.network.make(int(randomness.bits("initial", seed, client)[0]))
-        parameters = [p for p in module.parameters() if p.requires_grad]
-        return torch.cat([p.detach().double().flatten() for p in parameters]).numpy()
-
     def logits(self, w: Tensor, x: Tensor) -> Tensor:
-        """Return (b, C) for weights (d,) and samples (b, *shape); (k, b, C) for (k, d), (k, b, *shape)."""
+        """Return the outputs (b, C) of weights (d,) on samples (b, *shape), or (k, b, C) of k clients' (k, d) and (k,
+        b, *shape).
+        """
         return self.outputs(self.views(w), x)
 
     def outputs(self, p: Mapping[str, Tensor], x: Tensor, purpose: str = EVALUATION) -> Tensor:
@@ -185,7 +191,9 @@ class Model:
             return losses, [torch.bmm(dz.transpose(1, 2), x).flatten(1), dz.sum(1)]
 
     def exact(self, width: int, like: Tensor, slopes: bool = True) -> bool:
-        """Return whether a client's outputs, or `slopes`, have the same bits whoever is computed with it: tried."""
+        """Return whether a client's outputs, or its gradients (`slopes`), have the same bits whoever is computed with it. It is
+        tried once for each `width` of minibatches, dtype and device.
+        """
         key = width, slopes, like.dtype, like.device, torch.get_num_threads()
         if key not in self.network.exact:
             draw = torch.Generator().manual_seed(0)

@@ -39,7 +39,8 @@ class Network:
         self._constants: dict[Any, Values] = {}
         self.trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
         kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-        norms = {name: child for name, child in module.named_modules() if isinstance(child, kinds)}
+        module.train()  # who keeps a BatchNorm from training has constants of it
+        norms = {n: m for n, m in module.named_modules() if isinstance(m, kinds) and m.training}
         self._norms: list[Any] = list(norms.values())
         self.tracked: Values = {}
         for place, norm in norms.items():
@@ -58,7 +59,15 @@ class Network:
                 norm.by_batch = purpose != EVALUATION and not self.frozen
             self._purpose = purpose
         if x.dim() == len(self.shape) + 1:
-            return self._one(tensors, _channels_last(x) if self.channels_last else x)
+            # A CPU convolves in half the time with the channels innermost.
+            if self.channels_last and x.device.type == "cpu":
+                if x.shape[1] == 1 and x.is_contiguous():
+                    # One memory for both layouts, told by strides.
+                    height, width = x.shape[2:]
+                    x = x.as_strided(x.shape, (height * width, 1, width, 1))
+                else:
+                    x = x.contiguous(memory_format=torch.channels_last)
+            return self._one(tensors, x)
         if self.takes_rows:
             return self._one(tensors, x)
         trained = {name: tensors[name] for name in self.trained}
@@ -71,7 +80,9 @@ class Network:
         return outputs
 
     def constants(self, like: Tensor) -> Values:
-        """Return what the module has besides, in the dtype and on the device of `like`."""
+        """Return the module's parameters and buffers that are neither trained nor running statistics, in the dtype and
+        on the device of `like`.
+        """
         key = like.device, like.dtype
         if key not in self._constants:
             everything = [*self.module.named_parameters(), *self.module.named_buffers()]
@@ -97,16 +108,6 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
     with torch.random.fork_rng([device] if device and device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
-
-
-def _channels_last(x: Tensor) -> Tensor:
-    """Return x (b, c, h, w) with the channels innermost on a CPU, which convolves so in half the time."""
-    if x.device.type != "cpu":
-        return x
-    if x.shape[1] == 1 and x.is_contiguous():  # one memory for both layouts, told by strides
-        height, width = x.shape[2:]
-        return x.as_strided(x.shape, (height * width, 1, width, 1))
-    return x.contiguous(memory_format=torch.channels_last)
 
 
 class RunningStatistics:

@@ -45,15 +45,15 @@ class OwnModel(Architecture):
     @classmethod
     def at(cls, text: str) -> OwnModel:
         """Return the module as a person names it; a file's path is made absolute. No code runs."""
-        bare, given = names.split(text)
+        bare, arguments = names.split(text)
         place, _, function = bare.rpartition(":")
         if place.endswith(".py"):
             place = str(resolved(place, "model file"))
         _arguments(text)
-        return cls(f"{place}:{function}" + (f"({given.strip()})" if given else ""))
+        return cls(f"{place}:{function}" + (f"({arguments.strip()})" if arguments else ""))
 
     def function(self) -> Any:
-        """Return what makes the module, a function or a class; raise `UserError` where there is none."""
+        """Return the function or class that makes the module; raise `UserError` where there is none."""
         bare, _ = names.split(self.name)
         if self.name.startswith(TORCHVISION):
             return partial(torchvision_network, bare.removeprefix(TORCHVISION))
@@ -75,24 +75,27 @@ def _arguments(text: str) -> dict[str, Any]:
         raise UserError(f"model {text!r}: {rule}") from None
 
 
-def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **given: Any) -> nn.Module:
+def torchvision_network(name: str, shape: tuple[int, ...], classes: int, **more: Any) -> nn.Module:
     """Return a classifier of torchvision, untrained, for images of `shape`; raise `UserError` where there is none."""
     from trials.datasets.torchvision_import import torchvision
     from trials.models.torch_modules import ForImages
 
-    known = torchvision.models.list_models(module=torchvision.models)
-    if name not in known:
-        raise unknown("model of torchvision", name, known)
-    if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in given):
+    classifiers = torchvision.models.list_models(module=torchvision.models)
+    if name not in classifiers:
+        raise unknown("model of torchvision", name, classifiers)
+    if len(shape) != 3 or shape[0] not in (1, 3) or any(key.startswith("weights") for key in more):
         rule = f"is for images (1 or 3, height, width), not {shape}, and weights are not downloaded"
         raise UserError(f"model torchvision:{name} {rule}: load them in my.py:make")
     if name in ("googlenet", "inception_v3"):
-        given = {"aux_logits": False, "init_weights": True, **given}
-    return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **given), shape)
+        # Their second outputs are for training with a loss of their own.
+        more = {"aux_logits": False, "init_weights": True, **more}
+    return ForImages(name, torchvision.models.get_model(name, num_classes=classes, **more), shape)
 
 
 def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
-    """Return the module of a call under a seed; raise `UserError` where it is none, or cannot be trained."""
+    """Return the module that a call makes under a seed; raise `UserError` where it makes none, or one that cannot be
+    trained.
+    """
     call = partial(make, shape, classes, **_arguments(name))
     with seeded(seed >> 1), torch.device("cpu"):
         module = plugins.tried(f"model {name}({shape}, {classes})", call)
@@ -100,7 +103,7 @@ def _made(name: str, make: Make, shape: tuple[int, ...], classes: int, seed: int
         kind = type(module).__name__
         raise UserError(f"model {name} returned {kind}, but must return a torch.nn.Module")
     kinds = {p.dtype for p in module.parameters() if p.requires_grad}
-    if not kinds or not kinds <= {torch.float32, torch.float64}:
+    if kinds != {torch.float32}:
         raise UserError(f"model {name} must have parameters to train, of torch.float32")
     return module
 
@@ -116,11 +119,20 @@ def _fitted(name: str, make: Make, shape: tuple[int, ...], classes: int, frozen:
     if outputs.shape != (len(x), classes):
         size = f"({len(x)}, {classes}) of samples {tuple(x.shape)}"
         raise UserError(f"model {name} must give a tensor {size}, not {tuple(outputs.shape)}")
-    network.draws = _draws(network, x)
+    if not name.startswith(TORCHVISION):
+        plugins.tried(f"model {name}", partial(check_module, network, x, f"model {name}: "))
+    # Whether a training step draws shows in the state of PyTorch's generator.
+    with seeded(1), torch.no_grad():
+        before = torch.get_rng_state()
+        statistics = {name: value.clone() for name, value in network.tracked.items()}
+        network({**network.constants(x), **statistics, **network.trained}, x.clone(), STEP)
+        network.draws = not torch.equal(torch.get_rng_state(), before)
     network.one_by_one = _by_sample(network, x, EVALUATION)
     network.why_alone = _why_alone(network, x)
     alone = f"one client after the other: {network.why_alone}"
     network.note = alone if network.why_alone else "clients at once, by torch.func.vmap"
+    if classes > 1 and close(outputs.sum(1), torch.ones(len(x))) and (outputs >= 0).all():
+        network.note += "; its outputs look like probabilities, but a loss takes logits: no softmax"
     return network
 
 
@@ -129,33 +141,22 @@ def numbers(network: Network, x: Tensor, purpose: str, **tensors: Tensor) -> lis
     trained = {name: tensors.get(name, p) for name, p in network.trained.items()}
     leaves = {name: p.detach().clone().requires_grad_() for name, p in trained.items()}
     statistics = {name: value.clone() for name, value in network.tracked.items()}
-    like = next(iter(leaves.values()))
     with seeded(1):
-        every = {**network.constants(like), **statistics, **leaves}
-        outputs = network(every, x.to(like.dtype, copy=True), purpose)
+        outputs = network({**network.constants(x), **statistics, **leaves}, x.clone(), purpose)
     if not isinstance(outputs, torch.Tensor):
         raise TypeError(f"a model must give a tensor, not {type(outputs).__name__}")
     return [outputs.detach(), *slopes(outputs, list(leaves.values()))]
 
 
 def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the gradients of a loss that any task has."""
+    """Return the gradients of the mean square of the outputs, a loss that any task has."""
     loss = outputs.double().square().mean(-1).sum()
     return torch.autograd.grad(loss, parameters, materialize_grads=True)
 
 
-def _draws(network: Network, x: Tensor) -> bool:
-    """Return whether a training step draws random numbers."""
-    with seeded(1), torch.no_grad():
-        before = torch.get_rng_state()
-        statistics = {name: value.clone() for name, value in network.tracked.items()}
-        network({**network.constants(x), **statistics, **network.trained}, x.clone(), STEP)
-        return not torch.equal(torch.get_rng_state(), before)
-
-
 def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
     """Return whether a sample's outputs are its own, whatever the batch."""
-    whole, part = (numbers(network, some, purpose)[0] for some in (x, x[:2]))
+    whole, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
     return close(part, whole[:2])
 
 
@@ -175,6 +176,58 @@ def _why_alone(network: Network, x: Tensor) -> str:
         return f"torch.func.vmap cannot: {str(error).split('. ')[0].strip()}"
     right = map(torch.stack, zip(*alone, strict=True))
     return "" if all(map(close, at_once, right)) else "torch.func.vmap gives other numbers"
+
+
+def check_module(network: Network, x: Tensor, where: str = "") -> None:
+    """Raise `UserError` where a module of others is no function of weights, samples and PyTorch's random numbers, or
+    where it is computed otherwise than PyTorch does: outputs and gradients, in training and evaluation mode.
+    """
+
+    def demand(right: bool, problem: str) -> None:
+        if not right:
+            raise UserError(where + problem)
+
+    assert network.make is not None
+    first, twin = network.make(0), network.make(0)
+    tensors = [*first.named_parameters(), *first.named_buffers()]
+    before = {key: value.clone() for key, value in tensors}
+    for key, value in [*twin.named_parameters(), *twin.named_buffers()]:
+        rule = "made with the same torch.manual_seed: draw initial weights by torch alone"
+        demand(torch.equal(value, before[key]), f"{key} differs between two modules {rule}")
+    taken = x.clone()
+    pytorchs(twin, taken, training=True, frozen=network.frozen)
+    demand(torch.equal(taken, x), "it changes its input in place: work on a copy of it")
+    for key, value in [*twin.named_parameters(), *twin.named_buffers()]:
+        same = key in network.tracked or _same(value, before[key])
+        demand(same, f"it changes its {key} in a forward pass: only BatchNorm may")
+    for purpose, mode in ((EVALUATION, "evaluation mode"), (STEP, "training mode")):
+        once, again = (numbers(network, x, purpose) for _ in range(2))
+        rule = "it keeps state outside its parameters, or draws random numbers elsewhere than from torch"
+        other = "it gives other outputs for the same weights, samples and torch.manual_seed in"
+        demand(all(map(_same, once, again)), f"{other} {mode}: {rule}")
+        right = pytorchs(first, x.clone(), purpose == STEP, network.frozen)
+        wrong = "called with given weights it has other outputs or gradients than by itself"
+        demand(all(map(close, once, right)), f"{wrong}, in {mode}")
+    weights = {name: p.detach() for name, p in network.trained.items()}
+    outputs = network({**network.constants(x), **network.tracked, **weights}, x)
+    rule = "it trains tensors that are not its parameters: keep layers in attributes, tensors in nn.Parameter"
+    demand(not outputs.requires_grad, rule)
+
+
+def pytorchs(module: nn.Module, x: Tensor, training: bool, frozen: bool) -> list[Tensor]:
+    """Return outputs and gradients of a module as PyTorch computes them."""
+    module.train(training)
+    for child in module.modules():
+        if frozen and isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+            child.eval()
+    with seeded(1):
+        outputs = module(x)
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    return [outputs.detach(), *slopes(outputs, parameters)]
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 def close(a: Tensor, b: Tensor) -> bool:

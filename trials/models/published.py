@@ -164,7 +164,9 @@ class VGGLight(Architecture):
 
 
 def stacked_lstm(shape: tuple[int, ...], *sizes: int) -> nn.Module:
-    """Return the LSTMs of FedProx's code (Li et al. 2020) for a vocabulary, the width of its embedding, units, classes."""
+    """Return the LSTM of FedProx's code (Li et al. 2020); `sizes` are the vocabulary, the embedding's width, the units
+    and the classes.
+    """
     from trials.models.torch_modules import StackedLSTM
 
     if len(shape) != 1:

@@ -35,7 +35,7 @@ class ClientLinear(nn.Linear):
     """`torch.nn.Linear`, which takes k clients' weights and samples (k, b, i) as well."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (b, o), or (k, b, o)."""
+        """Return outputs (b, o), or of k clients (k, b, o)."""
         w, b = self.weight, self.bias
         if w.dim() == 2:
             return F.linear(x, w, b)
@@ -77,6 +77,8 @@ class StackedLSTM(nn.Module):
             w, b, inputs = layer.weight, layer.bias, h.shape[-1]
             nothing = h.new_zeros(1, len(h), w.shape[1] - inputs)
             weights = [w[:, :inputs], w[:, inputs:], b, torch.zeros_like(b)]
+            if w.is_cuda:  # cuDNN refuses parts of a matrix
+                weights = [weight.contiguous() for weight in weights]
             # cuDNN keeps what a backward pass needs in training mode only.
             how = True, 1, 0.0, w.requires_grad, False, True
             h = torch.lstm(h, (nothing, nothing), weights, *how)[0]

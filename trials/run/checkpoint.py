@@ -47,6 +47,7 @@ class Checkpoint:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replace the file; raise `StorageError` when the storage does not take it."""
+        # In memory first: what torch writes is hashed before it goes to the storage.
         started, buffer = time.monotonic(), io.BytesIO()
         torch.save(state, buffer)
         body = buffer.getbuffer()
@@ -68,7 +69,7 @@ class Checkpoint:
         self._cost = self._last - started
 
     def load(self) -> dict[str, Any] | None:
-        """Return the state, None without any; raise `StorageError` where it is not to be read, or damaged: set aside."""
+        """Return the state, None where there is no file. Raise `StorageError` where it cannot be read; a damaged one is set aside."""
         try:
             with self._system.open_input_stream(str(self._path)) as file:
                 content = file.read()
@@ -112,7 +113,7 @@ class CheckpointFolder:
             raise UserError(f"checkpoints in {self.place} cannot be written: {error}") from None
 
     def clear(self, trial_ids: Container[str]) -> None:
-        """Remove what these trials wrote, and the folder if it is empty then, as far as they can be removed."""
+        """Remove the files of these trials, then the folder if it is empty; what cannot be removed stays."""
         with suppress(OSError):
             for file in self._system.get_file_info(
                 fs.FileSelector(self._path, allow_not_found=True)

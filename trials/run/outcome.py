@@ -56,10 +56,12 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 def reason(error: str) -> str:
     """Return the line of a traceback that names the exception, or the last line of another text, without colours."""
-    lines = _COLOUR.sub("", error).strip().splitlines() or [""]
-    frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
-    below = lines[frames[-1] :] if frames else []
-    return next((line for line in below if not line.startswith(" ")), lines[-1])
+    text = _COLOUR.sub("", error).strip()
+    _, frame, below = text.rpartition('\n  File "')
+    for line in below.splitlines()[1:] if frame else ():
+        if not line.startswith(" "):  # as the source below its frame does
+            return line
+    return text.rpartition("\n")[2]
 
 
 def shortened(error: str) -> str:
@@ -123,14 +125,16 @@ class TrialResult:
     @property
     def not_finite(self) -> list[str]:
         """Return the metrics that were not finite at one of the evaluations that scores are means of."""
-        trained = [entry for entry in self.history if entry["round"] > 0]
-        names = {k for entry in trained[-LAST:] for k, v in entry.items() if not math.isfinite(v)}
+        names: set[str] = set()
+        for entry in self.history[-LAST:]:
+            if entry["round"] > 0:
+                names |= {name for name, value in entry.items() if not math.isfinite(value)}
         return sorted(names)
 
     def last(self, metric: str) -> float | None:
         """Return the last finite value of a metric; None where there is none."""
-        values = (entry.get(metric, math.nan) for entry in reversed(self.history))
-        return next((value for value in values if math.isfinite(value)), None)
+        values = [entry.get(metric, math.nan) for entry in reversed(self.history)]
+        return next(filter(math.isfinite, values), None)
 
     def lost(self, metric: str) -> bool:
         """Return whether it counts as the untrained model where runs are compared by a metric."""

@@ -65,16 +65,19 @@ class SavedModel:
     def of(cls, spec: TrialSpec, simulation: Simulation) -> Self:
         """Return what a simulation has now, which is at its end."""
         fed, data, last = simulation.fed, simulation.fed.data.dataset, simulation.history[-1]
-        scored, own = list(simulation.scored().values()), simulation.personal()
+        scored, personal = list(simulation.scored().values()), simulation.personal()
         if isinstance(scored[0], Devices):
-            own = scored[0].models
-        names = [name for name, value in last.items() if math.isfinite(value)]
-        scores = {name: last[name] for name in names if name.startswith(("test_", "val_"))}
+            personal = scored[0].models
+        scores = {}
+        for name, value in last.items():
+            if name.startswith(("test_", "val_")) and math.isfinite(value):  # JSON has no NaN
+                scores[name] = value
         about = {"shape": data.shape, "classes": data.classes, "metric": data.task.metric}
         code = next(iter(plugins.hashes(*spec.scenario.model_code).values()), None)
         card = ModelCard(spec=spec, **about, scores=scores, code=code)
+        # Where devices are ranked, a mean model that is scored beside them stands for a server's.
         server = next((model for model in scored if isinstance(model, torch.Tensor)), None)
-        return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, own))
+        return cls(card, _state_dict(fed.model, server), _state_dict(fed.model, personal))
 
     def files(self, folder: Path) -> None:
         """Write the files into a folder that is there, the card last: without it there is no model."""
@@ -89,11 +92,11 @@ class SavedModel:
         """Return the server's model, or a client's own; raise `UserError` where there is none."""
         from trials.models.torch_modules import TrainedModel  # a class of torch's
 
-        own, tensors, what = self.clients or {}, self.server, "server model"
-        n = min(map(len, own.values()), default=0)
+        clients, tensors, what = self.clients or {}, self.server, "server model"
+        n = min(map(len, clients.values()), default=0)
         if client is not None:
             what, there = f"model of client {client}", 0 <= client < n
-            tensors = {key: rows[client] for key, rows in own.items()} if there else None
+            tensors = {name: rows[client] for name, rows in clients.items()} if there else None
         if tensors is None:
             raise UserError(f"{self.card.spec.algorithm} has no {what}; it keeps {n} clients' own")
         return TrainedModel(self.card.model(), tensors)
@@ -104,14 +107,16 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
     if w is None:
         return None
     w = w.detach().cpu()
-    statistics = model.statistics.evaluating(w) if model.statistics else {}
-    repeated = {name: v.expand((*w.shape[:-1], *v.shape)) for name, v in statistics.items()}
-    return {name: v.clone() for name, v in {**model.views(w), **repeated}.items()}
+    tensors = {name: view.clone() for name, view in model.views(w).items()}
+    if model.statistics is not None:  # the server's, which all clients are evaluated with
+        for name, value in model.statistics.evaluating(w).items():
+            tensors[name] = value.expand((*w.shape[:-1], *value.shape)).clone()
+    return tensors
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder; raise `UserError` where none can be read. Code of others runs only where the caller
-    names it, `model`, and it is what the folder's model was made by.
+    """Return the models in a folder; raise `UserError` where none can be read. A model of third-party code is read only
+    if the caller names that code, `model`, and it is what made the folder's model.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:
@@ -126,7 +131,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
         spec = card.spec.model_copy(update={"model": models.canonical(model)})
         card = card.model_copy(update={"spec": spec})
         plugins.refuse_changed({spec.model: card.code}, what)
-    server, clients = (_loaded(card, folder / name) for name in (SERVER, CLIENTS))
+    server, clients = _loaded(card, folder / SERVER), _loaded(card, folder / CLIENTS)
     if server is None and clients is None:
         raise UserError(f"{what}: the models that its run ranked are missing")
     return SavedModel(card, server, clients)

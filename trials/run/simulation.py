@@ -73,6 +73,7 @@ class Simulation:
         while not self.finished:
             fed.begin(fed.round + 1)
             now, before = replace(self.algorithm, lr=self._rate(fed.round)), self.state.get("w")
+            # A w of another shape would be broadcast somewhere later, and say nothing.
             self.state = hook(now, "round", dict, self.state, fed)
             after: Any = self.state.get("w", before)
             if before is not None and after.shape != before.shape:
@@ -87,7 +88,7 @@ class Simulation:
         return self.history[-1]
 
     def _rate(self, round_index: int) -> float:
-        return float(self.algorithm.lr * self.fed.settings.lr_decay ** (round_index - 1))
+        return self.fed.settings.rate(self.algorithm.lr, round_index)
 
     def _evaluation(self) -> dict[str, float]:
         """Return the scores of the models that the algorithm names; the ranked one's have no prefix."""
@@ -96,10 +97,15 @@ class Simulation:
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
         for name, model in others:
             entry |= _on_parts(fed, model, f"{name}_")
-        entry |= hook(self.algorithm, "measured", dict, self.state, fed)
+        own = hook(self.algorithm, "measured", dict, self.state, fed)
+        where = written(self.algorithm)
+        if taken := own.keys() & {*entry, *fed.counters, "train_loss"}:
+            raise UserError(f"{where}: measured() gives {', '.join(taken)}, as a run itself does")
+        entry |= own
         for name, value in entry.items():
-            check_recorded(f"{written(self.algorithm)}: its metric", name, value, int | float)
+            check_recorded(f"{where}: its metric", name, value, int | float)
         if not self.diverged:
+            # By validation, since no test sample decides anything.
             loss = entry.get("val_loss", 0.0)
             if "val_loss" not in entry and self.finished:  # else the next training loss tells
                 loss = _scores(fed, ranked, fed.data.train)["loss"]
@@ -133,8 +139,9 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return the mean over clients with the ranked model, or with their own where those are ranked or judged; where a score
-        counts the evaluation also its spread, and that over clients without a part in training; in the end after fine-tuning.
+        """Return scores over the clients: the mean with the ranked model, or with the clients' own where those are
+        ranked or judged. At evaluations that a score counts also the spread, and the mean over clients without a part
+        in training; at the start and the end also the scores after fine-tuning.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         ended, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
@@ -143,8 +150,8 @@ class Simulation:
         if not (counts or judged):
             return {}
         models = ranked if isinstance(ranked, torch.Tensor) else None
-        if (judged or models is None) and (own := self.personal()) is not None:
-            models = own
+        if (judged or models is None) and (personal := self.personal()) is not None:
+            models = personal
         self.own_models = not isinstance(ranked, torch.Tensor) or models is not ranked
         if judged and models is None:
             raise UserError("metric personal needs a model of every client: scored() or personal()")
@@ -171,10 +178,19 @@ class Simulation:
 
     def save(self) -> dict[str, Any]:
         """Return everything that survives a round, as tensors, numbers and strings only."""
-        rows = {k: v for k, v in self.state.items() if isinstance(v, ClientRows)}
+        tensors: dict[str, Tensor] = {}
+        rows: dict[str, dict[str, Tensor | None]] = {}
+        for name, value in {**self.state, **self.fed.kept}.items():
+            kept = value.values if isinstance(value, ClientRows) else value
+            # On the host, without the rest of its storage, which would be written too.
+            kept = None if kept is None else kept.to("cpu", copy=True)
+            if isinstance(value, ClientRows):
+                rows[name] = {"slot": value.slot, "values": kept}
+            else:
+                tensors[name] = kept
         return {
-            "tensors": {k: _alone(v) for k, v in self.state.items() if k not in rows},
-            "rows": {k: {"slot": v.slot, "values": _alone(v.values)} for k, v in rows.items()},
+            "tensors": tensors,
+            "rows": rows,
             "round": self.fed.round,
             "counters": self.fed.counters,
             "history": self.history,
@@ -186,21 +202,16 @@ class Simulation:
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` gave; the rest of the run equals an uninterrupted one."""
         for name, table in saved["rows"].items():
-            rows = self.state[name]
+            rows = self.fed.kept.get(name) or self.state[name]
             rows.slot, rows.values = table["slot"].clone(), table["values"]
         for name, tensor in saved["tensors"].items():
             at = self.state[name].device if name in self.state else self.fed.device
             self.state = {**self.state, name: tensor.to(at)}
         self.fed.round, self.diverged = saved["round"], saved["diverged"]
         self.fed.halved, self.fed.counters = saved["halved"], dict(saved["counters"])
-        self.history = [dict(entry) for entry in saved["history"]]
+        self.history = list(map(dict, saved["history"]))
         if self.fed.model.statistics is not None:
             self.fed.model.statistics.server = saved["statistics"]
-
-
-def _alone(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor as it is written: on the host, without the rest of its storage, which would be written too."""
-    return None if tensor is None else tensor.to("cpu", copy=True)
 
 
 # On pooled samples
@@ -219,12 +230,18 @@ def _scores(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, f
 
 
 def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dict[str, float]:
-    """Return a model's scores on test and, where there are any, validation samples: `test_accuracy`, ..."""
+    """Return a model's scores on test, on validation, and where asked on training samples: `test_accuracy`, ..."""
     entry: dict[str, float] = {}
-    for part, ids in (("test", fed.data.test), ("val", fed.data.val)):
+    parts = {"test": fed.data.test, "val": fed.data.val}
+    if fed.settings.score_training:
+        parts["train"] = fed.data.train
+    for part, ids in parts.items():
         if len(ids):
             values = _scores(fed, model, ids) | _labelwise(fed, model, ids)
-            entry |= {f"{prefix}{part}_{metric}": value for metric, value in values.items()}
+            for metric, value in values.items():
+                entry[f"{prefix}{part}_{metric}"] = value
+    if (name := f"{prefix}train_loss") in entry:  # a round's `train_loss` is its local training's
+        entry[f"{prefix}global_train_loss"] = entry.pop(name)
     return entry
 
 

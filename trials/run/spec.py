@@ -49,8 +49,8 @@ class Scenario(NamedTuple):
     @property
     def model_code(self) -> list[str]:
         """Return the model's name where it brings in code of others; torchvision's is a dependency's."""
-        own = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
-        return [self.model] if own else []
+        others = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
+        return [self.model] if others else []
 
     def names(self) -> dict[str, Any]:
         """Return the parts by name, as files and records hold them."""
@@ -122,10 +122,14 @@ def refuse(name: str, cls: type[Algorithm], settings: Settings, level: str = "ii
     for setting, reason in cls.unsupported.items():
         if setting in asked:
             raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
+    for setting in ("optimizer", "keep_moments"):
+        if setting in asked and not vars(cls).get("any_optimizer"):
+            reason = "its own class does not say any_optimizer, so its steps are SGD's"
+            raise UserError(f"{name} cannot run with {asked[setting]}: {reason}")
 
 
 def _asked(settings: Settings, level: str) -> dict[str, str]:
-    """Return what settings and a level have, in the keys of `Algorithm.unsupported`, and in words."""
+    """Return in words what is unusual in settings and level, by the keys of `Algorithm.unsupported`."""
     uneven = heterogeneity.parse(level).changes_work
     asked = {"system": f"{level}, where devices do unequal work"} if uneven else {}
     for key, value in settings.model_dump().items():
@@ -141,12 +145,12 @@ def away(cls: type[Algorithm], settings: Settings, level: str) -> str:
 
 
 def outside(cls: type[Algorithm], settings: Settings) -> str:
-    """Return in words how settings are not those that the algorithm's paper assumes; "" where they are."""
-    values, beside = dict(settings), []
+    """Return in words which settings are not those that the algorithm's paper assumes; "" where all are."""
+    reasons = []
     for key, (value, reason) in cls.requires.items():
-        if values[key] != value:
-            beside.append(f"{key} is {values[key]}, its paper's {value}: {reason}")
-    return "; ".join(beside)
+        if (asked := getattr(settings, key)) != value:
+            reasons.append(f"{key} is {asked}, its paper's {value}: {reason}")
+    return "; ".join(reasons)
 
 
 PACK = "pack"  # the one key of Tune's `config`

@@ -45,7 +45,9 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data partitioned as the spec says, or kept; raise `UserError` where none are left to validate on."""
+    """Return the data partitioned as the spec says, by the ids that the data set keeps of it if any; `keep` these, too. Raise
+    `UserError` where no sample is left to validate on.
+    """
     level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if kept is None:
         data = partition(dataset, level, spec.settings)
@@ -71,6 +73,9 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
     s, size = spec.settings, (dataset.shape, dataset.classes)
     loss = losses.resolve(s.loss, dataset.task.metric)
     model = Model(models.parse(spec.model), *size, loss, s.dtype == "bf16", s.buffers)
+    if model.network.make is not None and s.weights != "default":
+        rule = f"weights is {s.weights}, but {spec.model} starts as its own code makes it"
+        raise UserError(f"{rule}: leave it out")
     what = f"model {spec.model} has {model.d:.3g} weights, which take"
     _refuse_more_than_memory(model.d * BYTES_A_WEIGHT, what)
     if device != "cpu" or s.execution == "compiled":  # else any is, and torch waits
@@ -96,14 +101,11 @@ def run(
     on_evaluation: Callable[[dict[str, float]], None] = lambda entry: None,
     memory: float | None = None,
     halved: dict[str, int] | None = None,
-    tell: Callable[[str], object] = lambda note: None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run to the end, without Ray; `halved` is as recorded, `tell` takes the data's notes. `UserError` of the device."""
+    """Run to the end, without Ray; `halved` is as recorded. `UserError` of the device."""
     usable(device)
     try:
         data = partition_data(spec, load_dataset(spec, root))
-        if data.note:
-            tell(data.note)
         simulation = simulate(spec, data, device, memory=memory)
         simulation.fed.halved = halved
         on_evaluation(simulation.history[0])
@@ -183,7 +185,7 @@ class RunningTrial:
                 raise
         self._simulation, self._scores, self._reported = None, {}, 0
         if self.config.device == "cuda":
-            torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # else the torn allocation would still be held
         fed = self.simulation.fed
         fed.halved = {"round": fed.round + 1, "chunk": fed.half}
         return self._rounds(due)
@@ -227,6 +229,7 @@ class RunningPack:
         """Run until half of the trials that go on have a report, or a second is over; return what is new of each."""
         started, going, news = time.monotonic(), self.trials, dict[str, TrialResult]()
 
+        # Once half of the trials have a report, none runs on past its next evaluation.
         def due() -> bool:
             return time.monotonic() - started > REPORT_SECONDS or 2 * len(news) > len(going)
 
@@ -238,4 +241,4 @@ class RunningPack:
         else:
             self._pack.run([partial(work, trial_id) for trial_id in going])
         self.trials = {i: going[i] for i in going if news[i].status == Status.RUNNING}
-        return {trial_id: news[trial_id] for trial_id in going}
+        return {trial_id: news[trial_id] for trial_id in going}  # in order, whoever was first

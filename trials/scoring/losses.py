@@ -11,13 +11,13 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # logits (..., C) and labels (...) ->
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """-ln p_y, p = softmax(logits)."""
+    """Return -ln p_y, p = softmax(logits)."""
     flat = F.cross_entropy(logits.flatten(0, -2), y.flatten(), reduction="none")
     return flat.view(y.shape)
 
 
 def two_sided(logits: Tensor, y: Tensor) -> Tensor:
-    """-ln p_y - sum_{c != y} ln(1 - p_c), p = softmax(logits): SAFL (27).
+    """Return -ln p_y - sum_{c != y} ln(1 - p_c), p = softmax(logits): SAFL (27).
 
     For the likeliest class 1 - p_c is the sum of the others' probabilities, so that it does not round
     to 0; no other p_c exceeds 1/2.
@@ -32,12 +32,12 @@ def two_sided(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """(z - y)^2 of the one output z."""
+    """Return (z - y)^2 of the one output z."""
     return (outputs[..., 0] - y) ** 2
 
 
 def half_squared_error(outputs: Tensor, y: Tensor) -> Tensor:
-    """(z - y)^2 / 2, whose gradient in z is z - y."""
+    """Return (z - y)^2 / 2, whose gradient in z is z - y."""
     return squared_error(outputs, y) / 2
 
 
@@ -52,7 +52,9 @@ OF_METRIC = {
 
 def resolve(name: str | None, metric: str) -> Loss:
     """Return the loss of a task ranked by `metric`; raise `UserError` when it is not one of that task's."""
-    known = OF_METRIC[metric]
-    if name is not None and name not in known:
-        raise UserError(f"loss {name} is not for data ranked by {metric}: {' or '.join(known)} are")
-    return LOSSES[name or known[0]]
+    losses = OF_METRIC[metric]
+    if name is not None and name not in losses:
+        raise UserError(
+            f"loss {name} is not for data ranked by {metric}: {' or '.join(losses)} are"
+        )
+    return LOSSES[name or losses[0]]

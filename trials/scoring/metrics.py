@@ -48,7 +48,7 @@ class Task:
         return sign(self.direction)
 
     def by(self, metric: str) -> "Task":
-        """Return the task as it is judged under the setting `metric`; raise `UserError` where that is of another task."""
+        """Return the task as the setting `metric` judges it; raise `UserError` where that metric is not for this task."""
         if metric in LABELWISE:
             if self != CLASSIFICATION:
                 raise UserError(f"metric is {metric}, which is of a classification alone")
@@ -66,7 +66,7 @@ LABELWISE = ("macro_f1", "balanced_accuracy", "auc")
 PERSONAL = "_personal"  # what the name of a mean over clients of each one's own score ends with
 CLASSIFICATION = Task("accuracy", "maximize", 0.0)
 REGRESSION = Task("mse", "minimize", worst=1e30)
-_JUDGED = [CLASSIFICATION.by(metric) for metric in ("pooled", "personal", *LABELWISE)]
+_JUDGED = map(CLASSIFICATION.by, ("pooled", "personal", *LABELWISE))
 TASKS = {task.metric: task for task in (*_JUDGED, REGRESSION, REGRESSION.by("personal"))}
 """The tasks there are, by the metric that their runs are ranked by."""
 
@@ -83,8 +83,9 @@ def sign(way: Direction) -> int:
 
 
 def score(history: History, metric: str, lost: bool = False) -> float:
-    """Return a run's mean of a metric over the last `LAST` evaluations of trained models, NaN where it is not measured, as
-    without validation data; of a run that is `lost` (it diverged, or has no finite mean) the `untrained` model's.
+    """Return a run's mean of a metric over its last `LAST` evaluations of trained models; NaN where it is not measured,
+    as without validation data. A run that is `lost` (it diverged, or has no finite mean) has the untrained model's
+    value.
     """
     if lost:
         return untrained(history, metric)
@@ -105,7 +106,9 @@ def cost_until(entry: Mapping[str, float], at: str) -> float:
 
 
 def reach(history: History, metric: str, target: float) -> dict[str, float]:
-    """Return `REACHED` of a run that is tested by a task's metric, {} when it never got there; round 0 does not count."""
+    """Return `REACHED` of a run at its first evaluation at or past the target by a task's test metric; {} if it never
+    gets there. Round 0 does not count.
+    """
     better = TASKS[metric].sign
     for entry in history:
         value = entry.get(f"test_{metric}")

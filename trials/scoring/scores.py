@@ -36,7 +36,7 @@ SCORES: dict[str, Scores] = {"accuracy": classification, "mse": regression}
 
 def macro_f1(logits: Array, y: Array) -> float:
     """Return the mean over labels, true or predicted ones, of F1 = 2 TP / (2 TP + FP + FN); logits (N, C), y (N,)."""
-    return float(metrics.f1_score(y, logits.argmax(1), average="macro"))
+    return float(metrics.f1_score(y, logits.argmax(1), average="macro", zero_division=0.0))
 
 
 def balanced_accuracy(logits: Array, y: Array) -> float:
@@ -52,7 +52,7 @@ def auc(logits: Array, y: Array) -> float:
     labels, p = np.unique(y), special.softmax(logits, axis=1)
     if len(labels) == 1:
         return float("nan")
-    ranks = stats.rankdata(p, axis=0)  # of equal ones the mean
+    ranks = stats.rankdata(p, "average", axis=0)
     n = np.array([(y == label).sum() for label in labels])
     sums = np.array([ranks[y == label, label].sum() for label in labels])
     return float(np.mean((sums - n * (n + 1) / 2) / (n * (len(y) - n))))

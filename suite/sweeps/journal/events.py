@@ -1,7 +1,7 @@
 """A sweep's journal: what was asked, what ended, what is recorded; events, one fsynced line of JSON each.
 
-It is the only thing that a resumed sweep is rebuilt from, as the `SweepState` that its events add up to. One process
-writes it at a time, which a lock on a file beside it enforces; a line torn by a crash is cut off by the next one.
+It is the only thing that a resumed sweep is rebuilt from. One process writes it at a time, which a lock on a file beside it
+enforces; a line torn by a crash is cut off by the next one.
 """
 
 import errno
@@ -11,12 +11,12 @@ import os
 import re
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -33,6 +33,8 @@ START, CURVE = b'{"event":"begin",', b'{"event":"curve",'
 """The first bytes of a sweep's journal, and of no file of anyone else; and those of a line with a trial's curve."""
 OUTCOME = re.compile(rb'\{"event":"(?:curve|end)","trial_id":"([^"]+)"')
 """The beginning of a line that has a part of how a trial ended, with the trial's id."""
+LOCK = "journal.lock"
+"""The file beside a journal that its writer has locked."""
 TRIES, PAUSE = 200, 0.002
 """How often, and after how many seconds again, a writer tries to lock a journal: watchers lock it for a moment."""
 
@@ -42,8 +44,8 @@ class _Event(BaseModel):
 
 
 class Begun(_Event):
-    """A session of the sweep begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name,
-    `code` is the SHA-256 of others' code by name.
+    """A session begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name, `code` is the SHA-256
+    of others' code by name.
     """
 
     event: Literal["begin"] = "begin"
@@ -95,10 +97,18 @@ class Died(_Event):
 
 
 class Recorded(_Event):
-    """A trial that is over has its run in the tracking store; or, by the id of an entry, its row of the leaderboard has."""
+    """A trial that is over has its run in the tracking store; "": it was refused."""
 
     event: Literal["recorded"] = "recorded"
     trial_id: str
+    run_id: str
+
+
+class Ranked(_Event):
+    """The row of an entry on the leaderboard has its run in the tracking store; "": it was refused."""
+
+    event: Literal["ranked"] = "ranked"
+    entry_id: str
     run_id: str
 
 
@@ -110,8 +120,8 @@ class Cut(_Event):
     why: str = ""
 
 
-Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Cut
-_EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
+Event = Begun | Requested | Evaluated | Ended | Died | Recorded | Ranked | Cut
+EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
 def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
@@ -125,14 +135,13 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
 
 @dataclass
 class SweepState:
-    """A sweep as far as its journal was read: what it is resumed from, and what its terminal, `suite status` and
-    pages are drawn from.
+    """A sweep as far as its journal was read: what it is resumed from, and its terminal, `suite status` and pages are drawn from.
 
     Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
-    in the order in which trials were first asked for, `finals` the runs that repeat the best configuration, by search. By
-    entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by kind and status, and `best` the
-    best score at full rounds. `began` is when the first session did. No journal has the round and score of each `running`
-    trial, `since` when trials of this session run, and how many had `ended_before`.
+    in the order in which trials were first asked for, `recorded` its run in MLflow, `finals` the runs that repeat the best
+    configuration, by search. By entry, `planned` is how many trials it will have, `tallies` how many of its search ended, by
+    kind and status, `best` the best score at full rounds, and `rows` the run of its row. `began` is when the first session did.
+    No journal has the round and score of each `running` trial, since when trials run, and how many had `ended_before`.
     """
 
     begun: Begun | None = None
@@ -144,10 +153,9 @@ class SweepState:
     deaths: dict[str, list[int]] = field(default_factory=dict)
     kills: int = 0
     recorded: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
     finals: dict[str, list[TrialRequest]] = field(default_factory=dict)
-    tallies: dict[str, Counter[tuple[TrialKind, Status]]] = field(
-        default_factory=lambda: defaultdict(Counter)
-    )
+    tallies: Counter[tuple[str, TrialKind, Status]] = field(default_factory=Counter)
     best: dict[str, float] = field(default_factory=dict)
     looks: list[int] = field(default_factory=list)
 
@@ -162,18 +170,15 @@ class SweepState:
     """What the line before has, where it is a curve; [] where nothing here is made of it."""
 
     def read(self, path: Path) -> Self:
-        """Take in what a journal has beyond the `lines` that were read, but for a last one that is not whole. Raises `UserError` for
-        the first line that cannot be where it is.
-        """
+        """Take in the whole lines that a journal has beyond those that were read. Raises `UserError` for the first that cannot be there."""
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
             else:
-                event = read(path, number, raw)
                 try:
-                    self.add(event)
+                    self.add(EVENTS.validate_json(raw))
                 except ValueError as error:
-                    raise broken(path, number, str(error)) from None
+                    raise broken(path, number, error) from None
             self.lines, self.offset = number, self.offset + len(raw)
         return self
 
@@ -204,9 +209,11 @@ class SweepState:
                 if not event.killed:
                     self.deaths.setdefault(event.trial_id, []).append(event.round)
             case Recorded():
-                if not (event.trial_id in self.ended or event.trial_id in self.planned):
+                if event.trial_id not in self.ended:
                     raise ValueError(f"trial {event.trial_id} has not ended")
                 self.recorded[event.trial_id] = event.run_id
+            case Ranked():
+                self.rows[event.entry_id] = event.run_id
             case Cut():
                 self.planned, self.cut = event.planned, event.why
         self._curve = event.history if isinstance(event, Evaluated) else None
@@ -251,7 +258,7 @@ class SweepState:
         if not request.counted:
             return
         entry_id = request.entry_id
-        self.tallies[entry_id][request.kind, end.status] += 1
+        self.tallies[entry_id, request.kind, end.status] += 1
         full = request.kind == TrialKind.SEARCH and end.status == Status.FINISHED
         if full and end.value is not None and math.isfinite(end.value):
             better = max if TASKS[self.begun.entries[entry_id]["metric"]].sign > 0 else min
@@ -264,29 +271,27 @@ class SweepState:
 
 
 class Journal:
-    """An append-only file of JSON lines, which one process has until it is closed, and the `state` that they add up to, of which
-    one thread at a time has the `lock`.
+    """An append-only file of JSON lines, which one process has until it is closed, and the `state` that they add up to. One thread at a
+    time has its `lock`.
     """
 
     def __init__(self, path: Path, state: SweepState) -> None:
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.state, self.lock = state, threading.Lock()
-        self.path, self._fault, self._owned = path, "", lock_of(path).open("ab")
+        self.path, self._fault, self._owned = path, "", path.with_name(LOCK).open("ab")
         for _ in range(TRIES):
-            if _flock(self._owned, fcntl.LOCK_EX):
+            with suppress(OSError):
+                fcntl.flock(self._owned, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             time.sleep(PAUSE)
         else:
             self._owned.close()
-            raise UserError(
-                f"another process is running this sweep ({path} is locked): let it end, or choose another --name"
-            )
+            ways = "let it end, or choose another --name"
+            raise UserError(f"another process is running this sweep ({path} is locked): {ways}")
         self._file = path.open("ab", buffering=0)
-
-    def read(self) -> None:
-        """Take in what another process wrote before the lock was this one's, and cut off what it left torn."""
-        self._file.truncate(self.state.read(self.path).offset)
+        # What another process wrote before the lock was this one's is taken in, and what it left torn is cut off.
+        self._file.truncate(state.read(path).offset)
 
     def write(self, *events: Event) -> None:
         """Append events, and add them to the state once they have reached the disk. Raises `HaltedError` when the disk does not
@@ -312,22 +317,13 @@ class Journal:
         self._owned.close()
 
 
-def lock_of(journal: Path) -> Path:
-    """Return the path of a journal's lock."""
-    return journal.with_name("journal.lock")
-
-
 def is_locked(journal: Path) -> bool:
     """Return whether a process is writing a journal, as far as this machine can see."""
-    with suppress(FileNotFoundError), lock_of(journal).open("rb") as lock:
-        return not _flock(lock, fcntl.LOCK_SH)
-    return False
-
-
-def _flock(lock: BinaryIO, how: int) -> bool:
-    with suppress(OSError):
-        fcntl.flock(lock, how | fcntl.LOCK_NB)
-        return True
+    try:
+        with journal.with_name(LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
     return False
 
 
@@ -346,7 +342,7 @@ def begun(journal: Path) -> bool:
 
 def check_first(journal: Path) -> dict[str, Any]:
     """Return the first line as plain data, {} where that is no sweep's. Raises `FormatError` for one of another version."""
-    line: dict[str, Any] = {}
+    line = dict[str, Any]()
     with suppress(ValueError):  # which is said by who reads all of it
         line = from_json(first_line(journal)) if begun(journal) else {}
     if line:
@@ -354,21 +350,14 @@ def check_first(journal: Path) -> dict[str, Any]:
     return line
 
 
-def read(path: Path, number: int, raw: bytes) -> Event:
-    """Return the event of a line. Raises `UserError` where it is none."""
-    try:
-        return _EVENTS.validate_json(raw)
-    except ValidationError as error:
+def broken(path: Path, number: int, error: ValueError) -> UserError:
+    """Return the error that names a line which a sweep did not write there."""
+    fault = str(error)
+    if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
-        where = "".join(f"{part}: " for part in first["loc"])
-        raise broken(path, number, f"{where}{first['msg']}") from None
-
-
-def broken(path: Path, number: int, fault: str) -> UserError:
-    """Return the error for a line that a sweep did not write there."""
-    return UserError(
-        f"journal {path}, line {number}: {fault}. It is damaged, or a later version of suite wrote it"
-    )
+        fault = "".join(f"{part}: " for part in first["loc"]) + first["msg"]
+    line = f"journal {path}, line {number}: {fault}"
+    return UserError(f"{line}. It is damaged, or a later version of suite wrote it")
 
 
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
@@ -378,7 +367,10 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, Tria
         start = OUTCOME.match(raw)  # the rest of a line is parsed where it is wanted alone
         if start is None or start[1].decode() not in trial_ids:
             continue
-        event = read(path, number, raw)
+        try:
+            event = EVENTS.validate_json(raw)
+        except ValueError as error:
+            raise broken(path, number, error) from None
         if isinstance(event, Evaluated):
             history = event.history
         elif isinstance(event, Ended):

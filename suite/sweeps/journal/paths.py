@@ -1,7 +1,5 @@
-"""Where a sweep keeps its files, and what it removes of them.
-
-A folder of its name that holds anything, and no sweep's journal, is someone else's and is refused; from its own a sweep
-removes files by their names, and the folder once nothing is left in it.
+"""Where a sweep keeps its files, and what it removes of them: from its own folder files by their names, and the folder once nothing is
+left in it. One that holds anything, and no sweep's journal, is someone else's and is refused.
 """
 
 from contextlib import suppress
@@ -10,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from suite.results.table import FILE as TABLE
-from suite.sweeps.journal.events import START, SweepState, begun, check_first, first_line, lock_of
+from suite.sweeps.journal.events import LOCK, START, SweepState, begun, check_first, first_line
 from suite.yaml_files import writing
 from trials.common.errors import UserError
 from trials.run.checkpoint import CheckpointFolder
@@ -23,17 +21,13 @@ def check_name(name: str, given: str) -> None:
     """Raise `UserError`, which begins with what was `given`, where a name cannot be that of one folder."""
     fits = name.isprintable() and len(name.encode()) <= 255  # as common file systems have it
     if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
-        raise UserError(
-            f"{given} {name!r}: must be the name of one folder: not . or .., without / and \\, control "
-            "characters and space around it, and at most 255 bytes"
-        )
+        bounds = "without / and \\, control characters and space around it, and at most 255 bytes"
+        raise UserError(f"{given} {name!r}: must be the name of one folder: not . or .., {bounds}")
 
 
 @dataclass
 class SweepPaths:
-    """Where a sweep keeps its files and records, and finds its data: its own `folder` below the storage, there the `journal`
-    that it is rebuilt from, and its `table`. Raises `UserError` for a name that is not one of a folder.
-    """
+    """Where a sweep keeps its files and records, and finds its data. Raises `UserError` for a name that is not one of a folder."""
 
     storage: Path
     name: str
@@ -57,34 +51,33 @@ class SweepPaths:
         return SweepState().read(self.journal) if self.begun else SweepState()
 
     def checkpoint_folder(self, sweep_id: str) -> str:
-        """Return the path or URI of the folder of the trials' checkpoints, which all nodes must reach. Elsewhere than in
-        the sweep's own folder it is named by its id too, so that nobody else's is in the way.
-        """
+        """Return the path or URI of the folder of the trials' checkpoints, which all nodes must reach."""
         if self.checkpoints is None:
             return str(self.folder.resolve() / "checkpoints")
-        own = f"{self.name}-{sweep_id[:8]}"
+        own = f"{self.name}-{sweep_id[:8]}"  # nobody else's is in the way
         if "://" in self.checkpoints:
             return f"{self.checkpoints}/{quote(own)}"
         return f"{Path(self.checkpoints).resolve()}/{own}"
 
-    def check(self) -> None:
-        """Raise `UserError` when the folder is someone else's, or the checkpoints' place cannot be used."""
+    def check(self, resume: bool) -> None:
+        """Raise `UserError` where there is a sweep and not to `resume`, others' files, or no place for checkpoints."""
+        if self.begun and not resume:
+            ways = "continue it with --resume, or choose another --name"
+            raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
         with writing(self.folder):
             first = first_line(self.journal)[: len(START)]
             # A session that was cut off before it began has left a lock.
-            theirs = self.folder.exists() and any(self.folder.iterdir())
-            theirs = theirs and not lock_of(self.journal).exists()
-        if (theirs and first != START) or not START.startswith(first):
-            raise UserError(
-                f"{self.folder} holds files that are no sweep's, or whose journal is damaged: "
-                "choose another --name or --storage"
-            )
+            other = self.folder.exists() and any(self.folder.iterdir())
+            other = other and not (self.folder / LOCK).exists()
+        if (other and first != START) or not START.startswith(first):
+            theirs = f"{self.folder} holds files that are no sweep's, or whose journal is damaged"
+            raise UserError(f"{theirs}: choose another --name or --storage")
         CheckpointFolder(self.checkpoint_folder(""))
 
     def forget(self, sweep_id: str) -> None:
         """Leave no folder of a sweep that did nothing."""
         CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(())
-        for name in (JOURNAL, lock_of(self.journal).name, STATUS, TABLE):
+        for name in (JOURNAL, LOCK, STATUS, TABLE):
             (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):
             self.folder.rmdir()

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from reports.leaderboard.leaderboard import leaderboard
-from reports.leaderboard.names import classes_of_files, without_folders, without_paths
 from reports.leaderboard.replication import behind_best, differences
 from reports.wording.tables import render
 from reports.wording.words import answer, behind_text
@@ -252,32 +251,3 @@ def test_rows_outside_their_papers_settings_and_references_have_no_rank_and_stan
     assert board.rows[1].behind_high == alone.rows[1].behind_high
     grew = runs("gossip", A[:2]) + runs("gossip", A, reference=True, outside="now")[2:]
     assert [row.rank for row in board_of(grew, runs("b", B)).rows] == [1, None]
-
-
-# Names
-
-ONE, OTHER, SAME = "a/mine.py:Mine", "b/other.py:Mine", "c/mine.py:Mine"
-FILE = "npz:/home/me/my.npz"
-
-
-def test_only_what_reads_alike_is_renamed():
-    assert classes_of_files(["fedavg", ONE, "x.py:Yours"]) == {}
-    assert classes_of_files([ONE, OTHER, SAME, ONE, "fedavg"]) == {
-        ONE: f"{ONE} (mine.py)",
-        OTHER: f"{OTHER} (other.py)",
-        SAME: f"{SAME} (mine.py, 2)",
-    }
-    assert without_folders(["digits", "dirichlet(0.3)", FILE]) == {FILE: "npz:my.npz"}
-    assert without_folders(["npz:/a/x.npz", "npz:/b/x.npz"]) == {}, "two of one name keep theirs"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("suite sweep /home/me/mine.yaml --storage /tmp/runs/a", "suite sweep mine.yaml --storage a"),
-        ("see https://a.org/b/c.html and 1/2 or and/or/both", ""),
-        ("/#/experiments/1/runs/2", ""),
-    ],
-)  # fmt: skip
-def test_folders_are_told_from_addresses(text, shown):
-    assert without_paths({"a": [text]}) == {"a": [shown or text]}

@@ -15,6 +15,7 @@ from tests.support.commands import runs_of
 from tests.support.served import Served, served
 
 sync_api = chromium.needed()
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -161,19 +162,6 @@ def test_it_reads_at_every_width_and_in_the_dark(browser, report, width, scheme)
         assert abs(ink - paper) > 3 * 150
         assert page.complaints == []
         chromium.check_axe(page)
-
-
-def test_charts_answer_to_the_pointer(page, report):
-    page.goto(report)
-    chromium.drawn(page)
-    plot = page.locator("#curves figure.chart svg").first
-    plot.scroll_into_view_if_needed()
-    box = plot.bounding_box()
-    page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + box["height"] / 2)
-    told = page.locator("#vg-tooltip-element.visible")
-    told.wait_for()
-    assert "test accuracy %" in told.inner_text()
-    assert page.complaints == []
 
 
 def test_print_begins_with_the_leaderboards_and_is_short(page, report, tmp_path):

@@ -106,18 +106,6 @@ def test_the_same_records_make_the_same_page(built, data):
     assert {name.rpartition(".")[2] for name in others} <= {"pdf"}, "fonts have no order there"
 
 
-def test_no_name_moves_a_cursor_or_turns_letters_around(data):
-    hostile = "fed\x1b[31mavg\u202e\u2066x"
-    rows = tuple(replace(row, algorithm=hostile, within_noise=None) for row in data.board.rows[:1])
-    curves = tuple(replace(c, algorithm=hostile) for c in data.curves if c.group == rows[0].group)
-    board = replace(data.board, rows=rows, overall={})
-    page, _ = build(replace(data, board=board, curves=curves, trials={}), ())
-    own = page.replace(drawing.script(), "")
-    assert "fed[31mavgx" in own
-    for sign in ("\x1b", "\u202e", "\u2066", "\\u001b", "\\u202e", "\\u2066"):
-        assert sign not in own, repr(sign)
-
-
 def test_a_leaderboard_alone_is_a_page_with_shades_pictures_and_code():
     found = [runs("a", A), runs("b", B), runs("c", C, spent={"uploaded_bytes": 9e6})]
     board = replace(board_of(*found, margin=0.05), notes=("`tunings: 5` of <them>",))
@@ -198,19 +186,6 @@ def test_a_curve_is_the_mean_in_percent_with_its_interval(data):
     ]
     (point,) = charts.curves(tuned, look, "test_accuracy", "rounds")["data"]["values"]
     assert (point["y"], point["low"]) == pytest.approx((60, 60 - 4.302653 * 10 / 3**0.5), abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("better", "ends", "span"),
-    [
-        (1, (0.9, 0.8, 0.7, 0.1), (0.7 - 0.006, 0.9 + 0.006)),
-        (-1, (0.1, 0.2, 0.2, 0.9), (-0.0066, 0.22 + 0.0066)),
-        (1, (math.nan,), (0.0, 1.0)),
-    ],
-)
-def test_the_vertical_axis_shows_the_better_three_or_half(better, ends, span):
-    traces = [charts.Trace(str(i), (0, 1, 2), (0.0, end, end)) for i, end in enumerate(ends)]
-    assert charts.leaders_span(traces, better) == pytest.approx(span)
 
 
 def test_a_method_has_one_colour_whatever_stands_beside_it():

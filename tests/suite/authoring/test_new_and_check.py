@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shlex
 
 import numpy as np
 import pytest
@@ -71,9 +72,11 @@ def only_linear(monkeypatch):
 
 
 def test_what_new_writes_passes_its_check_and_its_test(tmp_path):
-    suite_here("new", "algorithm", "SlowMo", cwd=tmp_path)
+    said = suite_here("new", "algorithm", "SlowMo", cwd=tmp_path).stderr
+    check, sweep = [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("  ")]
+    suite_here(*sweep, "--dry-run", cwd=tmp_path)
     equal = ("--reduces-to", "fedavg", "--set", "beta=0")
-    found = document(suite_here("check", "slowmo.py", *equal, "--json", cwd=tmp_path))
+    found = document(suite_here(*check, *equal, "--json", cwd=tmp_path))
     assert found["passed"]
     assert len(found["checks"]) == 3 * 6, "six checks on three models"
     sent = {each["detail"] for each in found["checks"] if each["check"] == "bytes"}

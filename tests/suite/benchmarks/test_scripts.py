@@ -37,6 +37,7 @@ def found(folder: Path, *words: str, code: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow("processes that are measured")
 def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> None:
     least = ("--runs", "2", "--seconds", "0.01", "--plot", "e.svg")
     (row,) = found(tmp_path, "agree.py", "--algorithms", "scaffold")["pairs"]
@@ -53,6 +54,7 @@ def test_the_engine_beside_a_loop_and_a_peer_that_is_missing(tmp_path: Path) -> 
     assert "<svg" in (tmp_path / "e.svg").read_text()
 
 
+@pytest.mark.slow("clusters in processes of their own")
 @pytest.mark.parametrize(
     ("words", "keys"),
     [

@@ -1,7 +1,6 @@
 """Commands that need no sweep: listings, single runs, plans, what is said where a person wrote something else than is meant."""
 
 import importlib.metadata
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 import suite as interface
 from tests.support import foreign
-from tests.support.commands import document, fault, study_file, suite, suite_here
+from tests.support.commands import document, fault, study_file, suite_here
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError
 
@@ -21,7 +20,7 @@ def test_all_faults_are_shown_at_once(tmp_path: Path) -> None:
         "algorithms: [fedavg, foldb]\ndatasets: [digits]\nmodels: [logreg]\nheterogeneity: [iid]\n"
         "trials: -1\nsettings: {rouns: 3}\nsearch: {lr: {low: 1.0, high: 0.1}}\n",
     )
-    message = fault(suite("sweep", path, cwd=tmp_path, code=2))
+    message = fault(suite_here("sweep", path, cwd=tmp_path, code=2))
     assert message.startswith(f"{path}: 4 faults, nothing was started\n")
     for part in ("algorithms[1] = 'foldb'", "'folb'?", "trials = -1", "'rounds'?", "search.lr"):
         assert part in message
@@ -88,13 +87,6 @@ def test_the_version_is_the_installed_package_s(tmp_path: Path) -> None:
     first, second = suite_here("--version", cwd=tmp_path).stdout.splitlines()
     assert first == f"suite {importlib.metadata.version('suite-fl')}"
     assert f"ray {importlib.metadata.version('ray')}" in second
-
-
-def test_a_new_algorithm_s_next_commands_run(tmp_path: Path) -> None:
-    said = suite_here("new", "algorithm", "slow_mo", cwd=tmp_path).stderr
-    check, sweep = [line for line in said.splitlines() if line.startswith("  ")]
-    suite_here(*shlex.split(check)[1:], cwd=tmp_path)
-    suite_here(*shlex.split(sweep)[1:], "--dry-run", cwd=tmp_path)
 
 
 def test_names_that_nothing_has(tmp_path: Path) -> None:

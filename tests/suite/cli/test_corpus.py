@@ -49,6 +49,7 @@ minutes is 0.0              | sweep smoke --minutes 0
 does not say which client   | data describe digits natural
 must end with .npz          | data describe digits --output split.csv
 cannot write /proc/nope     | sweep quickstart --storage /proc/nope
+has a ? or %                | sweep quickstart --storage r?x
 --algorithm fedavg          | run fedavg
 tracking store http://127.0.0.1:9 does not answer: | sweep quickstart --tracking-uri http://127.0.0.1:9
 minibatches of a round take | run --set local_steps=1000000000
@@ -64,10 +65,13 @@ Did you mean 'max'?          | constraints: {uploaded_bytes: {maxi: 1}}
 3 faults                     | {models: [lenet5], heterogeneity: [labels(20), natural]}
 init=own                     | {algorithms: [fedavg, folb], search: {init: {choices: [common, own]}}}
 settings.val_fraction        | settings: {val_fraction: 0}
+optimizer=adam               | {algorithms: [scaffold], settings: {optimizer: adam}}
+momentum is sgd's            | settings: {optimizer: adam, momentum: 0.5}
 Did you mean 'momentum'?     | {trials: 0, algorithms: [fedavg, fedavg], search: {momentun: {low: 0.1}}}
 low=5, high=1                | search: {lr: {low: 5.0}}
 low is 0.0, but must be above 0 | search: {lr: {low: 0.0}}
 high is 2.0, but must be at most 1 | {algorithms: [fedumf], search: {alpha: {high: 2.0}}}
+must differ                  | search: {lr: {choices: [0.1, 0.1]}}
 must have choices, or low and high: not both | search: {lr: {choices: [0.1, 1], high: 1}}
 variant                      | {algorithms: [folb], search: {variant: {choices: [plain, nonsense]}}}
 low                          | {algorithms: [astw], search: {astw.loop: {low: 0.5, high: 3}}}
@@ -159,12 +163,14 @@ def places() -> list[Row]:
         rows.append((f"{command}: a folder", command, says, {"runs/s/journal.jsonl": None}))
     store = {"runs": lambda path: Store(None, path)}
     link = {"mine.py": lambda path: path.symlink_to("elsewhere.py")}
+    lost = {"runs": lambda path: path.symlink_to("scratch/gone")}
     there = imported(val_accuracy=0.9)
     return [
         *rows,
         ("a folder for a store", "run --set rounds=1", "it is a folder", {DATABASE: None}),
         ("words for a database", "replay x", DATABASE, {DATABASE: "hello" * 1000}),
         ("a storage that is a file", "run --set rounds=1 --storage d", "d", {"d": ""}),
+        ("a storage that is a link to nothing", "run --set rounds=1", "scratch/gone", lost),
         ("no host", "ui --host nowhere.invalid", "nowhere.invalid", store),
         ("a link away", "new algorithm Mine", "mine.py exists, and is kept", link),
         ("export to a file", "tuned export d", "cannot write d/", {**there, "d": "mine"}),

@@ -45,6 +45,11 @@ def test_a_study_that_can_never_fit_is_refused_before_anything_starts(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_user_without_a_home_is_told_what_to_set(tmp_path: Path):
+    with patch.object(Path, "home", side_effect=RuntimeError):
+        assert "HOME" in fault(suite_here("list", "studies", cwd=tmp_path, code=2))
+
+
 def test_a_current_folder_that_was_deleted_is_said(tmp_path: Path):
     run = "from suite.cli.app import main; main()"
     script = f"mkdir x; cd x; rmdir ../x; exec {sys.executable} -c '{run}' run"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import fault, once, study_file, suite, suite_here
+from tests.support.commands import fault, once, study_file, suite_here
 
 TINY = """
 algorithms: [fedavg, fedprox]
@@ -50,6 +50,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "latency", make)
 
 
+@pytest.mark.slow("a process that imports MLflow and draws a report")
 def test_commands_that_read_load_neither_torch_nor_optuna_nor_ray(swept: Path):
     """All in one process: the first command that loads one of them is the first that has it."""
     typed = [sys.executable, "-c", LOADED, *READERS]
@@ -61,7 +62,7 @@ def test_commands_that_read_load_neither_torch_nor_optuna_nor_ray(swept: Path):
 def test_a_sweep_says_what_it_is_at_before_it_loads_anything(tmp_path: Path) -> None:
     """And where its data are refused, Ray is not on its way, and nothing is left."""
     path = study_file(tmp_path, TINY.replace("iid", "natural"))
-    done = suite("sweep", path, cwd=tmp_path, code=2)
+    done = suite_here("sweep", path, cwd=tmp_path, code=2)
     *phases, error, _ = done.stderr.splitlines()
     assert phases == [f"reading {path}", "2 entries; loading digits"]
     assert error == "error: study small: 1 fault, nothing was started"

@@ -87,6 +87,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         process.wait(60)
 
 
+@pytest.mark.slow("five processes that join a cluster")
 def test_who_has_not_the_token_is_refused(ours: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     given = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ray import cloudpickle
-from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayTaskError
 from ray.tune.search import Searcher
 
 from suite.execution import dispatch, driver
@@ -110,19 +110,6 @@ def test_a_free_place_takes_its_part_of_those_that_are_alike(tmp_path: Path) -> 
     assert list(desk.next("c")) == ["0-s0006"]
 
 
-def test_those_of_one_algorithm_begin_together_and_the_next_are_drawn_meanwhile(
-    tmp_path: Path,
-) -> None:
-    desk, told = made(tmp_path, count=30, slots=1)
-    told.source.models, told.source.algorithms = ("logreg", "logreg"), ("fedavg", "fedprox")
-    assert list(desk.next("a")) == ["0-s0000", "0-s0002", "0-s0004"]
-    desk.look()
-    drawn = len(told.source.requests)
-    desk.stopped("a")
-    assert list(desk.next("b")) == ["1-s0001", "1-s0003", "1-s0005"]
-    assert len(told.source.requests) == drawn == 9
-
-
 @pytest.mark.parametrize("ending", ["stopped", "halted"])
 def test_nothing_begins_once_all_is_to_end(tmp_path: Path, ending: str) -> None:
     desk, told = made(tmp_path)
@@ -205,23 +192,6 @@ def test_a_hook_that_raises_ends_the_run_and_nothing_else(tmp_path: Path, error:
     assert desk.fault is (None if isinstance(error, HaltedError) else error)
 
 
-def test_what_all_wait_for_is_said_and_taken_back(
-    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk, told = made(tmp_path)
-    said: list[str] = []
-    told.hooks.waits = said.append
-    cluster: Any = SimpleNamespace(waits=lambda: "waiting for CPUs", shared=True)
-    desk.next("a")
-    monkeypatch.setattr(desk, "cluster", cluster)
-    desk.look()
-    clock[0] += dispatch.PATIENCE + 1
-    desk.look()
-    desk.began("a")
-    desk.look()
-    assert said == ["", "waiting for CPUs", ""]
-
-
 # What Tune asks
 
 
@@ -254,29 +224,6 @@ def test_an_exception_is_told_from_a_death(tmp_path: Path, of_code: bool) -> Non
     driver.PackCallback(desk).on_trial_error(0, [], trial)
     assert told.ends == ([(trial_id, Status.FAILED)] if of_code else [])
     assert told.deaths == ([] if of_code else [(trial_id, True)])
-
-
-def test_tune_begins_again_where_ray_killed_a_process_for_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It takes the death of an actor, but ends with this one."""
-    desk, told = made(tmp_path, count=1)
-    sessions = iter([OutOfMemoryError("low on memory\nPID MEM"), None])
-
-    def fit() -> None:
-        (trial_id,) = desk.next("a")
-        desk.began("a")
-        if error := next(sessions):
-            raise RuntimeError("unexpected") from error
-        desk.reported("a", {trial_id: DONE})
-        desk.stopped("a")
-
-    monkeypatch.setattr(dispatch, "PAUSE", 0.0)
-    monkeypatch.setattr(driver, "_tuner", lambda *given: SimpleNamespace(fit=fit))
-    driver._tune(desk, {})
-    assert told.deaths == [("0-s0000", True)]
-    assert told.ends == [("0-s0000", Status.FINISHED)]
-    assert capsys.readouterr().err.startswith("Ray killed it: low on memory; what ran")
 
 
 # Sweeps whose trials' processes are killed

@@ -8,9 +8,10 @@ import pytest
 from reports.claims.judged import Reproduction
 from reports.claims.page import page
 from suite.reproduction import experiments
-from suite.runs.batch import Batch
+from suite.runs.batch import Batch, Job
 from tests.support import papers
 from tests.support.commands import SINGLY, document, fault, suite_here
+from tests.support.oracle import spelled
 from tests.support.papers import SMALL
 
 
@@ -31,6 +32,14 @@ def place(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("reproduce")
 
 
+def test_a_run_is_known_by_its_content_in_any_order():
+    one, other = (
+        spelled().model_copy(update={"params": dict.fromkeys(names, 0.1)})
+        for names in (("lr", "mu"), ("mu", "lr"))
+    )
+    assert Job(one, "a").id == Job(other, "b").id
+
+
 def test_first_what_can_run(place):
     (row,) = document(suite_here("reproduce", "--list", "--json", cwd=place))
     assert (row["table"], row["runs"]) == ("toy/one", 4 * 5)
@@ -42,7 +51,11 @@ def test_first_what_can_run(place):
 
 def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place, monkeypatch):
     two = ("toy", "--seeds", 2, *SINGLY)
-    first = document(suite_here("reproduce", *two, "--json", "--output", "out", cwd=place))
+    synced = []
+    with monkeypatch.context() as patched:
+        patched.setattr("suite.runs.batch.os.fsync", lambda file: synced.append(file))
+        first = document(suite_here("reproduce", *two, "--json", "--output", "out", cwd=place))
+    assert len(synced) == 8, "each run's line, before the next begins"
     (row,) = first["rows"]
     assert sum(first["verdicts"].values()) == 3
     assert (row["runs"], row["seeds"], row["reduced"]) == (8, 2, [])
@@ -51,7 +64,6 @@ def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place,
     found = {(n["method"], n["metric"]): n for n in row["numbers"]}
     fedavg = found["fedavg", "test_accuracy"]
     assert fedavg["published"] == "90"
-    assert fedavg["difference"] == pytest.approx(fedavg["measured"] - 90)
     assert set(fedavg["by_seed"]) == {"0", "1"}
 
     again = suite_here("reproduce", *two, "--json", cwd=place)
@@ -69,7 +81,7 @@ def test_two_seeds_then_nothing_then_a_third_and_interrupted_what_is_done(place,
     assert written == first
     text = (place / "out" / "toy.md").read_text()
     assert text == page(Reproduction.model_validate(first))
-    assert "| fedavg | test_accuracy | 90 % |" in text
+    assert "| fedavg | test_accuracy | 90 |" in text
 
     monkeypatch.setattr(Batch, "run", lambda *args: (0, True))
     cut = suite_here("reproduce", "toy", "--seeds", 4, "--json", cwd=place, code=130)
@@ -95,7 +107,7 @@ def test_a_paper_of_a_file_has_the_same_runs(place, toy, tmp_path):
     assert json.loads((place / "out" / "mine-one.json").read_text()) == found
     summed = ("reproduce", f"{tmp_path}/mine.yaml", "--summary", "out", "--json")
     (paper,) = document(suite_here(*summed, cwd=place))
-    assert paper["printed"] == {"numbers": 2, "statements": 1}
+    assert [entry["says"] for entry in paper["entries"]] == ["", "", "alike"]
     assert "mine-one.json" in paper["documents"]
 
 

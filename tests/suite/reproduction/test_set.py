@@ -45,7 +45,7 @@ def test_searched_values_give_way_to_one_or_to_others():
     [
         ({"mu": []}, "mu"),
         ({"heterogeneity": "iidd"}, "'iid'"),
-        ({"lr": 0.5}, "lr: the paper states it"),
+        ({"lr": 0.5}, "--set lr"),
         ({"fedprx.aggregation": "plain"}, "fedprx.aggregation"),
         ({"momentun": 0.5}, "momentum"),
         ({"momentum": 2.0}, "toy/one/iid, fedavg: momentum"),

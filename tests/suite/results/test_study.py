@@ -68,6 +68,15 @@ def test_a_study_has_what_the_table_has(storage: Path) -> None:
     assert set(shares) == {"lr", "mu"}, "values beyond the declared range leave none out"
 
 
+def test_rows_are_in_the_order_of_trials_whenever_they_ended(storage: Path) -> None:
+    entry = local_table(storage, "night").facts.entries[0].id
+    late, last = asked(entry, 30, 0), asked(entry, 29, 0)
+    add(storage / "night", Requested(request=late), ended(late, 30, 10), ended(last, 29, 10))
+    ids = local_table(storage, "night").whole()["trial_id"].to_pylist()
+    assert ids == sorted(ids)
+    assert len(ids) == 60
+
+
 def test_declared_ranges_are_widened() -> None:
     space = {
         "lr": Range("float", 0.001, 1.0, log=True),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -109,7 +110,21 @@ def with_facts(path: Path, **facts: object) -> None:
     pq.write_table(replaced, path)
 
 
+def with_cells(path: Path, name: str, values: list[object]) -> None:
+    content = pq.read_table(path)
+    place, cells = content.column_names.index(name), content[name].to_pylist()
+    cells[: len(values)] = values
+    changed = content.set_column(place, content.field(name), [cells])
+    pq.write_table(changed, path)
+
+
 ALTERED = (
+    lambda path: pq.write_table(pa.concat_tables([pq.read_table(path)] * 2), path),
+    lambda path: with_facts(path, entries=[]),
+    lambda path: with_cells(path, "seed", [None]),
+    lambda path: with_cells(path, "replicate", [None]),
+    lambda path: with_cells(path, "params", ["[]"]),
+    lambda path: with_cells(path, "settings", ["{"]),
     lambda path: path.write_bytes(path.read_bytes()[:-100]),
     lambda path: path.write_text("no table"),
     lambda path: with_facts(path, format=99),

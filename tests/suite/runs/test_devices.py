@@ -38,20 +38,6 @@ def again(store: Store, run_id: str) -> single.Replay:
     return single.replay(single.recorded_run(store, run_id), None, lambda entry: None)
 
 
-def test_the_card_of_the_record_is_used(run_on, monkeypatch):
-    """Where it is at hand; any bit counts there."""
-    store, run_id = run_on(CARD, at_hand=CARD)
-    devices, execute = [], single.execute
-
-    def on_cpu(spec, root, device, *rest, **more):
-        devices.append(device)
-        return execute(spec, root, "cpu", *rest, **more)
-
-    monkeypatch.setattr(single, "execute", on_cpu)
-    assert again(store, run_id).near == ""
-    assert devices == ["cuda"]
-
-
 @pytest.mark.parametrize(
     ("device", "apart", "differing"),
     [

@@ -119,6 +119,7 @@ class BreaksOnce(SCAFFOLD):
 """
 
 
+@pytest.mark.slow("Tune twice")
 @pytest.mark.usefixtures("ray_runs")
 def test_tune_restores_a_trial_that_broke(tmp_path: Path) -> None:
     """By an algorithm in a file, which goes to the workers as its text."""

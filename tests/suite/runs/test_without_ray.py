@@ -24,7 +24,7 @@ def never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_ray_yet: None):
 
 def test_on_one_core_runs_need_no_ray(tmp_path: Path):
     one = ("--set", "max_concurrent=1")
-    done = suite_here("reproduce", "toy", "--seeds", 2, "--json", *one, cwd=tmp_path)
+    done = suite_here("reproduce", "toy", "--seeds", 2, "--json", *one, cwd=tmp_path, on_ray=True)
     assert "Ray" not in done.stderr
     (row,) = document(done)["rows"]
     assert row["runs"] == 4

@@ -1,18 +1,13 @@
 """A sweep that is resumed suggests what it would have suggested without: a journal has all that samplers go by."""
 
 import dataclasses
-import inspect
 import random
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import optuna
 import pytest
 
 from suite.search.sweep_search import SweepSearch
 from suite.search.trial import InitialConfiguration
-from suite.studies import samplers
 from suite.studies.entries import Entry
 from suite.studies.samplers import SAMPLERS
 from suite.studies.space import Space
@@ -30,20 +25,6 @@ NESTED = {
     "gate": Range("choice", choices=("open", "shut"), when={"kind": "wide"}),
     "slope": Range("float", 0.1, 100.0, log=True, when={"gate": "open"}),
 }
-DEPRECATED = {
-    "TPESampler": {
-        "consider_prior",
-        "prior_weight",
-        "consider_magic_clip",
-        "consider_endpoints",
-        "gamma",
-        "weights",
-        "warn_independent_sampling",
-        "constraints_func",
-    },
-    "GPSampler": {"constraints_func"},
-}
-"""Arguments that Optuna takes away, and warns of where they are given; None by default."""
 
 
 def conditional() -> list[Entry]:
@@ -60,6 +41,10 @@ def deep(entry: Entry) -> list[InitialConfiguration]:
         return []
     depths = [*range(1, 10), *range(1, 6)]
     return [InitialConfiguration("warm", entry.space.default({"depth": depth})) for depth in depths]
+
+
+def test_every_sampler_is_resumed() -> None:
+    assert TRIALS.keys() == {*SAMPLERS, OWN}
 
 
 @pytest.mark.parametrize("sampler", TRIALS, ids=lambda name: name.rpartition(":")[2])
@@ -82,22 +67,3 @@ def test_what_is_suggested_after_a_replay_is_what_was(sampler: str, entry: Entry
             if search.next() != event[1]:
                 differ.append(event[1].index)
     assert differ == []
-
-
-@pytest.mark.parametrize("sampler", ["tpe", "gp", "random", "grid"])
-def test_a_new_optuna_s_defaults_change_no_number(
-    sampler: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each argument of Optuna's samplers that has a default is given by name."""
-    given: dict[str, dict[str, Any]] = {}
-    recorders = {
-        name: lambda name=name, **arguments: given.update({name: arguments})
-        for name in ("TPESampler", "GPSampler", "RandomSampler")
-    }
-    monkeypatch.setattr(samplers, "samplers", SimpleNamespace(**recorders))
-    SAMPLERS[sampler].make(seed=1)
-    assert given
-    for name, arguments in given.items():
-        parameters = inspect.signature(getattr(optuna.samplers, name)).parameters
-        left_out = {key: spec.default for key, spec in parameters.items() if key not in arguments}
-        assert left_out == dict.fromkeys(DEPRECATED.get(name, ()))

@@ -158,7 +158,8 @@ def test_only_search_trials_under_a_scheduler_report_at_stops():
     ):
         bench = Bench([entry], scheduler)
         trial = bench.add(entry, 0, kind)
-        config = bench.dispatch.config(bench.requests[trial])
+        request = bench.requests[trial]
+        config = bench.dispatch.config(request, request.spec(entry))
         assert (config.stops, config.device, config.threads) == (stops, "cpu", 1)
         assert config.need == {"CPU": 1.0}, "memory is set aside on a shared cluster only"
         assert config.checkpoint == f"/places/{trial}.pt"

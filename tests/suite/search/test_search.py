@@ -94,7 +94,7 @@ def reference(sampler: str, more: str = "") -> tuple[dict, dict]:
 def test_neither_timing_nor_kills_can_change_what_is_asked(sampler, more):
     """Killed after any number of events, again and again, and rebuilt from the log each time."""
     given_, expected = reference(sampler, more)
-    examples = {"gp": 1, "grid": 3, OWN: 3}.get(sampler, 10)  # GP suggests in a fifth of a second
+    examples = {"gp": 1, "grid": 3, OWN: 3}.get(sampler, 6)  # GP suggests in a fifth of a second
 
     @settings(max_examples=examples, phases=QUICKLY)
     @given(st.randoms(use_true_random=False), st.integers(1, 10), st.integers(4, 99))

@@ -34,6 +34,12 @@ def test_a_small_study_takes_four_clients_or_those_that_are_born(levels, clients
     assert (few.settings.clients, few.settings.participation) == (clients, participation)
 
 
+def test_every_split_has_a_data_set_of_its_own_and_tunings_share_theirs():
+    study = a_study(splits=2, tunings=3)
+    first, second = load_data(make_entries(study, "s"), None, "s", study.replicates).values()
+    assert (first.test != second.test).any()
+
+
 def test_every_shipped_study_makes_cells():
     names = study_names()
     assert {"quickstart", "smoke"} <= set(names)

@@ -35,22 +35,6 @@ def test_a_folder_in_the_storage_that_holds_files_is_refused(tmp_path: Path) -> 
     assert contents(tmp_path) == before
 
 
-CASES = [("sweep smoke --name", name) for name in ("..", "", "a/b", "a\nb", " a", "a" * 256)]
-CASES += [("sweep smoke --set checkpoints=ck --resume --name", ".."), ("stop --now", "..")]
-
-
-@pytest.mark.parametrize(("command", "name"), CASES)
-def test_a_name_that_is_none_of_a_folder(tmp_path: Path, command: str, name: str) -> None:
-    here = tmp_path / "here"
-    for path in (tmp_path / "a.txt", here / "checkpoints" / "b.pt", here / "ck" / "c"):
-        put(path)
-    put(here / "control", b"stop")
-    before = contents(tmp_path)
-    suite_here(*command.split(), name, cwd=here, code=2)
-    assert contents(tmp_path) == before
-    assert not (here / "runs").exists()
-
-
 FOREIGN = [
     "ck/s/model.pt.damaged",
     "ck/s/0123456789ab-s0000.pt",

@@ -22,9 +22,7 @@ from suite.sweeps.journal.events import (
     ended,
     is_locked,
     outcomes,
-    read,
 )
-from suite.yaml_files import replacing
 from trials.common.errors import UserError
 from trials.run.outcome import Status, TrialKind, TrialResult
 
@@ -53,7 +51,6 @@ def path(tmp_path: Path) -> Path:
 def write(path: Path, events: list[Event]) -> SweepState:
     """Write these in a session of their own; what the journal adds up to then."""
     journal = Journal(path, SweepState())
-    journal.read()
     for event in events:
         journal.write(event)
     journal.close()
@@ -61,7 +58,7 @@ def write(path: Path, events: list[Event]) -> SweepState:
 
 
 def lines(path: Path) -> list[Event]:
-    return [read(path, at, raw) for at, raw in enumerate(path.read_bytes().splitlines(), 1)]
+    return [module.EVENTS.validate_json(raw) for raw in path.read_bytes().splitlines()]
 
 
 def test_round_trip_over_several_sessions(path: Path) -> None:
@@ -165,7 +162,6 @@ def test_a_line_is_on_the_disk_when_write_returns(
     monkeypatch.setattr(os, "fsync", spy)
     write(path, EVENTS[:2])
     journal = Journal(path, SweepState())
-    journal.read()
     journal.write(*EVENTS[2:])
     journal.close()
     inode = path.stat().st_ino
@@ -176,7 +172,6 @@ def test_threads_do_not_mix_lines(path: Path) -> None:
     """The driver and the recorder write at the same time."""
     write(path, [BEGUN])
     journal = Journal(path, SweepState())
-    journal.read()
 
     def work(name: str) -> None:
         for i in range(40):
@@ -198,7 +193,6 @@ def test_the_journal_ends_with_what_the_disk_took(
 ) -> None:
     write(path, [BEGUN])
     journal = Journal(path, SweepState())
-    journal.read()
     real = module.os.write
     monkeypatch.setattr(module.os, "write", lambda fd, line: real(fd, line[:7]))
     with pytest.raises(HaltedError, match="No space left"):
@@ -210,23 +204,3 @@ def test_the_journal_ends_with_what_the_disk_took(
     journal.close()
     write(path, [])
     assert lines(path) == [BEGUN]
-
-
-def write_often(path: Path, text: str) -> None:
-    for _ in range(300):
-        with replacing(path) as part:
-            part.write_text(text)
-
-
-def test_a_file_that_two_processes_write_is_always_one_of_theirs(tmp_path: Path) -> None:
-    """With one name for what is not whole yet, one of sixty writes failed."""
-    path, texts = tmp_path / "file", [letter * 5000 for letter in "ab"]
-    path.write_text(texts[0])
-    fork = multiprocessing.get_context("fork")
-    writers = [fork.Process(target=write_often, args=(path, text)) for text in texts]
-    for writer in writers:
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        assert path.read_text() in texts
-    assert [writer.exitcode for writer in writers] == [0, 0]
-    assert [left.name for left in tmp_path.iterdir()] == ["file"]

@@ -34,6 +34,7 @@ STUDIES: dict[str, dict[str, Any]] = {
     "scenarios": {
         "heterogeneity": ["iid", "labels(2)"],
         "models": ["mlp(8,8)", "mlp(6,6)"],
+        "algorithms": ["fedprox"],
         "trials": 2,
     },
     "stopped early": {"scheduler": "asha"},

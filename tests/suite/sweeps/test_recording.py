@@ -1,24 +1,90 @@
-"""A trial's run in the store: one, finished, whatever is cut off or lost."""
+"""A trial's run in the store: one, finished, whatever is cut off or lost; and the thread that writes it."""
 
 import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, TEMPORARILY_UNAVAILABLE
 
 from suite.execution.cluster import Resources
 from suite.sweeps import recording
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.recording import SweepRecording
+from suite.sweeps.recording import LOCAL_TRIES, SweepRecording
 from suite.sweeps.sweep import Result, Sweep
 from suite.tracking import StoreError
 from suite.tracking.store import Store
 from tests.support.commands import runs_of
 from tests.support.foreign import little, play, swept
 from tests.support.searches import a_study
+
+BUSY = MlflowException("(psycopg2.OperationalError) no connection", TEMPORARILY_UNAVAILABLE)
+INVALID = MlflowException("Invalid value", INVALID_PARAMETER_VALUE)
+
+
+def recorder(uri: str = "http://there") -> SweepRecording:
+    """The thread that records a sweep in this store."""
+    state = SimpleNamespace(begun=SimpleNamespace(study_name="s"))
+    journal: Any = SimpleNamespace(state=state, path=Path("runs/s/journal.jsonl"))
+    store: Any = SimpleNamespace(uri=uri, firsts=[])
+    control: Any = SimpleNamespace(ending="", waiting="")
+    control.halt = lambda fault: setattr(control, "ending", "halted")
+    return SweepRecording(store, store, journal, control, control)
+
+
+def test_it_writes_in_order_and_again_what_failed_and_drops_what_is_refused() -> None:
+    failures, taken, records = [0, 0, 2], [], recorder()
+
+    def write(item: int) -> None:
+        if failures and failures[0] == item:
+            raise ConnectionError(failures.pop(0))
+        if item in (7, 9):
+            raise StoreError("here", INVALID)
+        taken.append(item)
+
+    for item in range(50):
+        records.put(partial(write, item))
+    assert records.end()
+    assert taken == [item for item in range(50) if item not in (7, 9)]
+    assert failures == []
+    assert records.refusals == [f"2 times: {StoreError('here', INVALID)}"]
+
+
+@pytest.mark.parametrize("uri", ["http://there", "postgresql://there/db", "sqlite:///here"])
+def test_only_a_store_elsewhere_is_waited_for(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    records, tried = recorder(uri), []
+
+    def write() -> None:
+        tried.append(records.control.waiting)
+        raise StoreError(uri, BUSY)
+
+    monkeypatch.setattr(records._stop, "wait", lambda seconds: time.sleep(0.01))
+    monkeypatch.setattr(recording, "RECORD_SECONDS", 0.5)
+    records.put(write)
+    assert not records.end()
+    assert (len(tried) == LOCAL_TRIES) is uri.startswith("sqlite")
+    assert (records.control.ending == "halted") is uri.startswith("sqlite")
+    assert "trying again" in tried[1]
+
+
+def test_it_is_waited_for_as_long_as_it_writes_and_nothing_else_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A store that was lost is written anew from the journal, which takes long."""
+    gate = threading.Event()
+    for write, seconds, whole in ((lambda: time.sleep(0.06), 0.4, True), (gate.wait, 0.05, False)):
+        monkeypatch.setattr(recording, "RECORD_SECONDS", seconds)
+        records = recorder()
+        for _ in range(10):
+            records.put(write)
+        assert records.end() is whole
+    gate.set()
 
 
 def whole(place: SweepPaths) -> dict[str, str]:
@@ -77,7 +143,7 @@ def test_what_is_written_whose_answer_is_lost_is_there_once(
         if threading.current_thread() is not threading.main_thread():
             calls += 1
             if calls % 4 == 2:
-                raise StoreError(store.uri, OSError("the answer was lost"), True)
+                raise StoreError(store.uri, OSError("the answer was lost"))
         return answer
 
     monkeypatch.setattr(Store, fails, lose)

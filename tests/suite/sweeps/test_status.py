@@ -10,9 +10,9 @@ import pytest
 
 from suite.results.leaderboards import read_leaderboard
 from suite.search.trial import TrialRequest
-from suite.sweeps.journal.events import Begun, Died, Journal, Recorded, SweepState
+from suite.sweeps.journal.events import Begun, Died, Journal, Ranked, Recorded, SweepState
 from suite.sweeps.journal.paths import STATUS, SweepPaths
-from suite.sweeps.progress import Deadline, Progress
+from suite.sweeps.progress import Deadline
 from suite.sweeps.status import keep, standing, status
 from suite.sweeps.sweep import Sweep
 from suite.sweeps.tables import open_tables
@@ -136,7 +136,7 @@ def test_counts_and_scores(night: tuple[Path, list[str]]) -> None:
         ended(final, 106.0, 0.8),
         Died(trial_id=requests[3].request.trial_id, round=7, error="Killed\n"),
         *(Recorded(trial_id=final.request.trial_id, run_id=run) for run in "bc"),
-        Recorded(trial_id=first, run_id="a row of the leaderboard"),
+        Ranked(entry_id=first, run_id="a row of the leaderboard"),
         torn=line(asked(second, 1))[:20],
     )
     seen = status(folder.parent, "night")
@@ -163,7 +163,6 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
     requests = [asked(entry, 0) for entry in ids]
     add(folder, *requests)
     journal = Journal(folder / "journal.jsonl", SweepState())
-    journal.read()
     half = TrialResult(Status.RUNNING, history=[{"round": 25, "val_accuracy": 0.4}])
     for seconds, outcome in ((0, TrialResult()), (10, half)):
         clock[0] += seconds
@@ -184,41 +183,6 @@ def test_what_runs_now_is_told_by_the_process_that_runs_it(
     found = document(suite_here("status", "night", "--json", cwd=tmp_path))
     assert (found["running"], found["running_trials"], found["now"]) == (False, 0, [])
     assert (found["per_minute"], found["seconds_left"]) == (None, None)
-
-
-def test_what_was_kept_is_gone_by_while_it_is_of_this_journal(
-    night: tuple[Path, list[str]],
-) -> None:
-    folder, (first, _) = night
-    (folder / STATUS).write_bytes(b"\xff{")
-    assert status(folder.parent, "night")["expected"] == 10
-    kept = standing("night", SweepState().read(folder / "journal.jsonl"), False)
-    keep(folder, {**kept, "expected": 7})
-    assert status(folder.parent, "night")["expected"] == 7
-    add(folder, asked(first, 0))
-    assert status(folder.parent, "night")["expected"] == 10
-
-
-def test_the_line_counts_and_starting_up_is_no_trial(
-    night: tuple[Path, list[str]], clock: list[float]
-) -> None:
-    """30 s of start-up, then two trials at once, a second each: 2 trials/s."""
-    folder, (first, _) = night
-    state = SweepState().read(folder / "journal.jsonl")
-    display = Progress(lambda: standing("night", state, True))
-    clock[0] += 30
-    assert "left" not in display.line(display.look())
-    for step in range(2):
-        pair = [asked(first, index) for index in (2 * step, 2 * step + 1)]
-        for trial in pair:
-            state.add(trial)
-            state.report(trial.request, TrialResult())
-        clock[0] += 1
-        for event in (event for trial in pair for event in ended(trial, 1.0, 0.5)):
-            state.add(event)
-    shown = display.line(display.look())
-    start = "night: 4/10 runs (4 finished), 0 running, 120 runs/min, about 3 s left"
-    assert shown == f"{start}, 4 still to be recorded"
 
 
 TWO: dict[str, Any] = {"algorithms": ["fedavg", "fedprox"], "trials": 3, "seeds": 2}

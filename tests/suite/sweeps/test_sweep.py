@@ -49,6 +49,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "done", make)
 
 
+@pytest.mark.slow("the sweep that all here look at, on two processes")
 def test_summary_agrees_with_the_store(done: Path) -> None:
     summary = json.loads((done / "summary.json").read_text())
     assert set(summary) >= {*SUMMARY.split()}
@@ -127,6 +128,7 @@ def test_one_at_a_time_gives_the_same_numbers(done: Path, tmp_path: Path) -> Non
     assert histories(tmp_path) == histories(done)
 
 
+@pytest.mark.slow("a process is killed, and two start")
 def test_a_sweep_cut_short_twice_resumes_to_the_same_end(done: Path, tmp_path: Path) -> None:
     command = ["sweep", study_file(tmp_path), "--set", "max_concurrent=2"]
     journal = tmp_path / "runs" / "small" / "journal.jsonl"

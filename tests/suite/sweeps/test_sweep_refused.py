@@ -52,7 +52,7 @@ def test_a_place_that_cannot_be_written_halts_and_is_gone_on_with(
 ):
     monkeypatch.setattr(*where, fails)
     for options in ((), ("--resume",)):
-        done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3)
+        done = suite_here("sweep", "smoke", *options, cwd=tmp_path, code=3, on_ray=True)
         assert said in done.stderr.rpartition("halted: ")[2]
 
 

@@ -36,7 +36,11 @@ def test_two_processes_may_make_a_store_at_once(tmp_path: Path) -> None:
     assert runs_of(open_existing(None, tmp_path)) == []
 
 
-def test_what_is_logged_is_there(store: Store, experiment: str) -> None:
+def test_what_is_logged_is_there(
+    store: Store, experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a person's environment says of when it is written."""
+    monkeypatch.setenv("MLFLOW_ENABLE_ASYNC_LOGGING", "true")
     parent = store.create(experiment, "parent", {"kind": "sweep"})
     run_id = store.create(experiment, "name", {"kind": "search", "seed": 3}, parent, seconds=60.0)
     for _ in range(2):  # once more adds nothing
@@ -127,6 +131,16 @@ def test_mlflow_s_own_variable_names_the_store(
     monkeypatch.setenv(VARIABLE, "")
     assert "no sweep in runs yet" in fault(suite_here("leaderboard", cwd=tmp_path, code=2))
     assert not (tmp_path / "runs").exists()
+
+
+def test_sqlite_knows_how_many_runs_there_are_once_a_table_is_kept(tmp_path: Path) -> None:
+    """Else a search that MLflow sorts by a metric takes it half a minute for 30,000 runs."""
+    store = Store(None, tmp_path)
+    run_id = store.create(store.experiment("mine"), "name", {"kind": "sweep"})
+    (tmp_path / "trials.parquet").write_bytes(b"a table")
+    store.keep_table(run_id, tmp_path / "trials.parquet")
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as opened:
+        assert opened.execute("select stat from sqlite_stat1 where tbl = 'runs'").fetchall()
 
 
 def test_runs_are_found_beside_more_than_a_thousand_experiments(tmp_path: Path) -> None:

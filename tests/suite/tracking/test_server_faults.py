@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, TEMPORARILY_UNAVAILABLE
 
 from suite.results.table import FILE, read
 from suite.sweeps.journal.paths import SweepPaths
-from suite.sweeps.recording import LOCAL_TRIES, SweepRecording
 from suite.sweeps.sweep import Sweep
 from suite.tracking import StoreError, without_user
 from suite.tracking import store as stores
@@ -27,7 +26,8 @@ from tests.support.foreign import little, play
 from trials.common.errors import UserError
 
 BUSY = MlflowException("(psycopg2.OperationalError) no connection", TEMPORARILY_UNAVAILABLE)
-REFUSED = StoreError("sqlite:///here", ValueError("Invalid value for 'metrics[0].name'"), False)
+INVALID = MlflowException("Invalid value for 'metrics[0].name'", INVALID_PARAMETER_VALUE)
+REFUSED = StoreError("sqlite:///here", INVALID)
 
 
 @contextmanager
@@ -77,20 +77,6 @@ def test_what_a_server_answers_passes_or_is_a_refusal(tmp_path: Path, status: in
         store.experiment("study")
     assert gone.value.passes
     assert StoreError("postgresql://there/db", BUSY).passes
-
-
-@pytest.mark.parametrize("uri", ["http://there", "postgresql://there/db", "sqlite:///here"])
-def test_only_a_store_elsewhere_is_waited_for(uri: str) -> None:
-    state = SimpleNamespace(begun=SimpleNamespace(study_name="s"), recorded={})
-    journal: Any = SimpleNamespace(state=state, path=Path("runs/s/journal.jsonl"))
-    store: Any = SimpleNamespace(uri=uri, firsts=[])
-    control: Any = SimpleNamespace(ending="", waiting="")
-    control.halt = lambda fault: setattr(control, "ending", "halted")
-    records = SweepRecording(store, store, journal, control, control)
-    ended = [records._gives_up(StoreError(uri, BUSY)) for _ in range(LOCAL_TRIES)][-1]
-    records.close()
-    assert ended is uri.startswith("sqlite")
-    assert "trying again" in control.waiting
 
 
 def test_a_refused_name_costs_a_sweep_the_records_that_have_it(
@@ -148,6 +134,16 @@ def test_a_person_s_patience_is_kept(
     assert (seen, os.environ.get(name)) == ([asked or "5"], asked)
 
 
+def test_a_proxy_is_not_asked_for_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("http_proxy", "http://127.0.0.1:9"), ("no_proxy", ""), ("NO_PROXY", "")):
+        monkeypatch.setenv(name, value)
+    with server(200) as (uri, asked):
+        Store(uri, tmp_path)
+    assert asked
+
+
 def test_a_server_that_keeps_no_files_is_warned_of_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,6 +171,7 @@ def test_a_text_has_no_user(text: str, shown: str) -> None:
     assert without_user(text) == shown
 
 
+@pytest.mark.slow("an MLflow server")
 def test_a_password_is_nowhere(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

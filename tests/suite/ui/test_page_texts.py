@@ -4,12 +4,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
 from starlette.requests import Request
 
 from suite.sweeps.journal import events as journal
 from suite.sweeps.journal.events import Begun
-from suite.ui import Fresh, Pages
+from suite.ui import Pages
 from tests.support.journals import STUDY, add, asked, ended, line
 from tests.support.searches import a_study, entries_of
 from trials.run.outcome import Status, TrialResult
@@ -68,23 +67,3 @@ def test_names_are_text_on_a_page(tmp_path: Path) -> None:
         assert str(tmp_path) not in one.text
     assert "my.npz" in found[1].text
     assert "line 2: " in found[0].text, "a damaged sweep is told, and hides no other"
-
-
-def test_what_is_shown_is_made_anew_at_most_every_few_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now, took, calls = [100.0], [0.0], []
-    monkeypatch.setattr("suite.ui.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("suite.ui.time.thread_time", lambda: took[0])
-
-    def make() -> int:
-        took[0] += 0.1
-        calls.append(now[0])
-        return len(calls)
-
-    fresh = Fresh(make)
-    seen = []
-    for at in (100.0, 101.0, 104.9, 105.1, 106.0):
-        now[0] = at
-        seen.append(fresh())
-    assert (seen, calls) == ([1, 1, 1, 2, 2], [100.0, 105.1]), "0.1 s of a processor: every 5 s"

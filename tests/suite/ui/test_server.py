@@ -15,7 +15,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from suite.ui import app, bind
+from suite.ui import AT_ONCE, REFUSED, Mounted, app, bind
 from tests.support.commands import study_file, suite_here
 from tests.support.served import served
 from trials.common.errors import UserError
@@ -129,22 +129,6 @@ def test_every_page_has_a_policy(port: int) -> None:
     assert "sandbox allow-scripts" in report["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize(
-    ("path", "refused"),
-    [
-        ("/sweeps/%2e%2e/report.html", 404),
-        ("/sweeps/..%2f..%2fetc", 403),
-        ("/sweeps/%00", 404),
-        ("/x", 403),
-    ],
-)
-def test_names_of_no_sweep(port: int, path: str, refused: int) -> None:
-    status, said, _ = ask(port, path)
-    assert status == refused
-    assert "Traceback" not in said
-    assert str(Path.cwd()) not in said
-
-
 def through(path: str, method: str, **headers: str) -> int:
     """The status of a request to an application that answers 200 to all, behind our guard; with its token."""
     guarded = app(
@@ -183,6 +167,25 @@ def test_no_page_elsewhere_changes_records(below: str) -> None:
     assert through(path, "POST") == 200, "a program, not a page"
     assert through(path, "POST", authorization="") == 401
     assert through(path, "POST", host="evil.example", origin="http://evil.example") == 403
+
+
+def test_all_of_many_requests_at_once_are_answered_a_few_at_a_time() -> None:
+    running = most = answered = 0
+
+    async def slow(*request: Any) -> None:
+        nonlocal running, most, answered
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running, answered = running - 1, answered + 1
+
+    async def ask_all() -> None:
+        mounted = Mounted({"GET": ["/"]}, lambda: slow, REFUSED)
+        scope = {"type": "http", "method": "GET", "path": "/", "root_path": ""}
+        await asyncio.gather(*(mounted(scope, None, None) for _ in range(50)))  # type: ignore[arg-type]
+
+    asyncio.run(ask_all())
+    assert (most, answered) == (AT_ONCE, 50)
 
 
 def test_a_port_that_is_taken() -> None:

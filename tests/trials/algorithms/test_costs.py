@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.equations import SYSTEM, Problem, among, circle, hub
-from tests.support.oracle import GENERAL, spent
+from tests.support.equations import among, circle, hub
+from tests.support.oracle import GENERAL, SYSTEM, Problem, spent
 from tests.support.simulations import finish
 from trials.algorithms import ALGORITHMS
 from trials.engine.federation import Federation

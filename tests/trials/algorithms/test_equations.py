@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support import equations as eq
-from tests.support.equations import SYSTEM, Problem
-from tests.support.oracle import EXECUTIONS, GENERAL, agrees
+from tests.support.oracle import EXECUTIONS, GENERAL, SYSTEM, Problem, agrees
 from trials import topology
 from trials.algorithms import ALGORITHMS
 from trials.common.errors import UserError

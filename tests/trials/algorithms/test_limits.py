@@ -9,21 +9,12 @@ import torch
 from torch import nn
 
 from suite.studies.entries import load_data
-from tests.support.equations import Problem, arranged, circle, matched
-from tests.support.oracle import (
-    GENERAL,
-    LR,
-    SEED,
-    activations,
-    loss,
-    selected,
-    shares,
-)
+from tests.support.equations import arranged, matched
+from tests.support.oracle import GENERAL, SEED, Problem, activations, loss, selected, shares
 from tests.support.searches import entries_of
 from tests.support.simulations import (
     finish,
     partitioned,
-    rounds,
     settings,
     simulation,
     state,
@@ -100,27 +91,6 @@ def test_corrections_reach_the_optimum_of_unlike_quadratics_and_fedavg_does_not(
     assert w == pytest.approx(np.average(optimum, weights=pull), abs=1e-9)
 
 
-MEANS = [("scaffold", "c", "c_k", True), ("feddyn", "mean_h", "h", False)]
-MEANS += [("feddc", "mean_h", "h", False), ("feddc", "g", "g_k", True)]
-
-
-@pytest.mark.parametrize("selection", ["without_replacement", "independent"])
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-@pytest.mark.parametrize(("name", "server", "rows", "weighted"), MEANS)
-def test_server_vectors_are_means_of_client_states(
-    name, server, rows, weighted, aggregation, selection
-):
-    given = {"participation": 0.6, "aggregation": aggregation, "selection": selection}
-    problem = Problem(given)
-    run = problem.run(name, {})
-    weights = problem.om[:, None] if weighted else 1
-    for _ in rounds(run):
-        found = state(run)
-        mean = (weights * found[rows]).mean(0)
-        np.testing.assert_allclose(found[server], mean, atol=1e-11)
-        assert np.abs(mean).max() > 1e-3
-
-
 # SAFL
 
 
@@ -143,30 +113,6 @@ def test_the_second_model_is_the_mean_of_all_devices(name, init):
 
 
 # DeFed
-
-
-def spread(models):
-    return np.sqrt(((models - models.mean(0)) ** 2).sum(1).mean())
-
-
-TEN = (4, 6, 5, 3, 7, 5, 8, 4, 6, 2)
-
-
-@pytest.mark.parametrize(("degree", "norm"), [(2, 0.873), (4, 0.647), (6, 0.374), (8, 0.111)])
-def test_without_a_gradient_consensus_comes_at_the_spectral_norm(degree, norm):
-    """No step loses less than the norm of W - 11'/K says; in the end each loses just that."""
-    problem = Problem({"init": "own", "rounds": 12, "local_steps": 1}, sizes=TEN)
-    run = problem.run("defed", {"lr": 1e-300, "topology": f"ring({degree})"})
-    errors = [spread(state(run)["W"])]
-    while not run.finished:
-        run.advance()
-        errors.append(spread(state(run)["W"]))
-    ratios = np.divide(errors[1:], errors[:-1])
-    exact = np.linalg.norm(circle(10, degree) - 0.1, 2)
-    assert exact == pytest.approx(norm, abs=5e-4)
-    assert (ratios <= exact + 1e-6).all()
-    assert ratios[-1] == pytest.approx(norm, abs=0.03)
-    assert [entry["consensus_error"] for entry in run.history] == pytest.approx(errors, rel=1e-6)
 
 
 def scores(w, x, y):
@@ -268,21 +214,3 @@ def test_fedma_matches_the_maps_of_convolutions():
     assert (local - shuffled).abs().max() > 0.1
     expected = np.array([0.4, 0.6]) @ local.numpy()
     np.testing.assert_allclose(aggregated(run, shuffled.numpy()), expected, atol=1e-12)
-
-
-# References and refusals
-
-
-def test_a_client_alone_knows_nothing_of_the_others():
-    """Everyone else's samples change; client 3 does not notice, the others do."""
-    data, other = partitioned([5, 9, 3, 7, 4]), partitioned([5, 9, 3, 7, 4])
-    mine = data.train[data.offsets[3] : data.offsets[4]]
-    other.dataset.x[np.setdiff1d(data.train, mine)] += 1.0
-    common = settings(batch_size=2, momentum=0.5)
-    ends = []
-    for held in (data, other):
-        run = simulation(ALGORITHMS["local_only"](lr=LR), held, common, seed=SEED)
-        ends.append(state(finish(run))["z"])
-    moved = np.abs(ends[0] - ends[1]).max(1)
-    assert moved[3] == 0
-    assert (np.delete(moved, 3) > 1e-4).all()

@@ -1,21 +1,10 @@
 """Which setting of an algorithm is which other algorithm: to the bit, or up to rounding."""
 
-from functools import partial
-
 import numpy as np
 import pytest
-import torch
 
-from tests.support.oracle import LR, SEED, apart, selected
-from tests.support.simulations import (
-    finish,
-    partitioned,
-    rounds,
-    same,
-    settings,
-    simulation,
-    state,
-)
+from tests.support.oracle import SEED, apart
+from tests.support.simulations import finish, partitioned, same, settings, simulation, state
 from trials.algorithms import ALGORITHMS
 from trials.federated_data import FederatedData
 
@@ -135,107 +124,3 @@ def test_a_setting_makes_one_method_another(name, params, other, theirs, given, 
     assert apart(*weights) <= tolerance
     if tolerance == 0.0 and mine.state.keys() == its.state.keys():
         same(mine, its, 0.0)
-
-
-DIFFERENT = [
-    ("fedprox", {"mu": 0.5}, "fedavg", {}, WORK),
-    ("fedavgm", {"beta": 0.5}, "fedavg", {}, WORK),
-    ("fednova", {}, "fedavg", {}, {"participation": 0.6, "level": SYSTEM}),
-    ("scaffold", {}, "fedavg", {}, {**PLAIN, "rounds": 3}),
-    ("folb", {"mu": 0.1}, "fedprox", {"mu": 0.1}, {"aggregation": "plain"}),
-    ("folb_two_set", {"mu": 0.1}, "fedprox", {"mu": 0.1}, {"aggregation": "plain"}),
-    ("fednu_sign", {"mu": 0.1}, "fedprox", {"mu": 0.1}, {"aggregation": "plain"}),
-    ("safl", {"epsilon": 0.0, "L": 80.0}, "fedavg", {}, WORK),
-    ("ida_safl", MASKS, "ida", {}, WORK),
-    ("astw_safl", {**MASKS, "loop": 3}, "astw", {"loop": 3}, {**WORK, "model": LAYERS}),
-    ("fedumf", {}, "fedavg", {}, {**WORK, "rounds": 2}),
-    ("fedumf_feddc", {"alpha": 0.05}, "feddc", {"alpha": 0.05}, PLAIN),
-    ("fedagg", {"alpha": 0.5, "sweeps": 2}, "fedavg", {}, EPOCHS),
-    ("centralized", {}, "fedavg", {}, {"batch_size": 2}),
-]
-
-
-@pytest.mark.parametrize(("name", "params", "other", "theirs", "given"), DIFFERENT)
-def test_and_another_setting_does_not(name, params, other, theirs, given):
-    weights = [state(one)["w"] for one in (run(name, params, **given), run(other, theirs, **given))]
-    assert apart(*weights) > 1e-3
-
-
-@pytest.mark.parametrize("aggregation", ["samples", "plain"])
-@pytest.mark.parametrize("name", ["feddyn", "feddc"])
-@pytest.mark.parametrize("count", [1, 5])
-def test_drifts_are_added_to_the_mean_from_round_1_on(name, count, aggregation):
-    """Local models are FedAvg's there, but the server moves (1 + K / N) mean_S(w_k - w)."""
-    given = {"rounds": 1, "participation": count / 5}
-    runs = (
-        run(name, {"alpha": 1e-9}, aggregation=aggregation, **given),
-        run("fedavg", **given, aggregation="plain"),
-    )
-    before = runs[0].fed.initial_server().numpy()
-    moved, fedavg = (state(one)["w"] - before for one in runs)
-    np.testing.assert_allclose(moved, (1 + count / 5) * fedavg, atol=1e-7)
-
-
-def test_feddc_without_its_corrections_is_feddyn():
-    make = partial(simulation, data=partitioned(SIZES), common=settings(**PLAIN), seed=SEED)
-    feddyn, zeroed = (make(ALGORITHMS[name](lr=LR, alpha=0.3)) for name in ("feddyn", "feddc"))
-    for expected in rounds(feddyn):
-        zeroed.advance()
-        nothing = {"g": torch.zeros_like(zeroed.state["w"]), "g_k": zeroed.fed.client_rows()}
-        zeroed.state = {**zeroed.state, **nothing}
-        np.testing.assert_allclose(zeroed.state["w"].numpy(), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("scale", ["one", "samples", "printed"])
-def test_defed_s_exact_averaging_is_fedavg_in_the_first_iteration_only(scale):
-    """s_k = 1 gives the plain mean of local models, n m_k / m the weighted one, m_k / m 1 / n of its step."""
-    given = {"local_steps": 1, "rounds": 2, "aggregation": "plain" if scale == "one" else "samples"}
-    make = partial(simulation, data=partitioned(SIZES), common=settings(**given), seed=SEED)
-    rule = {"topology": "complete", "grad_scale": scale}
-    defed, fedavg = make(ALGORITHMS["defed"](lr=LR, **rule)), make(ALGORITHMS["fedavg"](lr=LR))
-    before = fedavg.state["w"].numpy().copy()
-    for t in range(2):
-        defed.advance()
-        fedavg.advance()
-        share = 1 / 5 if scale == "printed" else 1
-        moved = state(defed)["W"].mean(0) - before
-        gap = np.abs(moved - share * (fedavg.state["w"].numpy() - before)).max()
-        assert (gap < 1e-12) == (t == 0)
-
-
-class Eager(ALGORITHMS["fedumf"]):
-    """FedUmf's Algorithm 1 as printed: everyone trains every round and keeps g."""
-
-    def init(self, fed):
-        return {**super().init(fed), "g": fed.client_rows()}
-
-    def round(self, state, fed):
-        everyone, ids = torch.arange(fed.n), fed.select()
-        before = set() if fed.round == 1 else set(selected(fed.round - 1, fed.n, len(ids)))
-        start = fed.broadcast(everyone, state["w"]).clone()
-        fresh = torch.tensor([i for i in ids.tolist() if i not in before], dtype=torch.int64)
-        if fed.round > 1 and len(fresh):
-            ratio = self.lr / (LR * fed.settings.lr_decay ** (fed.round - 2))
-            start[fresh] = start[fresh] + self.alpha * ratio * state["g"][fresh]
-        local = fed.train(everyone, start, self.lr, self.direction, start=start)
-        state["g"].write(everyone, local - start)
-        return {**state, "w": fed.weights(ids) @ fed.upload(ids, local[ids])}
-
-
-@pytest.mark.parametrize("level", ["iid", SYSTEM])
-@pytest.mark.parametrize(("model", "dtype"), [("logreg", "float32"), ("mlp(5,4)", "float64")])
-def test_fedumf_s_replay_is_eager_training_to_the_bit(level, model, dtype):
-    """What is under test replays a round for the few clients whose displacement is used."""
-    given = {**WORK, "rounds": 8, "participation": 0.4, "dtype": dtype}
-    common = settings(execution="sequential", **given)
-    lazy, eager = (
-        simulation(cls(lr=LR, alpha=0.5), partitioned(SIZES), common, model, level, SEED)
-        for cls in (ALGORITHMS["fedumf"], Eager)
-    )
-    for one, other in zip(rounds(lazy), rounds(eager), strict=True):
-        np.testing.assert_array_equal(one, other)
-    for a, b in zip(lazy.history, eager.history, strict=True):
-        counted = [name for name in a if not name.endswith("_seconds") and "sample" not in name]
-        assert {name: a[name] for name in counted if "train" not in name} == {
-            name: b[name] for name in counted if "train" not in name
-        }

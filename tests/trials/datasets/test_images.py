@@ -5,7 +5,7 @@ import hashlib
 import pickle
 import shutil
 import tarfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -105,26 +105,6 @@ def test_absent_files_are_downloaded_and_then_checked(tmp_path, monkeypatch):
     asked, cut = [], 0
     assert len(load("mnist", tmp_path / "good").y) == 40
     assert asked == [published[2].url]
-
-
-def test_a_further_data_set_of_torchvision_is_a_few_lines(tmp_path, monkeypatch):
-    @dataclass(frozen=True)
-    class KMNIST(MNIST):
-        """KMNIST 28x28 through torchvision, 10 classes."""
-
-        family = "kmnist"
-        archive = "KMNIST"
-        scale = ((0.1918,), (0.3483,))
-        published = tuple(
-            Published(f"KMNIST/raw/{Path(file.path).name}", file.md5) for file in MNIST.published
-        )
-
-    arrays = image_set(5, 30, 10)
-    monkeypatch.setattr(KMNIST, "published", mnist_files(tmp_path, KMNIST, arrays))
-    made = KMNIST().load(0, None, str(tmp_path))
-    expected = (np.concatenate([arrays[0], arrays[2]]) / 255 - 0.1918) / 0.3483
-    np.testing.assert_allclose(made.x[:, 0], expected, atol=1e-5)
-    assert KMNIST.summary == "KMNIST 28x28 through torchvision, 10 classes"
 
 
 def place_of(images: np.ndarray) -> dict[bytes, int]:

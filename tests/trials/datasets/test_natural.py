@@ -13,7 +13,6 @@ from trials.common.errors import UserError
 from trials.datasets.base import DatasetFamily, Published
 from trials.datasets.natural import (
     CHARACTERS,
-    FSDD,
     HAPT,
     WISDM,
     Adult,
@@ -24,6 +23,7 @@ from trials.datasets.natural import (
     roles,
     windows,
 )
+from trials.datasets.sounds import FSDD
 
 REAL = Path(os.environ.get("SUITE_DATA", "/nowhere"))
 

@@ -9,7 +9,7 @@ import scipy.fft
 from tests.support.fake_files import wav
 from trials import datasets
 from trials.common.errors import UserError
-from trials.datasets import natural
+from trials.datasets import sounds
 
 WORDS = ["yes", "no", "up"]
 CLIPS = {
@@ -28,8 +28,8 @@ def clip(word: str, name: str, n: int = 16000) -> np.ndarray:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setattr(natural, "WORDS", WORDS)
-    monkeypatch.setattr(natural.SpeechCommands, "clips", 10)
+    monkeypatch.setattr(sounds, "WORDS", WORDS)
+    monkeypatch.setattr(sounds.SpeechCommands, "clips", 10)
     place = tmp_path / "data/speech_commands_v0.01"
     for word, names in CLIPS.items():
         for name in names:
@@ -73,20 +73,6 @@ def test_speech_commands(root):
     mean, deviation = train.mean((0, 2)), train.std((0, 2))
     expected = (raw - mean[:, None]) / deviation[:, None]
     np.testing.assert_allclose(made.x[:, 0], expected, atol=2e-4)
-
-
-def test_clips_are_padded_or_cut_to_a_second_and_the_first_words_kept(root):
-    place = root / "speech_commands_v0.01/yes/ann_nohash_0.wav"
-    long, short = clip("yes", "a", 20000), clip("yes", "a", 9000)
-    loaded = []
-    for sound in (long, long[:16000], short, np.concatenate([short, np.zeros(7000)])):
-        wav(place, sound)
-        loaded.append(load(root).x)
-    np.testing.assert_array_equal(loaded[0], loaded[1])
-    np.testing.assert_array_equal(loaded[2], loaded[3])
-    assert (loaded[0] != loaded[2]).any()
-    two = load(root, "speech_commands(2)")
-    assert (two.classes, len(two.y), set(two.y.tolist())) == (2, 7, {0, 1})
 
 
 def test_missing_clips_and_lists_are_named(root, tmp_path):

@@ -88,6 +88,8 @@ def test_a_name_has_one_spelling(table: Path) -> None:
 # Files as programs write them
 
 N = 60
+ABSENT = "|?|#N/A N/A|#N/A|#NA|N/A|n/a|NA|<NA>|NaN|-NaN|nan|-nan|NULL|null|None|1.#IND|-1.#IND|1.#QNAN|-1.#QNAN"
+"""Words that mean a missing number: those of pandas, whose list grew."""
 
 
 def written(**more: object) -> pd.DataFrame:
@@ -101,6 +103,7 @@ FILES = {
     "semicolons": (written().to_csv(index=False, sep=";"), "&sep="),
     "a value too many": ("a,b,y\n1,2,0,9\n2,3,1,9\n", "reading it raised"),
     "a name twice": ("a,a,y\n1,2,0\n3,4,1\n", "two columns have the name 'a'"),
+    "no line of names": ("5.1,3.5,y\n1,2,0\n3,4,1\n", "'5.1' has no name.*&keep="),
     "one label": ("x,y\n1,a\n2,a\n", "holds one value only, a: two labels at least"),
     "no features": ("y,z\na,1\nb,2\na,3\nb,4\n", "no column of features"),
     "no value": ("x,y\n,a\n,b\n,a\n,b\n", "infinite number, or none in the training rows: .*&drop=x"),
@@ -119,6 +122,7 @@ def test_files_are_refused_with_what_mends_them(tmp_path: Path, case: str) -> No
 @pytest.mark.parametrize(
     ("writing", "options"),
     [
+        *(({"index": False, "na_rep": word}, "") for word in ABSENT.split("|")),
         ({}, "drop=Unnamed: 0"),
         ({"index": False, "sep": ";", "decimal": ","}, "sep=;&decimal=,"),
         ({"index": False, "sep": "\t", "na_rep": "-"}, "sep=tab&absent=-"),
@@ -133,6 +137,21 @@ def test_the_options_that_messages_name_read_them(
     frame.to_csv(tmp_path / "t.csv", **writing)
     expected = dataset_of(frame, Options(target="y"), 0)
     np.testing.assert_allclose(load(f"csv:{tmp_path}/t.csv?target=y&{options}").x, expected.x)
+
+
+def test_what_says_how_a_csv_file_is_written_is_for_no_other() -> None:
+    for option in ("sep=;", "decimal=,", "thousands=.", "absent=-9"):
+        with pytest.raises(UserError, match="csv files alone"):
+            datasets.parse(f"parquet:t.parquet?target=y&{option}")
+
+
+def test_test_samples_that_are_training_samples_are_counted() -> None:
+    frame = written()
+    arrays = {"x_train": frame[["a", "b"]][:50], "x_test": frame[["a", "b"]][40:]}
+    arrays |= {"y_train": frame["y"][:50], "y_test": frame["y"][40:]}
+    assert "10 of 20 test samples have the features" in dataset_of(arrays, Options(), 0).note
+    for table, counted in ((frame, False), (pd.concat([frame] * 3), True)):
+        assert ("have the features" in dataset_of(table, Options(target="y"), 0).note) == counted
 
 
 # Where a guess could change a score, it is asked
@@ -150,6 +169,8 @@ FEATURES = {
     "share": ([f"{n % 100} %" for n in numbers], "would be a word"),
     "minus": ([f"\u2212{n % 90}" for n in numbers], "would be a word"),
     "below": ([f"<{n % 9}" if n % 7 else "12" for n in numbers], "would be a word"),
+    "bytes": ([str(f"{n % 9}".encode()) for n in numbers], "would be a word"),
+    "amount": ([n / 1000 if n >= 50_000 else n // 100 for n in numbers], "&thousands=."),
     "size": ([str(n) if n % 3 else "unknown" for n in numbers], "&absent="),
     "town": (["Oslo", "oslo "] * (N // 2), "differ by blanks, case or signs"),
 }

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from suite.testing.algorithms import WrongError
-from suite.testing.parts import check_module
 from tests.support.simulations import (
     ROOT,
     digest,
@@ -29,6 +27,7 @@ from trials.engine.federation import Federation
 from trials.engine.pack import Pack
 from trials.engine.training import execution, minibatches
 from trials.models.base import Model
+from trials.models.own import check_module
 from trials.run.spec import Scenario, canonical
 from trials.run.trial import run
 from trials.settings import Settings
@@ -218,37 +217,34 @@ def test_what_is_no_model_is_refused(name):
     ("name", "message"),
     [
         ("InPlace", "changes its input in place"),
-        ("Buffered", "changes its buffer seen"),
+        ("Buffered", "changes its seen"),
         ("Unseeded", "differs between two modules made with the same torch.manual_seed"),
+        ("instance_norm", "changes its .*running_mean"),
+        ("Moving", "changes its mean"),
+        ("Hidden", "tensors that are not its parameters"),
+        ("double", "of torch.float32"),
     ],
 )
-def test_a_check_says_what_a_run_would_not(name, message):
-    network = Model(models.parse(own(name)), (2, 2), 4).network
-    with pytest.raises(WrongError, match=message):
-        check_module(network, torch.rand(16, 2, 2))
+def test_what_a_run_would_compute_otherwise_than_pytorch_is_refused(name, message):
+    with pytest.raises(UserError, match=f"{name}.*{message}"):
+        Model(models.parse(own(name)), (2, 2), 4)
+
+
+def test_outputs_that_look_like_probabilities_are_said():
+    for name, said in (("likely", True), ("mlp", False)):
+        note = Model(models.parse(own(name)), (2, 2), 4).network.note
+        assert ("no softmax" in note) == said
 
 
 @pytest.mark.parametrize(
-    "name", ["fused", "Normalised", "Dropping", "Tempered", "Cast", "resnet18"]
+    "name",
+    ["fused", "Normalised", "Dropping", "Tempered", "Cast", "resnet18", "kept", "shared"],
 )
 @pytest.mark.parametrize("buffers", ["averaged", "frozen"])
 def test_a_module_is_computed_as_pytorch_does(name, buffers):
     """Outputs and gradients, in training and evaluation mode; BatchNorm with an activation in it, too."""
-    shape = (3, 8, 8)
-    network = Model(models.parse(own(name)), shape, 4, buffers=buffers).network
-    check_module(network, torch.rand(16, *shape))
-
-
-def test_batchnorm_with_an_activation_is_batchnorm_and_then_it():
-    data = partitioned([9, 6, 5], shape=(1, 6, 6), classes=4)
-    common = settings(batch_size=4, local_steps=3)
-    runs = [
-        finish(simulation(ALGORITHMS["fedavg"](lr=0.1), data, common, own(name)))
-        for name in ("fused", "apart")
-    ]
-    np.testing.assert_array_equal(state(runs[0])["w"], state(runs[1])["w"])
-    losses = [[entry["test_loss"] for entry in run.history] for run in runs]
-    assert losses[0] == losses[1]
+    network = Model(models.parse(own(name)), (3, 8, 8), 4, buffers=buffers).network
+    check_module(network, torch.rand(16, 3, 8, 8))
 
 
 def test_a_minibatch_of_one_value_is_normalised_by_running_statistics():

@@ -17,7 +17,6 @@ from trials.common.errors import UserError
 from trials.models import MODELS
 from trials.models.base import Model
 from trials.models.torch_modules import StackedLSTM
-from trials.scoring.losses import LOSSES
 
 AT_ONCE = [name for name in CASES if not name.endswith("_lstm")]
 
@@ -117,20 +116,6 @@ def test_k_clients_are_k_times_one_and_padding_has_no_effect(name):
     loss, padded = model.gradients(w[1], x[1], y[1], weight[1])
     close(loss, losses[1])
     close(padded, g[1])
-
-
-@pytest.mark.parametrize("loss", ["cross_entropy", "two_sided"])
-@pytest.mark.parametrize("name", CASES)
-def test_the_gradient_is_the_slope_of_the_loss(name, loss):
-    """Along a random direction; steps are small enough to meet no kink of a ReLU."""
-    rng, case = np.random.default_rng(4), CASES[name]
-    model = case.fitted(LOSSES[loss])
-    w, x = weights(model, 1)[0], case.samples(rng, 1, 3)[0]
-    y, weight = torch.tensor([0, 2, 1]), torch.tensor([0.5, 0.2, 0.3]).double()
-    _, g = model.gradients(w, x, y, weight)
-    u, h = torch.from_numpy(rng.normal(size=model.d) / np.sqrt(model.d)), 1e-6
-    up, down = ((model.loss(model.logits(w + s * u, x), y) * weight).sum() for s in (h, -h))
-    assert float((up - down) / (2 * h)) == pytest.approx(float((g * u).sum()), rel=1e-3, abs=1e-7)
 
 
 def pooled(*layers, average=False, same_side=False):
