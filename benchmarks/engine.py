@@ -136,9 +136,13 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     usable(asked.device)
     missing = absent(asked.peers, asked.peer_python)
     asked.peers = [name for name in asked.peers if name not in missing]
-    parts = [
-        _workload(replace(WORKLOADS[name], device=asked.device), asked) for name in asked.workloads
-    ]
+    parts: list[dict[str, list[dict[str, Any]]]] = []
+    for name in asked.workloads:
+        try:
+            parts.append(_workload(replace(WORKLOADS[name], device=asked.device), asked))
+        except RuntimeError as error:  # the figures of the others are kept
+            failed = {"workload": name, "system": "ours or loop", "why": str(error)}
+            parts.append({"systems": [], "two_at_once": [], "failed": [failed]})
     return {
         "machine": machine(),
         "runs": asked.runs,

@@ -12,7 +12,6 @@ from tests.support.contract import FIELDS
 from tests.support.simulations import ROOT
 from trials.heterogeneity import MODIFIERS, PARTITIONS
 from trials.models import MODELS
-from trials.settings import Settings
 
 README, REFERENCE = ROOT / "README.md", ROOT / "docs" / "reference.md"
 PICTURE = (ROOT / "docs" / "architecture.md").read_text().split("```")[1]
@@ -100,7 +99,6 @@ def test_the_readme_s_own_study_stops_no_trial_and_searches_rates_as_the_quickst
     [
         ("Models", MODELS),
         ("Heterogeneity", {**PARTITIONS, **MODIFIERS}),
-        ("Shared settings", Settings.model_fields),
         ("Studies", Study.model_fields),
         ("JSON", FIELDS),
         ("Exit codes", ("0", "1", "2", "3", "130")),

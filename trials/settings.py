@@ -32,15 +32,15 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    rounds: Positive = 50
+    rounds: Positive = Field(50, description="communication rounds")
     clients: Positive | None = Field(
-        None, description="default: 20, or as many as the data set has"
+        None, description="how many; default: 20, or as many as the data set has"
     )
-    participation: Share = 0.5
-    selection: Selection = "without_replacement"
-    batch_size: Positive | Literal["full"] = 32
-    local_epochs: Work = 1
-    local_steps: Work | None = None
+    participation: Share = Field(0.5, description="share of the clients in a round")
+    selection: Selection = Field("without_replacement", description="how a round's are drawn")
+    batch_size: Positive | Literal["full"] = Field(32, description="samples of a minibatch")
+    local_epochs: Work = Field(1, description="passes over a client's data in a round")
+    local_steps: Work | None = Field(None, description="minibatches, in place of epochs")
     lr_decay: Share | Inverse = Field(
         1.0, description="round t uses lr * lr_decay^(t-1); inverse(t0): lr * t0 / (t0 + t - 1)"
     )
@@ -48,14 +48,17 @@ class Settings(BaseModel):
     momentum: Beta = Field(0.0, description="of sgd")
     betas: tuple[Beta, Beta] = _unless((0.9, 0.999), "of adam and adamw")
     keep_moments: bool = _unless(
-        False, "true: a client's moments go on in its next round, as Keras keeps them; else from 0"
+        False, "a client's moments go on in its next round, as Keras keeps them"
     )
-    weight_decay: Annotated[float, Number, Field(ge=0, allow_inf_nan=False)] = 0.0
+    weight_decay: Annotated[float, Number, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.0, description="of local steps"
+    )
     clip_norm: Annotated[float, Number, Field(gt=0, allow_inf_nan=False)] | None = Field(
         None, description="longest local step direction, weight decay included, before momentum"
     )
     loss: Loss | None = Field(
-        None, description="default: cross_entropy, or squared_error of a regression"
+        None,
+        description="what is minimised; default: cross_entropy, or squared_error of a regression",
     )
     init: Literal["common", "own", "zeros"] = Field(
         "common", description="whose initial weights: the same for all, each client's own, or 0"
@@ -63,32 +66,38 @@ class Settings(BaseModel):
     weights: Literal["default", "glorot", "he"] = _unless(
         "default", "how initial weights are drawn: PyTorch's, or uniform by Glorot's, He's rule"
     )
-    aggregation: Literal["samples", "plain"] = "samples"
-    val_fraction: Annotated[float, Number, Field(ge=0, le=0.5)] = 0.1
+    aggregation: Literal["samples", "plain"] = Field(
+        "samples", description="clients weigh by their samples, or alike"
+    )
+    val_fraction: Annotated[float, Number, Field(ge=0, le=0.5)] = Field(
+        0.1, description="share of the training samples that validates"
+    )
     dtype: Literal["float32", "float64", "bf16", "tf32"] = Field(
-        "float32", description="bf16: layers in bfloat16 (autocast); tf32: a GPU rounds factors"
+        "float32",
+        description="precision; bf16: layers in bfloat16 (autocast); tf32: a GPU rounds factors",
     )
     execution: Literal["compiled", "batched", "sequential"] | None = Field(
-        None, description="default: what is fastest for the model on the device"
+        None, description="how rounds are computed; default: the fastest for model and device"
     )
     chunk: Positive | None = Field(
         None, description="clients computed at once; default: as many as the memory budget holds"
     )
-    eval_every: Positive | None = Field(None, description="rounds; default: a tenth of all rounds")
+    eval_every: Positive | None = Field(None, description="in rounds; default: a tenth of all")
     fine_tune: Work | None = Field(
         None, description="epochs each client trains the final model before its own test"
     )
     metric: Literal["pooled", "personal", "macro_f1", "balanced_accuracy", "auc"] = _unless(
-        "pooled", "personal: each client's own model on its data; the rest: labels weigh alike"
+        "pooled",
+        "what runs are searched and ranked by; personal: each client's model on its own data",
     )
     buffers: Literal["averaged", "frozen"] = _unless(
         "averaged", "BatchNorm's running statistics: of all clients, or as they are made"
     )
     score_training: Annotated[bool, Field(exclude_if=lambda score: not score)] = Field(
-        False, description="score the model on all training samples too: train_accuracy, ..."
+        False, description="score the model on all training samples, too, as train_accuracy"
     )
-    data_seed: Seed = 0
-    partition_seed: Seed = 0
+    data_seed: Seed = Field(0, description="of generated data, and of the validation split")
+    partition_seed: Seed = Field(0, description="of who holds which samples")
 
     @model_validator(mode="after")
     def _evaluations(self) -> "Settings":

@@ -19,7 +19,7 @@ def list_things(
 ) -> None:
     """List what there is: algorithms, data sets, models, studies, ...
 
-    KIND is algorithms, datasets, models, heterogeneity, samplers, studies or papers.
+    KIND is algorithms, datasets, models, heterogeneity, settings, samplers, studies or papers.
 
     Names come with their ranges, defaults and sources.
     """
