@@ -8,6 +8,7 @@ beside it the second gains most at the same rate.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,7 @@ class Recorded:
         # A trial that diverged is no missing value: its rate is known to be too high.
         scores = rows["val_score"].where(rows["status"] == Status.FINISHED, 0.0)
         self.forest = RandomForestRegressor(50, random_state=0).fit(points, scores)
-        rates = [each["lr"] for each in params]
+        rates = [*map(itemgetter("lr"), params)]
         self.rates = np.geomspace(min(rates), max(rates), RATES)
         # By the forest, since the best of many noisy scores is lucky.
         top = np.argsort(-self.forest.predict(points), kind="stable")[:BEST]

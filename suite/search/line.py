@@ -24,7 +24,7 @@ SPREAD = 3
 """Rates that are tried before any result is in."""
 FURTHER = 2
 """Trials for each further rate."""
-SLOPE = 5.0
+SLOPE = 3.0
 """By how many times the scores' spread a score may rise from one end of the range to the other: it makes wide gaps promising."""
 FINEST = 1 / 64
 """The share of the range below which a gap is halved only where no wider one is left."""
