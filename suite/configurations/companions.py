@@ -133,9 +133,10 @@ def recorded(
     ended = trials["status"].isin([Status.FINISHED, Status.DIVERGED])
     trials = trials[ended & (trials["kind"] == "search") & (trials["metric"] == "accuracy")]
     scenarios: dict[str, list[Recorded]] = {}
-    for (name, *_), rows in trials.groupby(PLACE):
+    for place, rows in trials.groupby(PLACE):
+        name = str(place[0])
         if len(rows) >= LEAST and name in names:
-            scenarios.setdefault(str(name), []).append(Recorded(algorithms.resolve(name), rows))
+            scenarios.setdefault(name, []).append(Recorded(algorithms.resolve(name), rows))
     return scenarios
 
 
