@@ -160,3 +160,14 @@ def test_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(UserError, match=r"network file system \(nfs\).*--tracking-uri"):
         Store(None, tmp_path / "runs")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_that_was_written_anew_is_fetched_anew(
+    store: Store, experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    sweep, path = store.create(experiment, "sweep", {"kind": "sweep"}), tmp_path / "trials.parquet"
+    for text in ("first", "first", "longer"):
+        path.write_text(text)
+        store.keep_table(sweep, path)
+        assert store.table(store.get(sweep)).read_text() == text
