@@ -315,7 +315,7 @@ def results(folder: Path) -> pd.DataFrame:
     frame["place"] = frame["scenario"] + " " + frame["method"]
     keys = ["place", "seed"]
     reference = frame[frame["arm"] == REFERENCE].set_index(keys)[["test", "seconds"]]
-    frame = frame.join(reference, on=keys, rsuffix="_reference", how="inner")
+    frame = frame.join(reference.add_suffix("_reference"), on=keys, how="inner")
     return frame.assign(gap=frame["test"] - frame["test_reference"])
 
 
@@ -378,18 +378,18 @@ def main() -> None:
     frame = results(asked.folder)
     rows = compared(frame)
     if asked.output:
-        asked.output.write_text(json.dumps(rows, indent=1) + "\n")
+        pairs = frame.groupby(["arm", "place"]).gap.mean().round(2).unstack(0)
+        document = {"against": REFERENCE, "arms": rows, "pairs": pairs.T.to_dict()}
+        text = json.dumps(document, indent=1).replace("NaN", "null")
+        asked.output.write_text(text + "\n")
     if asked.figure:
         import plots  # which draws by a package that a machine for runs may lack
 
-        means = [{**row, "name": row["arm"], "gap": row["points"]} for row in rows]
-        dots = frame.groupby(["arm", "place"], as_index=False).gap.mean()
-        plots.gaps(
-            dots.rename(columns={"arm": "name"}),
-            pd.DataFrame([each for each in means if each["scenarios"] == "all"]),
-            f"points of test accuracy against {REFERENCE} (grey: one method in one scenario)",
-            asked.figure,
-        )
+        means = pd.DataFrame(rows).rename(columns={"arm": "name", "points": "gap"})
+        means = means[(means.scenarios == "all") & (means.name != REFERENCE)]
+        ticks = frame.groupby(["arm", "place"], as_index=False).gap.mean()
+        title = f"points of test accuracy against {REFERENCE} (grey: one method in one scenario, the farthest at the edge)"
+        plots.gaps(ticks.rename(columns={"arm": "name"}), means, title, asked.figure)
     show({"against": REFERENCE, "arms": rows}, asked.json)
 
 

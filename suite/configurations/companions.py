@@ -8,6 +8,7 @@ beside it the second gains most at the same rate.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,30 +76,24 @@ class Recorded:
     """What was recorded of an algorithm in a scenario, as a function of its configuration."""
 
     def __init__(self, cls: type[Algorithm], rows: "pd.DataFrame") -> None:
-        from sklearn.ensemble import RandomForestRegressor
+        from sklearn.ensemble import RandomForestRegressor  # which takes a second to load
 
         self.cls, self.family, self.trials = cls, str(rows["family"].iloc[0]), len(rows)
-        recorded = [json.loads(text) for text in rows["params"]]
-        points = [self._point(params) for params in recorded]
+        params = [*map(json.loads, rows["params"])]
+        points = [*map(self._point, params)]
+        # A trial that diverged is no missing value: its rate is known to be too high.
         scores = rows["val_score"].where(rows["status"] == Status.FINISHED, 0.0)
         self.forest = RandomForestRegressor(50, random_state=0).fit(points, scores)
-        rates = [params["lr"] for params in recorded]
+        rates = [*map(itemgetter("lr"), params)]
         self.rates = np.geomspace(min(rates), max(rates), RATES)
+        # By the forest, since the best of many noisy scores is lucky.
         top = np.argsort(-self.forest.predict(points), kind="stable")[:BEST]
-        self.best = [others(cls, recorded[i]) for i in top]
-        self._curves: dict[str, Array] = {}
+        self.best = [others(cls, params[i]) for i in top]
 
     def curves(self, settings: Sequence[Mapping[str, Any]]) -> Array:
         """Return the predicted accuracy of settings at each of the rates: (settings, rates)."""
-        keys = [json.dumps(setting) for setting in settings]
-        new = {k: each for k, each in zip(keys, settings, strict=True) if k not in self._curves}
-        if new:
-            points = [
-                self._point({**each, "lr": rate}) for each in new.values() for rate in self.rates
-            ]
-            predicted = self.forest.predict(points).reshape(len(new), RATES)
-            self._curves |= dict(zip(new, predicted, strict=True))
-        return np.array([self._curves[key] for key in keys])
+        points = [self._point({**each, "lr": rate}) for each in settings for rate in self.rates]
+        return np.asarray(self.forest.predict(points)).reshape(len(settings), RATES)
 
     def _point(self, params: Mapping[str, Any]) -> list[float]:
         """Return a configuration as numbers: shares of ranges, choices by their place, -1 for what does not exist."""
@@ -138,9 +133,10 @@ def recorded(
     ended = trials["status"].isin([Status.FINISHED, Status.DIVERGED])
     trials = trials[ended & (trials["kind"] == "search") & (trials["metric"] == "accuracy")]
     scenarios: dict[str, list[Recorded]] = {}
-    for (name, *_), rows in trials.groupby(PLACE):
+    for place, rows in trials.groupby(PLACE):
+        name = str(place[0])
         if len(rows) >= LEAST and name in names:
-            scenarios.setdefault(str(name), []).append(Recorded(algorithms.resolve(name), rows))
+            scenarios.setdefault(name, []).append(Recorded(algorithms.resolve(name), rows))
     return scenarios
 
 
@@ -151,44 +147,44 @@ def measure(
     measured = {}
     for name, places in scenarios.items():
         kept = [place for place in places if place.family != leave_out]
-        if len({place.family for place in kept}) >= FAMILIES:
+        if len(set(map(_family, kept))) >= FAMILIES:
             measured[name] = _measured(algorithms.resolve(name), kept)
     return measured
 
 
+def _family(place: Recorded) -> str:
+    return place.family
+
+
 def _measured(cls: type[Algorithm], places: Sequence[Recorded]) -> Measured:
     """Return the setting that loses least in the mean over families, and the one that gains most beside it at its rate."""
+    import pandas as pd
+
+    families = [*map(_family, places)]
+
+    def mean(losses: Array) -> Array:
+        """Return the mean over families of (places, settings): (settings,)."""
+        return pd.DataFrame(losses).groupby(families).mean().mean().to_numpy()
+
     settings = [others(cls, cls.configured({}).params())]
     for place in places:
         settings += [each for each in place.best if each not in settings]
-    curves = [place.curves(settings) for place in places]
-    losses = np.array([100 * (curve.max() - curve.max(1)) for curve in curves])
-    first = int(_over_families(places, losses).argmin())
-    chosen = {first: losses}
-    rates = [curve[first].argmax() for curve in curves]
-    there = [100 * (c.max() - c[:, rate]) for c, rate in zip(curves, rates, strict=True)]
-    beside = np.minimum(losses[:, [first]], there)
-    chosen.setdefault(int(_over_families(places, beside).argmin()), np.array(there))
+    curves = np.stack([place.curves(settings) for place in places])
+    losses = 100 * (curves.max((1, 2), keepdims=True) - curves)
+    alone = losses.min(2)
+    first = int(mean(alone).argmin())
+    # The second is tried once, at the rate that was found for the first: what it could do at its own does not count.
+    there = losses[np.arange(len(places)), :, losses[:, first].argmin(1)]
+    second = int(mean(np.minimum(alone[:, [first]], there)).argmin())
     companions = []
-    for index, lost in chosen.items():
-        loses = round(float(_over_families(places, lost)[index]), 2)
-        companions.append(Companion(params=_short(settings[index]), loses=loses))
-    return Measured(
-        families=len({place.family for place in places}),
-        trials=sum(place.trials for place in places),
-        companions=companions,
-    )
-
-
-def _over_families(places: Sequence[Recorded], losses: Array) -> Array:
-    """Return the mean over families of means over their places: of (places, settings) (settings,)."""
-    names = np.array([place.family for place in places])
-    return np.mean([losses[names == name].mean(0) for name in sorted(set(names))], axis=0)
-
-
-def _short(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a setting with two digits of each number: more are not known."""
-    return {k: float(f"{v:.2g}") if isinstance(v, float) else v for k, v in params.items()}
+    for index, loses in {second: mean(there)[second], first: mean(alone)[first]}.items():
+        # Two digits of each number: more are not known.
+        rounded = {
+            k: float(f"{v:.2g}") if isinstance(v, float) else v for k, v in settings[index].items()
+        }
+        companions.append(Companion(params=rounded, loses=round(float(loses), 2)))
+    trials = sum(place.trials for place in places)
+    return Measured(families=len(set(families)), trials=trials, companions=companions[::-1])
 
 
 def read(path: str) -> Companions:
@@ -230,6 +226,6 @@ def companions_of(entry: Entry, measured: Measured) -> list[InitialConfiguration
     configurations = []
     for each in measured.companions:
         params = {k: v for k, v in each.params.items() if k in entry.space.ranges}
-        configuration = InitialConfiguration("warm", entry.space.default(params), source)
-        configurations.append(configuration)
+        params = entry.space.default(params)
+        configurations.append(InitialConfiguration("warm", params, source))
     return configurations

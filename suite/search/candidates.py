@@ -11,7 +11,7 @@ give equal rates, and any number of draws is spread evenly.
 import itertools
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -72,39 +72,40 @@ class EntrySearch:
         self._finalists = study.confirm.best if study.confirm else 1
         self._confirm_seeds = study.confirm.seeds if study.confirm else 0
         words = (study.seed, int(entry.id, 16), *replicate.words)
-        self.starts, warm = self._first(), list(warm)
+        self.starts: list[InitialConfiguration] = []
+        self._add(self._first())
+        warm = list(warm)
         self.line: Line | None = None
         if self.sampler.line:
             self._settings = warm or self.starts[:1]
             self.line = Line(entry.space, [each.params for each in self._settings], self.budget)
-            seen = [start.params for start in self.starts]
-            opening = [self._of_line(params) for params in self.line.opening()]
-            self.starts += [start for start in opening if start.params not in seen]
+            self._add(map(self._of_line, self.line.opening()))
         else:
             self.starts += warm
         if self.sampler.grid:
             points = entry.space.grid(study.grid_points)
             # Shuffled, a budget that is smaller than the grid sees all of it thinly instead of a corner.
             order = np.argsort(randomness.bits("grid", *words, np.arange(len(points))))
-            seen = [start.params for start in self.starts]
-            shuffled = [points[i] for i in order if points[i] not in seen]
-            self.starts += [InitialConfiguration("sampled", point) for point in shuffled]
+            self._add(InitialConfiguration("sampled", points[i]) for i in order)
             self.budget = min(study.trials, len(self.starts))
         self.proposer = Proposer(self.sampler, entry.space, entry.task.direction, words)
         self._told = 0
         self._chosen: tuple[list[int], int | None] | None = None
 
-    def _first(self) -> list[InitialConfiguration]:
-        """Return the default configuration and, at the study's first level, the published ones, each once."""
+    def _first(self) -> Iterator[InitialConfiguration]:
+        """Yield the default configuration and, at the study's first level, the published ones."""
         space = self.entry.space
-        starts = [InitialConfiguration("default", space.default(self.entry.implied))]
+        yield InitialConfiguration("default", space.default(self.entry.implied))
         first_level = heterogeneity.parse(self.study.heterogeneity[0]).name
         if self.entry.scenario.heterogeneity == first_level:
             for stated in self.entry.known:
-                params = space.default(stated.params)
-                if params not in [start.params for start in starts]:
-                    starts.append(InitialConfiguration("published", params))
-        return starts
+                yield InitialConfiguration("published", space.default(stated.params))
+
+    def _add(self, starts: Iterable[InitialConfiguration]) -> None:
+        """Begin with these configurations, too, each once."""
+        for start in starts:
+            if start.params not in (known.params for known in self.starts):
+                self.starts.append(start)
 
     def _configuration(self, index: int) -> InitialConfiguration:
         """Return configuration `index`; one that is drawn blindly has the learning rate that all algorithms of the scenario

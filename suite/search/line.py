@@ -11,6 +11,7 @@ What is tried next is a function of the configurations so far and how they ended
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from statistics import fmean, median
 from typing import Any
 
@@ -23,7 +24,7 @@ SPREAD = 3
 """Rates that are tried before any result is in."""
 FURTHER = 2
 """Trials for each further rate."""
-SLOPE = 5.0
+SLOPE = 3.0
 """By how many times the scores' spread a score may rise from one end of the range to the other: it makes wide gaps promising."""
 FINEST = 1 / 64
 """The share of the range below which a gap is halved only where no wider one is left."""
@@ -38,11 +39,11 @@ class Line:
 
     def __init__(self, space: Space, settings: Sequence[Mapping[str, Any]], budget: int) -> None:
         self.space, self.budget = space, budget
-        self.settings = [space.default(each) for each in settings]
-        rates = [
-            name for name, spec in space.searched.items() if spec.rate and spec.choices is None
-        ]
-        self.further = [name for name in rates if name != RATE]
+        self.settings = [*map(space.default, settings)]
+        self.further: list[str] = []
+        for name, spec in space.searched.items():
+            if spec.rate and spec.choices is None and name != RATE:
+                self.further.append(name)
 
     def others(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what of a configuration is no rate."""
@@ -52,23 +53,23 @@ class Line:
         """Return what is tried whatever comes out: the first setting at the study's rate and at rates spread from it."""
         spec, own = self.space.ranges[RATE], self.space.default_values[RATE]
         scores: dict[float, Score] = {spec.share(own): None}
-        rates = [own]
-        while len(rates) < SPREAD:
+        opening = [{**self.settings[0], RATE: own}]
+        while len(opening) < SPREAD:
             share = middle(scores)
-            rates.append(spec.at(share))
+            opening.append({**self.settings[0], RATE: spec.at(share)})
             scores[share] = None
-        return [{**self.settings[0], RATE: rate} for rate in rates]
+        return opening
 
     def next(self, ended: Ended) -> dict[str, Any]:
         """Return the configuration to try after these."""
         left = self.budget - len(ended)
         others = self.settings[1:]
-        scores = [-math.inf if score is None else score for _, score in ended]
-        best = dict(ended[scores.index(max(scores))][0])
+        best = dict(max(ended, key=_score)[0])  # of equal ones the earliest
         if 0 < left <= len(others):
             rates = {name: best[name] for name in (RATE, *self.further) if name in best}
             other = existing({**others[-left], **rates}, self.space.ranges)
-            if other not in [params for params, _ in ended]:
+            # A sweep that was extended may have tried it at the end of its former budget.
+            if other not in map(itemgetter(0), ended):
                 return other
         turn = max(0, left - len(others) - 1) // FURTHER
         if turn < len(self.further):
@@ -78,12 +79,15 @@ class Line:
     def _halved(self, name: str, params: Mapping[str, Any], ended: Ended) -> dict[str, Any]:
         """Return the configuration in the middle of the gap to look into, of those that differ in one rate alone."""
         spec = self.space.ranges[name]
-        scores = {
-            spec.share(tried[name]): score
-            for tried, score in ended
-            if name in tried and {**tried, name: 0} == {**params, name: 0}
-        }
+        scores: dict[float, Score] = {}
+        for tried, score in ended:
+            if name in tried and {**tried, name: 0} == {**params, name: 0}:
+                scores[spec.share(tried[name])] = score
         return {**params, name: spec.at(middle(scores))}
+
+
+def _score(trial: tuple[Mapping[str, Any], Score]) -> float:
+    return -math.inf if trial[1] is None else trial[1]
 
 
 def middle(scores: Mapping[float, Score]) -> float:
@@ -96,6 +100,7 @@ def middle(scores: Mapping[float, Score]) -> float:
     spread = known[-1] - median(known)
     shares = sorted(scores)
     gaps = []
+    # Of gaps that promise alike the widest is halved, and of these the lowest: small rates seldom diverge.
     for low, high in [(0.0, shares[0]), *pairwise(shares), (shares[-1], 1.0)]:
         width = high - low
         beside = fmean(filled[share] for share in (low, high) if share in filled)

@@ -53,8 +53,10 @@ def log_rates(requests: list[TrialRequest]) -> list[float]:
 
 
 def test_rates_are_spread_then_halved():
-    player = Player(sweep_of(sampler="line", trials=8, search=DECADES), peak(0.4)).play()
-    requests = player.requests("search")
+    sweep = sweep_of(sampler="line", trials=8, search=DECADES)
+    (search,) = sweep.entries.values()
+    assert (search.modelled, sweep.warnings) == (5, [])
+    requests = Player(sweep, peak(0.4)).play().requests("search")
     # the study's, and the middles to both ends. 1 is the best (0.94 of 0.86 and 0.71): 0.94 + 0.114 beyond it,
     # 0.90 + 0.114 before it; then 0.84 + 0.064 beyond 2 and 0.90 + 0.129 between -1 and 1
     assert log_rates(requests)[:5] == [-1.0, 1.0, -2.5, 2.0, 0.0]
