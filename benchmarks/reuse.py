@@ -27,7 +27,7 @@ import numpy as np
 from measuring import TABLES, parser, show
 from suite.configurations.companions import (
     Companions,
-    Measured,
+    Measurement,
     companions_of,
     measure,
     recorded,
@@ -269,7 +269,7 @@ def prepare(folder: Path, pool: ProcessPoolExecutor) -> None:
         (folder / f"companions-{family}.json").write_text(file.model_dump_json(indent=1))
 
 
-def _lent(method: str, families: list[str]) -> dict[str, Measured]:
+def _lent(method: str, families: list[str]) -> dict[str, Measurement]:
     """Return a method's companions without each family."""
     scenarios = recorded(sorted(TABLES.glob("*.parquet")), [method])
     return {family: measure(scenarios, family)[method] for family in families}

@@ -109,7 +109,7 @@ ABOUT = (
 )
 
 
-class Entry(BaseModel):
+class JudgedEntry(BaseModel):
     """A printed number, or what a paper `says` of a row, with its verdict, or `why` it has none. `again`: it counts elsewhere, and
     is shown for other settings. `chosen` are those that the text leaves open, `note` is of the row.
     """
@@ -136,11 +136,11 @@ class PaperSummary(BaseModel):
     paper: str
     cites: str
     command: str
-    entries: list[Entry]
+    entries: list[JudgedEntry]
     documents: list[str]
 
     @property
-    def counted(self) -> dict[str, list[Entry]]:
+    def counted(self) -> dict[str, list[JudgedEntry]]:
         """The numbers and the statements, each once."""
         once = [entry for entry in self.entries if not entry.again]
         return {
@@ -177,7 +177,7 @@ def summary_page(papers: Sequence[PaperSummary]) -> str:
     ]
     for paper in papers:
         parts.append(Heading(paper.paper, level=2))
-        tables: dict[str, list[Entry]] = {}
+        tables: dict[str, list[JudgedEntry]] = {}
         for entry in paper.counted["numbers"]:
             if entry.judged:
                 tables.setdefault(entry.table, []).append(entry)
@@ -200,7 +200,7 @@ def counts(papers: Sequence[PaperSummary]) -> Table:
     return table(["paper", *COUNTED], lines)
 
 
-def _numbers(name: str, entries: Sequence[Entry]) -> Table:
+def _numbers(name: str, entries: Sequence[JudgedEntry]) -> Table:
     """Return a table of a paper as it is printed: a line for each row and metric, a column for each method."""
     methods = list(dict.fromkeys(entry.judged.method for entry in entries if entry.judged))
     lines: dict[tuple[str, str], dict[str, str]] = {}
@@ -230,7 +230,7 @@ def paper_page(paper: PaperSummary) -> str:
 
 def _outcomes(paper: PaperSummary) -> Table:
     """Return what came out: a line for the statements of a table that came out alike."""
-    groups: dict[tuple[str, str, str], list[Entry]] = {}
+    groups: dict[tuple[str, str, str], list[JudgedEntry]] = {}
     for entry in paper.entries:
         other = str(entry.chosen) if entry.again else ""
         groups.setdefault((entry.table, entry.says or "its numbers", other), []).append(entry)

@@ -51,7 +51,7 @@ class Companion(Written):
     loses: float
 
 
-class Measured(Written):
+class Measurement(Written):
     """An algorithm's companions, and from how many families and search trials they are."""
 
     families: int
@@ -63,7 +63,7 @@ class Companions(Written):
     """A file of companions, and the command that made it."""
 
     command: str
-    algorithms: dict[str, Measured]
+    algorithms: dict[str, Measurement]
 
 
 def others(cls: type[Algorithm], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def recorded(
 
 def measure(
     scenarios: Mapping[str, Sequence[Recorded]], leave_out: str | None
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     """Return the companions of each algorithm, without the scenarios of one family of data sets."""
     measured = {}
     for name, places in scenarios.items():
@@ -156,7 +156,7 @@ def _family(place: Recorded) -> str:
     return place.family
 
 
-def _measured(cls: type[Algorithm], places: Sequence[Recorded]) -> Measured:
+def _measured(cls: type[Algorithm], places: Sequence[Recorded]) -> Measurement:
     """Return the setting that loses least in the mean over families, and the one that gains most beside it at its rate."""
     import pandas as pd
 
@@ -184,7 +184,7 @@ def _measured(cls: type[Algorithm], places: Sequence[Recorded]) -> Measured:
         }
         companions.append(Companion(params=rounded, loses=round(float(loses), 2)))
     trials = sum(place.trials for place in places)
-    return Measured(families=len(set(families)), trials=trials, companions=companions[::-1])
+    return Measurement(families=len(set(families)), trials=trials, companions=companions[::-1])
 
 
 def read(path: str) -> Companions:
@@ -220,7 +220,7 @@ def starts(entries: Sequence[Entry], where: str) -> dict[str, list[InitialConfig
     return warm
 
 
-def companions_of(entry: Entry, measured: Measured) -> list[InitialConfiguration]:
+def companions_of(entry: Entry, measured: Measurement) -> list[InitialConfiguration]:
     """Return an entry's companions at its default rates, without what it does not have."""
     source = f"companions of {measured.families} families, {measured.trials} trials"
     configurations = []

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from reports.claims.judged import UNMEASURED, Judged, JudgedRow, Reproduction
-from reports.claims.page import Entry, PaperSummary
+from reports.claims.page import JudgedEntry, PaperSummary
 from reports.claims.verdicts import NOT_RUN, metric_or_none
 from suite.reproduction.experiments import Paper, PaperTable, TableRow, paper_names, read_paper
 from trials.common.errors import UserError
@@ -62,7 +62,7 @@ def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
             what = (each.says,) if each.says else (each.metric, each.method)
             if each.verdict != NOT_RUN:
                 judged[(row.table, row.row, *what)] = each, row
-    entries: list[Entry] = []
+    entries: list[JudgedEntry] = []
     for name_of_table, table in paper.tables.items():
         for name_of_row in table.rows:
             entries += _entries(paper, name_of_table, name_of_row, judged)
@@ -77,7 +77,7 @@ def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
 
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
-) -> Iterator[Entry]:
+) -> Iterator[JudgedEntry]:
     """Yield what is printed and said of a row. What another row has too counts there; where this one chooses other settings and
     was run, it is yielded as well.
     """
@@ -92,7 +92,7 @@ def _entries(
         again = what in elsewhere and elsewhere[what] == fact
         verdict, document = judged.get((table, row, *what), (None, None))
         if not again or (other and verdict is not None):
-            yield Entry(
+            yield JudgedEntry(
                 table=table,
                 row=row,
                 source=content.source,

@@ -67,16 +67,16 @@ def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
 
 
 def replicates_of(study: Mapping[str, Any]) -> int:
-    """How often each entry of a study (plain data, which leaves out what is 1) is searched."""
+    """Return how often each entry of a study (plain data, which leaves out what is 1) is searched."""
     return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
 
 
 def finals_of(study: Mapping[str, Any]) -> int:
-    """The final runs of each entry of a study, in all of its replicates."""
+    """Return the number of final runs of each entry of a study, in all of its replicates."""
     return int(study["seeds"]) * replicates_of(study)
 
 
 def confirms_of(study: Mapping[str, Any]) -> int:
-    """The runs that confirm the best configurations of each entry of a study, in all of its replicates."""
+    """Return the number of runs that confirm the best configurations of each entry of a study, in all of its replicates."""
     confirm = study.get("confirm") or {"best": 0, "seeds": 0}
     return int(confirm["best"] * confirm["seeds"]) * replicates_of(study)

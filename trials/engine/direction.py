@@ -59,12 +59,12 @@ class Affine:
     def __torch_function__(
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> "Affine":
-        """Sums and products whose left side is a tensor."""
-        given = function.__name__.strip("_")
-        name = given.removeprefix("r")
+        """Return sums and products whose left side is a tensor."""
+        operator = function.__name__.strip("_")
+        name = operator.removeprefix("r")
         if kwargs or len(args) != 2 or name not in ("add", "sub", "mul"):
             raise NotAffineError(f"{function.__name__} of weights or gradients")
-        left, right = args if given == name else reversed(args)
+        left, right = args if operator == name else reversed(args)
         if name == "mul":
             return right * left if isinstance(right, Affine) else left * right
         right = right if name == "add" else -right
@@ -72,16 +72,16 @@ class Affine:
 
 
 def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
-    """A direction's form, found by letting it compute with symbols; None when it has another one."""
+    """Return a direction's form, found by letting it compute with symbols; None when it has another one."""
     try:
-        found = direction(Affine(pull=1.0), Affine(scale=1.0), **rows)
+        form = direction(Affine(pull=1.0), Affine(scale=1.0), **rows)
     except (TypeError, AttributeError):
         return None
-    return found if isinstance(found, Affine) else None
+    return form if isinstance(form, Affine) else None
 
 
 def column(value: float | Tensor, like: Tensor) -> Tensor:
-    """A coefficient as one number a row of `like` (k, d): (k,)."""
+    """Return a coefficient as one number a row of `like` (k, d): (k,)."""
     if not isinstance(value, torch.Tensor):
         return like.new_full((len(like),), value)
     full = value.to(like)
