@@ -37,7 +37,7 @@ class Ditto(FedAvg):
     def train(
         self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
     ) -> Tensor:
-        """The own models' steps, which stay with the clients, and then FedAvg's, (k, d)."""
+        """Return the own models' steps, which stay with the clients, and then FedAvg's, (k, d)."""
         own = fed.train(ids, state["v"][ids], self.lr, self.pulled, start=start)
         state["v"].write(ids, own)
         return super().train(state, ids, start, fed, at_round)
@@ -47,6 +47,6 @@ class Ditto(FedAvg):
         return g + self.lam * (w - start)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        """The clients' own models."""
+        """Return the clients' own models."""
         own: Tensor = state["v"][fed.everyone]
         return own

@@ -18,7 +18,7 @@ from trials.engine.federation import SERVER, Federation
 
 
 def epsilon(q: float, noise: float, rounds: int, delta: float) -> float:
-    """The epsilon at `delta` of `rounds` sampled Gaussian mechanisms: sampling rate q, standard deviation
+    """Return the epsilon at `delta` of `rounds` sampled Gaussian mechanisms: sampling rate q, standard deviation
     `noise` times the clip. The best of the whole Renyi orders 2 to 255, by Mironov et al. 2019 (Section 3.3)
     and Mironov 2017 (Proposition 3).
     """
@@ -59,7 +59,7 @@ class DPFedAvg(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The noisy mean of the clipped updates."""
+        """Return the noisy mean of the clipped updates."""
         delta = local - start
         scale = (self.clip / delta.norm(dim=1, keepdim=True)).clamp(max=1.0)
         total = fed.upload(ids, delta * scale).sum(0)
@@ -69,6 +69,6 @@ class DPFedAvg(FedAvg):
         return {**state, "w": state["w"] + total / (fed.settings.participation * fed.n)}
 
     def measured(self, state: State, fed: Federation) -> dict[str, float]:
-        """The epsilon that is spent so far, where there is noise."""
+        """Return the epsilon that is spent so far, where there is noise."""
         q = fed.settings.participation
         return {"epsilon": epsilon(q, self.noise, fed.round, self.delta)} if self.noise else {}

@@ -39,6 +39,6 @@ class FedMedian(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The server's step."""
+        """Return the server's step."""
         delta = fed.upload(ids, local) - state["w"]
         return {**state, "w": state["w"] + self.server_lr * delta.quantile(0.5, dim=0)}

@@ -40,16 +40,16 @@ class FedRep(FedAvg):
             raise UserError("fedrep needs a model of two or more layers: a body and a head")
 
     def init(self, fed: Federation) -> State:
-        """The server's weights `w` (d,) and the clients' `own` (n, d); heads of `own` are in use."""
+        """Return the server's weights `w` (d,) and the clients' `own` (n, d); heads of `own` are in use."""
         return {**super().init(fed), "own": fed.client_rows(fed.initial)}
 
     def body(self, fed: Federation) -> int:
-        """The number of weights before the last layer's."""
+        """Return the number of weights before the last layer's."""
         last = fed.model.layout[-1].layer
         return next(slot.start for slot in fed.model.layout if slot.layer == last)
 
     def start(self, state: State, ids: Tensor, fed: Federation) -> Tensor:
-        """The server's body under each client's head."""
+        """Return the server's body under each client's head."""
         start, b = state["own"][ids].clone(), self.body(fed)
         start[:, :b] = fed.broadcast(ids, state["w"][:b])
         return start
@@ -57,7 +57,7 @@ class FedRep(FedAvg):
     def train(
         self, state: State, ids: Tensor, start: Tensor, fed: Federation, at_round: int | None = None
     ) -> Tensor:
-        """The head's steps, then the body's, (k, d)."""
+        """Return the head's steps, then the body's, (k, d)."""
         head = (torch.arange(fed.d, device=fed.device) >= self.body(fed)).to(start)
         for part in (head.expand_as(start), 1 - head.expand_as(start)):
             start = fed.train(ids, start, self.lr, lambda w, g, part: g * part, part=part)
@@ -66,14 +66,14 @@ class FedRep(FedAvg):
     def aggregate(
         self, state: State, ids: Tensor, start: Tensor, local: Tensor, fed: Federation
     ) -> State:
-        """The mean of the bodies; heads stay."""
+        """Return the mean of the bodies; heads stay."""
         state["own"].write(ids, local)
         w, b = state["w"].clone(), self.body(fed)
         w[:b] = fed.weights(ids) @ fed.upload(ids, local[:, :b])
         return {**state, "w": w}
 
     def scored(self, state: State, fed: Federation) -> Scored:
-        """The server's body under every client's head."""
+        """Return the server's body under every client's head."""
         models, sizes = state["own"][fed.everyone].clone(), fed.tensor(fed.data.sizes)
         models[:, : self.body(fed)] = state["w"][: self.body(fed)]
         return {"clients": Devices(models, sizes / sizes.sum())}

@@ -32,5 +32,5 @@ class LastCharacters(nn.Module):
 
 
 def make(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The model for data of so many classes: here they are the characters."""
+    """Return the model for data of so many classes: here they are the characters."""
     return LastCharacters(classes)

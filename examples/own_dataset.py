@@ -31,7 +31,7 @@ class Moons(DatasetFamily):
     noise: float = field(default=0.1, kw_only=True)
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
-        """The points, a function of `seed`. `clients` is how many a run asks for (None: as many as there are);
+        """Return the points, a function of `seed`. `clients` is how many a run asks for (None: as many as there are);
         `root` is the folder of data files, for data sets that have any (`DatasetFamily.files`, `fetch`).
         """
         rng = np.random.default_rng(seed)

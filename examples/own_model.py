@@ -28,7 +28,7 @@ class Network(nn.Module):
 
 
 def make(shape: tuple[int, ...], classes: int, width: int = 32) -> nn.Module:
-    """The network for samples of `shape`, such as (1, 8, 8) of digits. What follows `classes` are arguments of the
+    """Return the network for samples of `shape`, such as (1, 8, 8) of digits. What follows `classes` are arguments of the
     name, by their names: `own_model.py:make(width=64)`.
     """
     return Network(shape, classes, width)
