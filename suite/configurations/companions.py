@@ -72,7 +72,7 @@ def others(cls: type[Algorithm], params: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in params.items() if ranges[k].searched and not ranges[k].rate}
 
 
-class Recorded:
+class RecordedScenario:
     """What was recorded of an algorithm in a scenario, as a function of its configuration."""
 
     def __init__(self, cls: type[Algorithm], rows: "pd.DataFrame") -> None:
@@ -115,7 +115,7 @@ class Recorded:
 
 def recorded(
     tables: Sequence[Path], names: Collection[str] = algorithms.ALGORITHMS
-) -> dict[str, list[Recorded]]:
+) -> dict[str, list[RecordedScenario]]:
     """Return by algorithm, of these, the scenarios of tables of trials with enough search trials, scored by accuracy. Raises
     `UserError` for a file that is no such table.
     """
@@ -132,16 +132,16 @@ def recorded(
     trials = pd.concat(frames)
     ended = trials["status"].isin([Status.FINISHED, Status.DIVERGED])
     trials = trials[ended & (trials["kind"] == "search") & (trials["metric"] == "accuracy")]
-    scenarios: dict[str, list[Recorded]] = {}
+    scenarios: dict[str, list[RecordedScenario]] = {}
     for place, rows in trials.groupby(PLACE):
         name = str(place[0])
         if len(rows) >= LEAST and name in names:
-            scenarios.setdefault(name, []).append(Recorded(algorithms.resolve(name), rows))
+            scenarios.setdefault(name, []).append(RecordedScenario(algorithms.resolve(name), rows))
     return scenarios
 
 
 def measure(
-    scenarios: Mapping[str, Sequence[Recorded]], leave_out: str | None
+    scenarios: Mapping[str, Sequence[RecordedScenario]], leave_out: str | None
 ) -> dict[str, Measurement]:
     """Return the companions of each algorithm, without the scenarios of one family of data sets."""
     measured = {}
@@ -152,11 +152,11 @@ def measure(
     return measured
 
 
-def _family(place: Recorded) -> str:
+def _family(place: RecordedScenario) -> str:
     return place.family
 
 
-def _measured(cls: type[Algorithm], places: Sequence[Recorded]) -> Measurement:
+def _measured(cls: type[Algorithm], places: Sequence[RecordedScenario]) -> Measurement:
     """Return the setting that loses least in the mean over families, and the one that gains most beside it at its rate."""
     import pandas as pd
 

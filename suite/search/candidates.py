@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.search.line import RATE, Line
+from suite.search.line import RATE, RateLine
 from suite.search.proposer import Proposer
 from suite.search.trial import InitialConfiguration, TrialRequest, ValidationResult
 from suite.studies.entries import Entry
@@ -75,10 +75,10 @@ class EntrySearch:
         self.starts: list[InitialConfiguration] = []
         self._add(self._first())
         warm = list(warm)
-        self.line: Line | None = None
+        self.line: RateLine | None = None
         if self.sampler.line:
             self._settings = warm or self.starts[:1]
-            self.line = Line(entry.space, [each.params for each in self._settings], self.budget)
+            self.line = RateLine(entry.space, [each.params for each in self._settings], self.budget)
             self._add(map(self._of_line, self.line.opening()))
         else:
             self.starts += warm

@@ -34,7 +34,7 @@ Ended = Sequence[tuple[Mapping[str, Any], Score]]
 """Configurations in the order of their trials, with how good they were."""
 
 
-class Line:
+class RateLine:
     """What to try of a space with these settings, in a budget of trials, the known configurations among them."""
 
     def __init__(self, space: Space, settings: Sequence[Mapping[str, Any]], budget: int) -> None:
