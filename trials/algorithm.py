@@ -232,7 +232,7 @@ class Algorithm:
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return the clients' own models (n, d), where the method keeps such: by default those that are scored."""
+        """Return the clients' own models (n, d), or None. The default takes them from `scored`."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 

@@ -191,8 +191,8 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split, then partition. Test ids are the data set's; validation is a share of the others, drawn per client where data
-    are born on clients; the rest is partitioned to clients. Raises `UserError` when the level cannot be had with them.
+    """Split samples, then partition the training part. The data set says which are test. Validation is a share of the
+    others, drawn per owner where samples have owners. Raises `UserError` when the level does not suit the data.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)
     rng = randomness.generator("validation", settings.data_seed)

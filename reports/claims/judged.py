@@ -35,7 +35,7 @@ UNMEASURED, WORDS_ONLY = "the suite does not measure it", "not put into numbers"
 class Statement(BaseModel):
     """A paper's statement about two methods: metric(of) - times * metric(to) is <, >, <=, >= `by`, or ~ 0.
 
-    "A - B" is the difference of two methods. Without a metric it is the row's first. One without `of` is only shown.
+    `of` and `to` are methods, or differences "A - B". The default metric is the row's first. Without `of` nothing is judged.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

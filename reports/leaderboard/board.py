@@ -192,12 +192,11 @@ class Row(Search, Cost, Score, Method):
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """A leaderboard: rows, group after group in order of first appearance, best first. `suite.leaderboard()` returns one.
+    """A leaderboard, as `suite.leaderboard()` returns it. Rows are in groups, best first; groups are in order of appearance.
 
-    `metric` and `direction` are the rows', or a list of them where data sets are ranked by several. `differences` has every
-    pair of each group, `overall` the comparison over scenarios by metric, `notes` what could not be compared, `searched` how
-    each sweep found its configurations, in words, `interim` how scenarios stand whose final runs are not all there: they
-    have no rows yet.
+    `metric` and `direction` are those of the rows, joined where rows differ. `differences` has every pair of methods in
+    each group. `overall` has, by metric, the comparison over scenarios. `notes` says what could not be compared, `searched`
+    how each sweep found its configurations. `interim` has the scenarios that still lack final runs; they have no rows.
     """
 
     study: str

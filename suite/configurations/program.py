@@ -43,8 +43,8 @@ def exported(
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """Return the untrained run of a configuration; raises `UserError` where no program is written of it, and as loading
-    its data does.
+    """Return the untrained run of a configuration. Raises `UserError` where the template does not cover it, or its data
+    cannot be loaded.
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)

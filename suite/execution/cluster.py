@@ -165,8 +165,8 @@ def check(resources: Resources) -> None:
 
 
 def address_of(address: str) -> str:
-    """Return the address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last here, never a
-    sweep's own, which Ray would take as well. Raises `UserError` where there is none.
+    """Return the address of a cluster. `auto` is RAY_ADDRESS, else what `ray start` began last here; Ray's own `auto` would
+    also find a sweep's cluster. Raises `UserError` where there is none.
     """
     if address != "auto":
         return address
@@ -220,7 +220,7 @@ def start(resources: Resources) -> Path:
 
 
 def _folder() -> Path:
-    """Make Ray's folder, into which nobody else can look, where the paths of its sockets are short enough."""
+    """Make a private folder for Ray, with a path short enough for its sockets. Raises `UserError` where none is."""
     asked = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
     for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
@@ -267,8 +267,8 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
-    """Connect a cluster, and halt what `control` ends when the cluster is this process's own and dies: Ray ends a process
-    that uses it, in its words or in none, within seconds after a raylet and within a minute after a gcs_server.
+    """Connect to a cluster. If it is this process's own and one of its processes dies, halt by `control`. Ray would end this
+    process, perhaps silently: seconds after a raylet dies, up to a minute after a gcs_server.
     """
     ends, ended = threading.Event(), threading.Event()
 

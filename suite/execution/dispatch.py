@@ -57,12 +57,11 @@ class TrialSource(Protocol):
 
 @dataclass
 class Hooks:
-    """What the driver calls when a trial is handed out (is it new?), has ended, or has lost its process. All may raise
-    `HaltedError`, which ends the run, as `control` does.
+    """Functions that the driver calls. Each may raise `HaltedError`, which ends the run; `control` ends it, too.
 
-    A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too often
-    has no end until the run is resumed. `began` is called with the name of a trial's process, which a pack shares, `reported`
-    whenever a trial has said more, `waits` with what all trials wait for ("": for nothing).
+    `asked` is called when a trial starts (true: it is new), `ended` when it ends, `reported` after each new report.
+    `died` is called when a trial loses its process; `again` says that it continues from its checkpoint, else it waits for
+    a resume. `began` gets the name of a trial's process, which a pack shares, `waits` what all trials wait for ("": nothing).
     """
 
     asked: Callable[[TrialRequest, bool], None]
@@ -267,7 +266,7 @@ class Dispatch:
             self._tell(self.hooks.died, trial.request, outcome, again)
 
     def _left(self, process: str) -> Iterator[Trial]:
-        """Yield the trials that a process that has ended had yet to end; they have no end where all is to end now."""
+        """Yield the trials that an ended process left unfinished; none when the whole run ends now."""
         for trial_id in self.packs.pop(process, ()):
             if not self.control.ends_now:
                 yield self._trials[trial_id]

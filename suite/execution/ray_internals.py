@@ -15,8 +15,8 @@ from ray.job_config import JobConfig
 
 
 class SameImports(JobConfig):
-    """Workers import what this process does. Ray itself puts the current folder before all else there, where
-    a `pandas.py` would be run that this process never looks at.
+    """Let workers import from the same folders as this process. Ray by itself puts the current folder first, so
+    that a `pandas.py` there would hide the package.
     """
 
     def _get_proto_job_config(self) -> Any:

@@ -56,7 +56,7 @@ class Control:
         self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
-        """End early; the first fault, or else the stronger reason, stays."""
+        """End early. A fault replaces other reasons and is never replaced; `stopped` replaces none."""
         if self.ending != "halted" and not (ending == "stopped" and self.ending):
             self.ending = ending
 

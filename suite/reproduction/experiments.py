@@ -213,7 +213,7 @@ def paper_names() -> list[str]:
 
 @cache
 def read_paper(name: str) -> Paper:
-    """Return the shipped paper of this name, or that of a file; raises `UserError` when there is none, or with every fault."""
+    """Return a shipped paper by name, or the paper in a YAML file. Raises `UserError` when it is absent or has faults."""
     if name.endswith(".yaml"):
         return parse_paper(read_text(Path(name), "paper"), name)
     if name not in paper_names():

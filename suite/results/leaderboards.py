@@ -53,7 +53,7 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """Which final runs, by the values of columns, compared by what. Raises `UserError` for names of which there is none."""
+    """Which final runs to compare (`where`: column values), and by which metric and cost. Raises `UserError` for unknown names."""
 
     where: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "score"

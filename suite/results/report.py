@@ -60,7 +60,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
-    """Yield the curves of the rows' final runs, but for those that are lost."""
+    """Yield the curves of the rows' final runs, except runs without a usable score."""
     finals = {final["run_id"]: final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *(f"{name}_curve" for name in COSTS["bytes"])])
     for row in board.rows:

@@ -179,7 +179,7 @@ def recorded_run(store: "Store", run_id: str) -> RecordedRun:
 
 
 def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
-    """Yield a random sample of the trials of tables that ran to their end."""
+    """Yield at most `count` finished trials of these tables, drawn at random."""
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
     for row in rows.sample(min(count, len(rows))).to_dict("records"):

@@ -221,7 +221,7 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _text(error: BaseException) -> str:
-    """Return the text of an exception, which is code of others too."""
+    """Return an exception's text. A third party's `__str__` may itself raise."""
     try:
         return str(error)
     except Exception:

@@ -172,7 +172,7 @@ class FashionMNIST01(FashionMNIST):
 class MNISTPowerLaw(MNIST):
     """FedProx's MNIST: 70,000 images on 1,000 devices of 2 digits each (natural).
 
-    Training and test images are pooled; a tenth of each device's is test. Device u has the digits (u + j) mod 10,
+    Training and test images are pooled; a tenth of each device's images is test. Device u has the digits (u + j) mod 10,
     j < `labels` (FOLB Fig. 6: 1, 2, 5, 10), with the sizes of `labels(c)+sizes(powerlaw)`. A pixel p of 0..255 becomes
     (p - mean) / (deviation + 0.001), mean and deviation of that pixel over all images, as in the authors' code.
     """

@@ -356,7 +356,7 @@ class Leaf(NaturalData):
 
     @abstractmethod
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
-        """Return one user's samples (n, ...) and labels (n,); raises `ValueError` for others than LEAF's."""
+        """Return one user's samples (n, ...) and labels (n,). Raises `ValueError` for a file that is not LEAF's."""
 
     def born(self, folder: Path) -> Born:
         clients: dict[str, int] = {}

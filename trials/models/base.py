@@ -68,9 +68,9 @@ def _skeleton(architecture: Architecture, shape: tuple[int, ...], classes: int) 
 class Model:
     """A network fitted to a data set's shape: its layout, initial weights, losses, gradients.
 
-    `d` is the number of weights, `layout` says where each parameter lies in the flat vector. `mixed` computes layers in
-    bfloat16, from weights and to gradients in float32. `statistics` are BatchNorm's in this run, where it keeps any;
-    `one_by_one` says that a sample's outputs depend on that sample alone, not on its batch.
+    `d` is the number of weights. `layout` gives each parameter's place in the flat vector. `mixed` computes layers in
+    bfloat16; weights and gradients stay float32. `statistics` are BatchNorm's running ones, or None. `one_by_one` is
+    true when a sample's outputs do not depend on the rest of its batch.
     """
 
     def __init__(

@@ -16,12 +16,12 @@ Values = dict[str, Tensor]  # tensors by their names in a module
 
 
 class Network:
-    """A module for samples of one shape: `network(tensors, x, purpose)` gives outputs (b, C), or of k clients
-    (k, b, C), from tensors by the module's names.
+    """A module for samples of one shape. `network(tensors, x, purpose)` returns outputs (b, C), or (k, b, C) of k
+    clients; `tensors` has the module's names.
 
-    `make` gives the module anew under a seed, where its own initial weights are those of a run. `trained` are its
-    parameters that need a gradient, `tracked` BatchNorm's running statistics, none where they are `frozen`. Who fits it
-    says `why_alone` clients are computed one after the other, and whether a step `draws` random numbers.
+    `make(seed)` returns a new module, for models that set their own initial weights. `trained` are the parameters with a
+    gradient, `tracked` BatchNorm's running statistics (none if `frozen`). Whoever builds it sets `draws` (a step draws
+    random numbers) and `why_alone`, the reason why clients are computed one after the other ("": they are not).
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RunningStatistics:
         self._clients, self._at_work = {}, None
 
     def work(self, client: int, like: Tensor) -> None:
-        """Say that the next forward passes are this client's, with weights like these."""
+        """Use this client's statistics in the next forward passes; `like` gives their dtype and device."""
         if client not in self._clients:
             self._clients[client] = {name: v.to(like, copy=True) for name, v in self.server.items()}
         self._at_work = self._clients[client]

@@ -155,7 +155,7 @@ def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
-    """Return whether a sample's outputs are its own, whatever the batch."""
+    """Return whether a sample's outputs do not depend on the rest of its batch."""
     whole, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
     return close(part, whole[:2])
 

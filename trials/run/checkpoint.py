@@ -103,7 +103,7 @@ class CheckpointFolder:
         self.place = place
 
     def make(self) -> None:
-        """Make the folder; raise `UserError` where no file can be written in it, which is tried."""
+        """Make the folder and write a test file in it. Raises `UserError` where this fails."""
         probe = str(PurePosixPath(self._path, ".suite-sweep"))
         try:
             self._system.create_dir(self._path, recursive=True)

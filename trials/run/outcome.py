@@ -124,7 +124,7 @@ class TrialResult:
 
     @property
     def not_finite(self) -> list[str]:
-        """Return the metrics that were not finite in one of the last `LAST` evaluations, of which scores are means."""
+        """Return the metrics that were not finite in one of the last `LAST` evaluations. Scores are means over these."""
         names: set[str] = set()
         for entry in self.history[-LAST:]:
             if entry["round"] > 0:

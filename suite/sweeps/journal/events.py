@@ -44,8 +44,8 @@ class _Event(BaseModel):
 
 
 class Begun(_Event):
-    """A session begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name, `code` is the SHA-256
-    of others' code by name.
+    """A process begins or resumes the sweep. `lag` trials of an entry may be in flight. `id` differs between sweeps of one
+    name. `code` is the SHA-256 of third parties' code, by name.
     """
 
     event: Literal["begin"] = "begin"
