@@ -291,7 +291,7 @@ def _cost(runs: "pd.DataFrame", target: float | None) -> dict[str, Any]:
 
 
 def _replicates(runs: "pd.DataFrame") -> list["pd.DataFrame"]:
-    """Return the runs apart by the search whose winner they repeat."""
+    """Split the runs by the search whose winner they repeat."""
     return [replicate for _, replicate in runs.groupby([*Draw._fields[:-1]], sort=False)]
 
 

@@ -26,8 +26,8 @@ from trials.common.errors import UserError
 from trials.common.plugins import failure, one_command
 
 GARBAGE = 50_000
-"""New objects between two searches for garbage: Python's 700 make a search of each of many imports, and
-MLflow's reading of a thousand runs as slow again.
+"""New objects between two garbage collections. Python's default of 700 collects during many imports, and doubles the time
+in which MLflow reads a thousand runs.
 """
 
 COMMANDS: list[tuple[str, str, Any, str]] = [

@@ -149,8 +149,8 @@ class FedDCCNN(Architecture):
 class VGGLight(Architecture):
     """light VGGNet of SAFL: five 3x3 convolutions; images, (1, 13, frames)
 
-    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C, which is a fully
-    connected layer. 518,538 weights for one input channel and 10 classes, 519,690 for three (1.76 M are printed).
+    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C (a fully connected
+    layer). 518,538 weights for one input channel and 10 classes, 519,690 for three (the paper: 1.76 M).
     Readings: padding 1, "same" pooling (an odd side keeps its last row, so that 13 speech coefficients survive four
     poolings), ReLU, no normalisation.
     """

@@ -115,8 +115,8 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder; raise `UserError` where none can be read. A model of third-party code is read only
-    if the caller names that code, `model`, and it is what made the folder's model.
+    """Return the models in a folder. Raises `UserError` where none can be read. If the model is third-party code, the
+    caller must name this code as `model`, and it must be unchanged.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:

@@ -20,7 +20,7 @@ SPELLING = {
     "model": models.canonical,
     "heterogeneity": lambda level: heterogeneity.parse(level).name,
 }
-"""The canonical spelling of each part of a scenario; raises `UserError` for what is none."""
+"""Functions that return the canonical spelling of a part of a scenario; they raise `UserError` for unknown names."""
 
 
 class Scenario(NamedTuple):
@@ -48,7 +48,7 @@ class Scenario(NamedTuple):
 
     @property
     def model_code(self) -> list[str]:
-        """Return the model's name where it brings in code of others; torchvision's is a dependency's."""
+        """Return the model's name where it loads third-party code. torchvision is a dependency and does not count."""
         others = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
         return [self.model] if others else []
 
