@@ -21,7 +21,7 @@ from trials.scoring.metrics import Task
 from trials.settings import Settings
 
 SIGN = "# suite run THIS_FILE"
-"""How the suite knows a file again that it wrote."""
+"""The text by which the suite recognises its own files."""
 NEAREST = "nearest"
 """`warm_start: nearest`: among all that the storage holds."""
 Score = float | None

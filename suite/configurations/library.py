@@ -149,8 +149,8 @@ def select_tuned(
 
 
 def best_of(configurations: TunedList) -> Tuned:
-    """Return the best validated of configurations of one data set and level. Raises `UserError` where they are of several:
-    no score decides between these.
+    """Return the configuration with the best validation score. Raises `UserError` where they are of several data sets or
+    levels: no score decides between these.
     """
     levels = {(item.dataset, shlex.quote(item.heterogeneity)) for item in configurations}
     if len(levels) > 1:

@@ -12,9 +12,9 @@ from types import FrameType
 
 POLL_SECONDS = 0.5
 INTERRUPTED, OUT_OF_TIME = "interrupted", "out of time"
-"""What a sweep has been that Ctrl-C (or SIGTERM) ended, and one whose deadline is past."""
+"""The endings of a sweep that Ctrl-C (or SIGTERM) ended, and of one whose deadline is past."""
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
-"""What another process may ask for, and what the sweep then has been."""
+"""What another process may ask for, and the ending that follows."""
 REMEDY = "Nothing is lost: run the command again with --resume when that is mended."
 
 

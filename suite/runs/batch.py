@@ -46,7 +46,7 @@ class Done(NamedTuple):
 
 
 class Batch:
-    """Jobs that the driver asks for in order: those that are not in `done`, which `runs.jsonl` in a folder has a line of each."""
+    """Jobs that the driver asks for in order, except those `done`, each of which has a line in the folder's `runs.jsonl`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "runs.jsonl"
@@ -134,5 +134,5 @@ class Batch:
 
 
 def _finite(entry: Mapping[str, float]) -> dict[str, float]:
-    """Return an evaluation without what JSON has no word for."""
+    """Return an evaluation without values that JSON cannot hold."""
     return {name: value for name, value in entry.items() if math.isfinite(value)}

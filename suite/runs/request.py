@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ray import tune
 
 DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()}
-"""What is run where nothing else is said."""
+"""The scenario and algorithm of a run for which nothing else is given."""
 
 
 @dataclass(frozen=True)

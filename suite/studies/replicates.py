@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, Self
 
 TUNING_SEEDS, PARTITION_SEEDS, SPLIT_SEEDS = 10**4, 10**7, 10**10
-"""How far the run seeds of neighbouring tunings, partitions and splits are apart."""
+"""The distances between run seeds of neighbouring tunings, partitions and splits."""
 MOST = 99
 """The most levels of a factor, and tunings' seeds stay below those of confirming runs."""
 _NAME = re.compile(r"(?:v(?P<split>\d+))?(?:d(?P<partition>\d+))?(?:t(?P<tuning>\d+))?")
@@ -46,12 +46,12 @@ class Replicate:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """What seeds a sampler besides the study's seed and the entry; nothing for the first."""
+        """Words that seed a sampler, besides the study's seed and the entry; none for the first."""
         return (self.split, self.partition, self.tuning) if self.name else ()
 
     @property
     def seed(self) -> int:
-        """How far its run seeds are from the first replicate's."""
+        """The distance of its run seeds from the first replicate's."""
         return (
             self.tuning * TUNING_SEEDS + self.partition * PARTITION_SEEDS + self.split * SPLIT_SEEDS
         )

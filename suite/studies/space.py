@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LARGEST_GRID = 100_000
 """Points of a grid, which is made whole before its order is drawn."""
 NO_CONTENT = ("searched", "other", "under", "rate", "at_least", "at_most")
-"""What of a range does not tell one entry's content from another's."""
+"""The fields of a range that do not belong to an entry's content."""
 COMPARED = {"rounds", "clients", "val_fraction", "dtype", "execution", "chunk", "fine_tune"}
 COMPARED |= {"metric", "eval_every", "data_seed", "partition_seed"}
 """Settings that cannot be searched: trials would no longer answer the same question."""
@@ -34,7 +34,7 @@ Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
 class RangeSpec(Written):
-    """A range as a study writes it: what is left out keeps the value of the range that it is written over."""
+    """A range as a study writes it. Fields left out keep their value in the range that it overrides."""
 
     default: Any = None
     low: Finite | None = None
@@ -226,7 +226,7 @@ class Space:
 
 
 def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
-    """Return what one of three functions makes of a range, as Optuna's distributions and suggestions take it."""
+    """Call the one of three functions that fits a range, with the arguments of Optuna's distributions and suggestions."""
     if spec.choices is not None:
         return choice(spec.choices)
     low, high = spec.ends

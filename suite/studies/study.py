@@ -19,11 +19,11 @@ from trials.scoring.metrics import COUNTED
 from trials.settings import Number, Positive, Settings, Whole
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a study has lists of, and a command takes between commas."""
+"""The keys of a study that are lists; commands take them with commas."""
 
 
 def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
-    """Return the check of a name, which is kept as it is written."""
+    """Return the check of a name; the name stays as it is written."""
 
     def check(name: str) -> str:
         resolve(name)

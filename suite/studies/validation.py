@@ -16,9 +16,9 @@ from trials.settings import Settings
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 MOST_FAULTS = 20
-"""Faults that a message lists: whoever has more starts with these."""
+"""The most faults that a message lists."""
 FORMS = ("function-", "literal[", "constrained-", "nullable[", "list[", "dict[", "[key]")
-"""How pydantic calls the forms that a value may have, between the keys that lead to it."""
+"""Pydantic's names of the forms of a value, which stand among the keys that lead to it."""
 RULES = dict.fromkeys(("model_type", "dict_type"), "must be a mapping of keys to values")
 RULES |= {"too_short": "must not be empty", "missing": "is required"}
 """The broken rule, by the type of pydantic's error."""

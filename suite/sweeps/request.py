@@ -18,11 +18,11 @@ from trials.common.names import number, split_top
 from trials.settings import Settings
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a resumed sweep may have more of, besides what it has a number of."""
+"""The lists of a study to which a resumed sweep may add."""
 COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
 FREE = ("retries", "pack", "description", "margin", "target")
-"""What may be otherwise: no search depends on it."""
+"""The keys that may change: no search depends on them."""
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
 
@@ -30,7 +30,7 @@ PARTS = ("settings", "search", "constraints", "confirm")
 @dataclass(frozen=True)
 class SweepRequest:
     """A sweep that is asked for: `study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep, and
-    `changes` replaces keys of it, `settings.rounds` one inside another. `smoke` makes it a matter of seconds.
+    `changes` replaces keys of it, `settings.rounds` one inside another. `smoke` shrinks it to seconds.
     """
 
     study: str | Mapping[str, Any]

@@ -37,9 +37,9 @@ from trials.scoring.metrics import COUNTED, TASKS, reach, score
 
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
-"""So many rows become a part of the table together: as Python objects they take ten times the memory."""
+"""Rows that are added to the table at once: as Python objects they take ten times the memory."""
 RAN = {"own_models", "test_samples"}
-"""What its trials say of an entry."""
+"""The fields in which trials describe their entry."""
 Source = tuple[str, Callable[[], TrialTable]]
 """The study of a sweep, and what opens its table."""
 
@@ -128,7 +128,7 @@ def _row(
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
     how = {name: getattr(outcome, name) for name in ran}
     asks = dict[str, Any]()
-    """What is asked of the trial by its study's target and constraints."""
+    """What the study's target and constraints ask of the trial."""
     if target is not None and not request.counted:
         lost = outcome.lost(f"test_{metric}")
         reached = {} if lost else reach(outcome.history, metric, target)
@@ -179,7 +179,7 @@ def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
 def _curves(
     request: TrialRequest, outcome: TrialResult, metric: str
 ) -> dict[str, list[float] | None]:
-    """Return the history of a trial, what is not finite as NaN; None for what none of its evaluations has."""
+    """Return the curves of a trial, with NaN for values that are not finite, and None for metrics that no evaluation has."""
     curves: dict[str, list[float] | None] = {}
     for column, name in curve_columns(metric, TASKS[metric].pooled).items():
         if request.counted and column not in SEARCH_CURVES:
