@@ -161,9 +161,7 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the hyperparameters that exist: without `when`, or with one that holds for values of others
-    that exist.
-    """
+    """Return the values of the hyperparameters that exist: those without `when`, or whose `when` holds for existing ones.  """
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -209,8 +207,8 @@ class Algorithm:
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
     `+system(...)` or `+delay(...)`)."""
     any_optimizer: ClassVar[bool] = False
-    """Whether local steps may be other than SGD's. Only the class's own word counts, not a parent's: it trains each client
-    once a round, and uses of it where that ends, not the rate or the number of steps."""
+    """Whether local steps may be other than SGD's. It says that the algorithm trains each client once a round and uses
+    only the end point, not the rate or the number of steps. A parent's value does not count."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
     with this reason, not ranked."""

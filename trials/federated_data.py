@@ -22,7 +22,7 @@ from trials.settings import Settings
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
 UNREACHED = "reaches nobody: "
-"""What a line of a note begins with that says which samples reach no client, or no validation."""
+"""The beginning of a note's line that says which samples reach no client, or no validation."""
 
 
 class Samples:
@@ -133,7 +133,7 @@ class FederatedData:
 
         Where clients kept the samples they were born with, and test samples have owners too, the groups are the clients'
         own. Else they are the labels, mixed as in the client's training samples: exact where clients differ by labels
-        alone. Clients that no test sample is for are left out.
+        alone. Clients without test samples are left out.
         """
         return self._of_clients(self.test)
 

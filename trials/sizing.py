@@ -1,4 +1,4 @@
-"""What a trial takes of a machine: memory and steps from shapes alone, seconds measured; and how many go together."""
+"""What a trial takes of a machine: memory and steps from shapes, measured seconds; and how many trials share a pack."""
 
 import math
 from dataclasses import dataclass
@@ -126,5 +126,5 @@ def pack_size(
 
 
 def own_bytes(takes: Footprint, device: str) -> int:
-    """Return what a trial takes besides what its process takes anyway, at least a megabyte."""
+    """Return the bytes of a trial beyond those of an empty process, at least a megabyte."""
     return max(10**6, takes.memory - PROCESS[device])

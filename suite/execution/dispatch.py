@@ -123,8 +123,7 @@ class Waiting:
 class Dispatch:
     """Hands out packs of a plan's trials to processes, and takes what becomes of each trial.
 
-    Exceptions of hooks do not leave it: a halt ends the run through its control; any other becomes the `fault` and ends
-    it, too.
+    Exceptions of hooks end the run: a halt through its control, any other as the `fault`.
     `packs` has the trials that each process has yet to end, by the name of the process.
     """
 

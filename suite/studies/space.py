@@ -226,7 +226,7 @@ class Space:
 
 
 def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
-    """Call the one of three functions that fits a range, with the arguments of Optuna's distributions and suggestions."""
+    """Call the function of the three that fits a range, with the arguments that Optuna's take."""
     if spec.choices is not None:
         return choice(spec.choices)
     low, high = spec.ends

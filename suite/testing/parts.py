@@ -33,7 +33,7 @@ from trials.models.own import OwnModel
 from trials.settings import Settings
 
 LABELS, SAMPLES = 10, 2000
-"""Of the labels that a level is checked on."""
+"""The labels and samples that a level is checked on."""
 
 
 def check_dataset(name: str, root: str | None = None) -> str:
@@ -104,7 +104,7 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
     "partition": (heterogeneity.PARTITIONS, check_partition),
     "modifier": (heterogeneity.MODIFIERS, lambda name: check_partition(f"iid+{name}")),
 }
-"""What is checked, by its kind: where its classes are, and how. A model is a function, too."""
+"""The checks by kind: where its classes are, and how they are checked. A model is a function, too."""
 
 
 def findings(

@@ -9,7 +9,7 @@ from typing import Any
 from trials.common.tensors import Tensor, nn, torch
 
 STEP, GRADIENT, EVALUATION = "step", "gradient", "evaluation"
-"""What a network is called for: a training step, a gradient over all of a client's data, an evaluation. The
+"""The purposes of a call: a training step, a gradient over all of a client's data, an evaluation. The
 first draws random numbers, such as dropout's; in the first two BatchNorm normalises by the batch."""
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 Values = dict[str, Tensor]  # tensors by their names in a module
@@ -95,13 +95,13 @@ class Network:
 
 
 def _by_batch(norm: Any, args: tuple[Tensor, ...]) -> None:
-    """Choose what BatchNorm normalises by: the batch, or, as a single value a channel does, its running statistics."""
+    """Choose what BatchNorm normalises by: the batch, or its running statistics where a channel has a single value."""
     norm.training = norm.by_batch and args[0].numel() > args[0].shape[1]
 
 
 @contextmanager
 def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[None]:
-    """Draw PyTorch's random numbers from a seed; afterwards they go on as before. None: change nothing."""
+    """Draw PyTorch's random numbers from a seed, then restore their state. None: change nothing."""
     if seed is None:
         yield
         return
@@ -111,10 +111,10 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
 
 
 class RunningStatistics:
-    """What BatchNorm normalises by in evaluation, the `server`'s, and in a round those of the clients that train.
+    """BatchNorm's running statistics: the `server`'s, used in evaluation, and in a round those of the training clients.
 
-    A client's begin each round at the server's, and each of its forward passes in training moves them: s <- (1 - a) s
-    + a s_batch, with BatchNorm's momentum a. At the end the server's are their mean by FedAvg's weights.
+    A client's begin each round at the server's. Each forward pass in training moves them: s <- (1 - a) s + a s_batch,
+    with BatchNorm's momentum a. At the end the server takes their mean, by FedAvg's weights.
     """
 
     def __init__(self, initial: Values) -> None:
@@ -133,13 +133,13 @@ class RunningStatistics:
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return what a forward pass in training moves, in place: the client's at work, or else nobody's."""
+        """Return the statistics that a forward pass in training changes in place: those of the client at work, or nobody's."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work
 
     def evaluating(self, like: Tensor) -> Values:
-        """Return the server's, as a forward pass takes them."""
+        """Return the server's statistics, as a forward pass takes them."""
         return {name: value.to(like) for name, value in self.server.items()}
 
     def end(self, weights: Callable[[Tensor], Tensor]) -> None:

@@ -1,6 +1,6 @@
 """The models of the papers: builders of networks. ReLU everywhere but at the outputs, which are linear.
 
-The first line of a class is what `suite list models` says of it. Dropout is left out: a gradient here is a function of
+`suite list models` shows the first line of a class. Dropout is left out: a gradient here is a function of
 weights and samples alone, so that k clients at once equal one after the other.
 """
 

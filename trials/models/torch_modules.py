@@ -1,4 +1,4 @@
-"""Classes that derive from torch's, apart because torch takes two seconds to import."""
+"""Classes that derive from torch's, in a file of their own because torch takes two seconds to import."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ class SweepState:
         self._curve = event.history if isinstance(event, Evaluated) else None
 
     def report(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Take the report of a running trial; None where it only begins."""
+        """Take the report of a running trial, which is empty when it only begins."""
         assert self.begun is not None
         metric = self.begun.entries[request.entry_id]["metric"]
         self.running[request.trial_id] = outcome.last_round, outcome.last(f"val_{metric}")
