@@ -88,7 +88,7 @@ UNKNOWN = (
     "(Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
 )
 SECONDS, REST = 2.0, 50
-"""A page is made anew at most every so many seconds, and not before so many times its processor time."""
+"""A page is made anew after at least these seconds, and after this many times its processor time."""
 AT_ONCE = 4
 """The most requests at once to a mounted application; others wait. MLflow fails beyond its 15 connections."""
 

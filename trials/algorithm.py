@@ -161,7 +161,7 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the hyperparameters that exist: those without `when`, or whose `when` holds for existing ones.  """
+    """Return the values of the hyperparameters that exist: those without `when`, or whose `when` holds for existing ones."""
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}

@@ -1,9 +1,9 @@
 """Papers' rows made into experiments that can run: papers are read, checked, and perhaps set otherwise.
 
 A paper has tables, a table methods and rows, a row published numbers. Layers say what a run needs: paper, table, method,
-row, and a row's own method; the innermost wins. `settings`
-and `params` are what the paper states; what it leaves open is `chosen`, with the value and the reason.
-A row is refused if a setting or hyperparameter is neither stated nor chosen: there are no silent defaults. docs/reproduce.md explains the form.
+row, and a row's own method; the innermost wins. `settings` and `params` are what the paper states; what it leaves open is
+`chosen`, with the value and the reason. A row is refused if a setting or hyperparameter is neither stated nor chosen:
+there are no silent defaults. docs/reproduce.md explains the form.
 """
 
 import itertools

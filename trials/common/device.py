@@ -65,7 +65,7 @@ def computes(device: torch.device, dtype: str) -> None:
 
 @cache
 def keep_freed() -> None:
-    """Let this process keep the memory that tensors free. By default glibc returns large blocks, which slows a recurrent network by a quarter."""
+    """Keep the memory that tensors free. By default glibc returns large blocks, which costs recurrent networks a quarter."""
     if (tune := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         tune(-3, 2**25)  # M_MMAP_THRESHOLD of malloc.h
         tune(-1, KEPT)  # M_TRIM_THRESHOLD

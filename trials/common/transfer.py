@@ -29,7 +29,7 @@ def to_device(
 
 
 def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
-    """Return the distinct `ids`, the first place of each, and the indices that restore `ids` (k,); these index rows on the device."""
+    """Return the distinct `ids`, the first place of each, and the indices that restore `ids` (k,); both on the device."""
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
         return array, slice(None), slice(None)

@@ -20,7 +20,7 @@ from trials.heterogeneity.modifiers import LogNormalAbsolute, PowerLaw
 from trials.heterogeneity.partitions import Labels, assign_counts
 
 Scale = tuple[Sequence[float], Sequence[float]]
-"""What is taken from pixels / 255, and what the rest is divided by, per channel."""
+"""The mean subtracted from pixels / 255, and the deviation that divides the rest, per channel."""
 UNIT: Scale = ((0.0,), (1.0,))
 
 

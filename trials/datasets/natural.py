@@ -22,7 +22,7 @@ from trials.datasets.tables import indicators, scaled
 
 pd: Any = Lazy("pandas")
 Born = tuple[Array, Array, Array, Array | None]
-"""Samples as they are published: x (N, ...), labels and owners (N,), and which are test, where that is published."""
+"""Published samples: x (N, ...), labels and owners (N,), and which are test, if that is published."""
 
 
 class NaturalData(DatasetFamily):
@@ -34,7 +34,7 @@ class NaturalData(DatasetFamily):
     features: ClassVar[bool] = False
     """Whether x are features (N, p), to be standardised by the training samples."""
     samples: ClassVar[int] = 0
-    """How many there must be, where no checksum is published; 0 where people draw their own."""
+    """The required number of samples, where no checksum is published; 0 where users draw their own."""
 
     @abstractmethod
     def born(self, folder: Path) -> Born:
