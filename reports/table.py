@@ -18,7 +18,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
 
 
 def visible(text: str) -> str:
-    """Return text from anywhere without `UNSEEN` signs, by which a name can look like another."""
+    """Return text without `UNSEEN` signs, which can make a name look like another."""
     return UNSEEN.sub("", text)
 
 

@@ -17,7 +17,7 @@ BINS = 10
 
 
 def partitioned(spec: TrialSpec, root: str | None) -> FederatedData:
-    """Load and partition as a run does. Raise `UserError` when files are absent, or the level cannot be had."""
+    """Load and partition as a run does. Raise `UserError` when files are absent, or the level does not suit the data."""
     settings, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
     loaded = datasets.parse(spec.dataset).load(settings.data_seed, settings.clients, root)
     return partition(loaded, level, settings)

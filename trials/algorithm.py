@@ -89,7 +89,7 @@ class Range:
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
-        """Return the ends beyond which values have no meaning; None where there is none."""
+        """Return the ends beyond which values have no meaning; None for no end."""
         return self.at_least if self.above is None else self.above, self.at_most
 
     @property
@@ -239,7 +239,7 @@ class Algorithm:
         return {}
 
     def check(self, clients: int, model: "Model", settings: "Settings") -> None:
-        """Raise `UserError` when it cannot run with so many clients, or with this model."""
+        """Raise `UserError` when it cannot run with this number of clients, or with this model."""
 
     @classmethod
     def ranges(cls) -> dict[str, Range]:
@@ -259,7 +259,7 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """Return a hyperparameter's value as its type; raise `UserError` when it has no such one."""
+        """Return a hyperparameter's value as its type; raise `UserError` for an unknown hyperparameter."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)

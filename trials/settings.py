@@ -26,8 +26,8 @@ class Settings(BaseModel):
     """How one federation is run, apart from its algorithm, data, model and heterogeneity.
 
     Local work is `local_steps` minibatches when given, else `local_epochs` passes over the client's data; a level with
-    `+system(...)` replaces both. `data_seed` is what a generated data set (or its test split) is, `partition_seed` how
-    samples reach clients; a run's own seed is not a setting. `metric` is what searches and rankings use.
+    `+system(...)` replaces both. `data_seed` draws a generated data set (or its test split), `partition_seed` draws the
+    partition; a run's own seed is not a setting. `metric` is what searches and rankings use.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -41,8 +41,8 @@ def pace(
 
 @dataclass(frozen=True)
 class Footprint:
-    """Estimates of one trial: bytes of its state with every client met, which is its checkpoint, of the process that runs
-    it, local steps of all clients in a round, and the bytes of a GPU that it cannot do without.
+    """Estimates of one trial: the bytes of its state once every client has trained (its checkpoint), the bytes of its
+    process, the local steps of all clients in a round, and the least bytes of a GPU.
     """
 
     state: int

@@ -188,7 +188,7 @@ def _end(trace: Trace) -> float:
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
     """Return the part of the vertical axis that shows the last two thirds of the leaders' lines and bands. Leaders are the
-    better half by where they end, at least three. Of errors, which may start at any size, it shows 0 and 95 % of the values.
+    better half by their last values, at least three. Errors may start at any size, so it shows 0 and 95 % of their values.
     """
     ended = [trace for trace in traces if math.isfinite(_end(trace))]
     order = sorted(ended, key=lambda trace: -better * _end(trace))

@@ -21,8 +21,8 @@ from trials.common.errors import UserError, unknown
 @dataclass(frozen=True)
 class MetricKind:
     """A metric: its unit, the direction that is better, and how far a printed number may be from a measured mean: `points`
-    in the metric's unit, or `share` of the printed number if that is more. It is read from the recorded metric `key`, of the
-    `last` evaluation (so that a run that was cut short has none), or of all rounds `over` which it is a mean or the like.
+    in the metric's unit, or `share` of the printed number if that is more. It is read from the recorded metric `key`: of
+    the `last` evaluation (so a run that was cut short has none), or `over` all rounds, by a mean or the like.
     """
 
     unit: str

@@ -303,8 +303,8 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return what is shown of each method by the differences of its scenario. Empty where no error can be estimated, unless
-    all runs are equal.
+    """Return what the differences of a scenario show of each method. Empty where no error can be estimated, unless all runs
+    are equal.
     """
     # By how much a rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}

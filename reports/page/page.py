@@ -126,7 +126,7 @@ def _failures(data: ReportData) -> Table:
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """Return the winner in a few words, and sentences on how sure that is and what is not over."""
+    """Return the winner in a few words, and sentences on how sure that is and what is unfinished."""
     # References stand in no sentence about who is first.
     ranked = tuple(row for row in board.rows if row.rank is not None)
     scenarios = [*wording.groups(replace(board, rows=ranked)).values()]

@@ -239,7 +239,7 @@ def several(board: Leaderboard) -> dict[str, Across]:
 
 
 def across_table(metric: str, across: Across) -> Table:
-    """Return each algorithm's average rank over data sets with its interval, and what it is shown to differ from."""
+    """Return each algorithm's average rank over data sets with its interval, and the methods that it is shown to differ from."""
     columns = (
         Column("algorithm", ColumnKind.NAME),
         Column("average rank", better=-1),
@@ -429,7 +429,7 @@ def latex(board: Leaderboard) -> str:
 
 
 def _score(row: Row, rows: list[Row]) -> str:
-    """Return a score with half its interval, marked by what is shown of it."""
+    """Return a score with half its interval's width, marked by what is shown of it."""
     text = words.mean_text(row).replace("±", "$\\pm$")
     if leads(row):
         return f"\\textbf{{{text}}}"

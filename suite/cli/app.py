@@ -51,7 +51,7 @@ COMMANDS: list[tuple[str, str, Any, str]] = [
 
 
 class Command(TyperCommand):
-    """A command each of whose keys of --set or --where is an option, too: `--rounds 5` is `--set rounds=5`."""
+    """A command that takes each key of --set or --where as an option, too: `--rounds 5` is `--set rounds=5`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters. Flags show no type, as if they took a value."""

@@ -177,7 +177,7 @@ class Dispatch:
         return {w.request.trial_id: self.config(w.request, w.spec) for w in pack}
 
     def _draw(self, most: int) -> None:
-        """Let the source hand out requests until so many wait, or it has none now."""
+        """Let the source hand out requests until enough wait, or it has none now."""
 
         def draw() -> None:
             if drawn := self.source.next():  # which may call a person's sampler

@@ -106,7 +106,7 @@ class PackSearcher(Asking, Searcher):
 
 
 class PackStopper(Asking, tune.Stopper):
-    """Stops a trial that is behind, which is alone in its pack, and everything when all is to end."""
+    """Stops a trial that is behind (it is alone in its pack), and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Return whether the trial is behind."""

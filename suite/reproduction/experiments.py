@@ -81,7 +81,7 @@ class TableRow(Shared):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims; about how many hours of one GPU take what was not run of it."""
+    """A table or figure of a paper: its methods, rows and claims, and about how many GPU hours its unrun part takes."""
 
     source: str
     about: str
@@ -105,7 +105,7 @@ class Paper(Shared):
         return self.tables[table].rows[row].not_run or self.tables[table].not_run or ""
 
     def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
-        """Return the table and row that a row is the same as; None where it is none."""
+        """Return the table and row of the same experiment elsewhere, or None."""
         if row.same_as is None:
             return None
         table, _, name = row.same_as.partition("/")
@@ -359,7 +359,7 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
-    """Return the method with this value, unless it has no such setting. Raises `UserError` for a name that is none."""
+    """Return the method with this value, if it has this setting. Raises `UserError` for an unknown name."""
     if key in PLACE:
         value = SPELLING[key](str(value))
     before = configured.value(key)

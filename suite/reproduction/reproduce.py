@@ -54,7 +54,7 @@ def reproduce(
     """Run what is missing of `PAPER[/TABLE[/ROW]]` and judge all of it. Seeds and the most rounds are given, and `other`
     values of what is ours.
 
-    Raises `UserError` on an unknown path or another value that cannot be, before anything starts.
+    Raises `UserError` on an unknown path or an impossible value, before anything starts.
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])

@@ -147,7 +147,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return an entry, with what papers state for it within its space."""
+    """Return an entry with the values that papers state for it, if they lie in its space."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}

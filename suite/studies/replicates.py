@@ -32,7 +32,7 @@ class Replicate:
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Read a name; raises `ValueError` for what is none."""
+        """Read a name; raises `ValueError` for anything else."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise ValueError(f"{name!r} is not the name of a replicate")
@@ -61,13 +61,13 @@ FIRST = Replicate()
 
 
 def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
-    """All of a study, in the order in which trials are handed out: the first of each kind first."""
+    """All replicates of a study, in the order in which trials are handed out: the first of each kind first."""
     levels = itertools.product(range(tunings), range(partitions), range(splits))
     return [Replicate(split, partition, tuning) for tuning, partition, split in levels]
 
 
 def replicates_of(study: Mapping[str, Any]) -> int:
-    """Return how often each entry of a study (plain data, which leaves out what is 1) is searched."""
+    """Return how often each entry of a study is searched. The study is plain data, without values that are 1."""
     return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
 
 

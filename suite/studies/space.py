@@ -80,8 +80,8 @@ class Stated(Written):
 
 
 class SpaceFile(Written):
-    """`search_spaces/<algorithm>.yaml`: published configurations, and what papers imply for the default one, of which the
-    first that matches a scenario holds there.
+    """`search_spaces/<algorithm>.yaml`: published configurations, and what papers imply for the default one; the first that
+    matches a scenario counts.
     """
 
     defaults: list[Stated] = []
@@ -116,8 +116,7 @@ class Space:
     ) -> "Space":
         """Return the algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has), `batch_size` (a
         setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are those that the study bounds.
-
-        Raises `UserError` for what is no range, or has a default or a cost that does not go with it.
+        Raises `UserError` for an invalid range, or one that its default or its cost does not suit.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {

@@ -145,8 +145,8 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """Return a study from its content; raises `UserError` with every fault of its form. Ranges of the study's own
-    algorithms that `overrides` leave out go with them.
+    """Return a study from its content; raises `UserError` with every fault of its form. Ranges of algorithms that
+    `overrides` remove are removed, too.
     """
     changed = override(content, overrides)
     names, ranges = content.get("algorithms"), changed.get("search")

@@ -81,8 +81,8 @@ class Deadline:
 
 
 class Progress:
-    """A display of how far a sweep is, which `look` tells as `standing` does. `waiting` says what its records wait for, `cluster` what its
-    trials do.
+    """A display of a sweep's progress; `look` returns it as `standing` does. `waiting` says what its records wait for,
+    `cluster` what its trials wait for.
     """
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:

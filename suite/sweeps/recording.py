@@ -77,8 +77,8 @@ class SweepRecording:
 
     def open(self, former: Collection[str]) -> list[str]:
         """Find or make the run of the sweep, the parent of all others; return which of the trials that have ended lack a whole run.
-        Of the `former` runs, which the sweep's table has, those go that the journal does not know. Raises `UserError` where the store
-        has another sweep of its name, `HaltedError` where it cannot be written; a server is waited for.
+        The sweep's table has the `former` runs; those that the journal does not know are removed. Raises `UserError` where
+        the store has another sweep of its name, `HaltedError` where it cannot be written. It waits for a server.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
@@ -216,8 +216,8 @@ class SweepRecording:
             raise
 
     def _metrics(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, Any]]:
-        """Return what is recorded of what a trial reported, and at its last round the scores that are compared: of a search trial
-        the curve of the ranked metric alone, of a final run also what it took to its study's target.
+        """Return the metrics to record of a trial's reports, and at its last round the scores that are compared. Search
+        trials have only the curve of the ranked metric, final runs also the costs until the study's target.
         """
         history, metric = outcome.history, self.entries[request.entry_id].task.metric
         if not history:
@@ -233,8 +233,9 @@ class SweepRecording:
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Write the leaderboard's rows as runs and as tuned files below a folder, and let no final runs count but those of what is best
-        now. Return it, None when no entry has a final run, and the table's facts with the run and the tuned file of each entry.
+        """Write the leaderboard's rows as runs and as tuned files below a folder, and supersede final runs of former bests.
+        Return the leaderboard (None when no entry has a final run), and the table's facts with each entry's run and tuned
+        file.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():

@@ -29,8 +29,8 @@ PARTS = ("settings", "search", "constraints", "confirm")
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """A sweep that is asked for: `study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep, and
-    `changes` replaces keys of it, `settings.rounds` one inside another. `smoke` shrinks it to seconds.
+    """A requested sweep. `study` is a shipped study's name, a file's path, or a study's content, which is named as the
+    sweep. `changes` replaces keys of it; `settings.rounds` is a key inside another. `smoke` shrinks it to seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -77,7 +77,7 @@ class SweepRequest:
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return a `former` study and what is added to it. Raises `UserError` for changes to less, or to something else."""
+    """Return a `former` study with additions. Raises `UserError` for changes that reduce it or alter the rest."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # A dump leaves out factors of one level.
     was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))
@@ -106,7 +106,7 @@ def changes(
     """Return what a person's keys change of a study, by key; what its trials get; and where their checkpoints go, if not below the storage.
 
     Keys are those of a study, of its settings by their bare names (`rounds`), of its parts (`search.lr`), and of
-    `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every key that is none.
+    `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every unknown key.
     """
     rest: dict[str, Any] = {}
     for key, value in values.items():

@@ -51,8 +51,9 @@ def table_of(
     finals: Collection[str],
     **facts: Any,
 ) -> TrialTable:
-    """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal. `finals` are
-    the final runs of what is best now, `facts` those that no journal has: when it ended, where MLflow has it.
+    """Return the table of a sweep: the rows that it wrote last, and from its journal those of trials that ended since.
+    `finals` are the final runs of what is best now. `facts` are those that no journal has: when it ended, where MLflow has
+    it.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
@@ -200,7 +201,7 @@ def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
     """Return the tables of these names: paths of files, or sweeps or their studies, of a tracking server or else of a storage; without
-    names all. A sweep that was named must be sound; of others those that cannot be read are left out, which is said.
+    names all. A sweep that was named must be sound; others that cannot be read are left out, with a message.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
         if len(files) < len(names):
@@ -232,8 +233,8 @@ def open_tables(
 
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
-    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage, by name. Those of another
-    version are left out, which is said.
+    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage, by name. Those of
+    another version are left out, with a message.
     """
     here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):

@@ -73,7 +73,7 @@ def checks(
     **how: Any,
 ) -> Iterator[CheckFinding]:
     """Yield all checks of an algorithm with these hyperparameters; `how` as in `Checked`, `exact` as in `Checked.equals`. Raises
-    `UserError` for names and values that are none.
+    `UserError` for unknown names and wrong values.
     """
     # Refused here, before anything runs, and not as a finding.
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)

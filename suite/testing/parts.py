@@ -37,7 +37,7 @@ LABELS, SAMPLES = 10, 2000
 
 
 def check_dataset(name: str, root: str | None = None) -> str:
-    """Check that what a data set loads is what `Dataset` promises, and the same again."""
+    """Check that a data set loads what `Dataset` promises, and the same a second time."""
     family, spelled = datasets.parse(name), datasets.canonical(name)
     again = datasets.canonical(spelled)
     demand(again == spelled, f"{spelled} is read as {again}: are its fields its arguments?")
@@ -110,8 +110,8 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
 def findings(
     name: str, values: Mapping[str, Any], dataset: str | None, **how: Any
 ) -> Iterator[CheckFinding]:
-    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these hyperparameters and
-    settings, `how` as in `checks`; of a model on a data set. Raises `UserError` for what is none of that.
+    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these
+    hyperparameters and settings, `how` as in `checks`; of a model on a data set. Raises `UserError` for any other name.
     """
     for kind, each in _named(name):
         title = f"{kind} {each.rpartition(':')[2]}"

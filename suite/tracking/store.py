@@ -232,7 +232,7 @@ class Store:
         return [run.run_id for run in own if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the one run whose id begins so. Raises `UserError` where there is none, there are several, or it has another format."""
+        """Return the run whose id begins with `run_id`. Raises `UserError` where none or several do, or the format differs."""
         runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"

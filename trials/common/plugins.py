@@ -42,7 +42,7 @@ def one_command() -> Iterator[None]:
 
 
 def named(text: str) -> bool:
-    """Return whether a name brings in code of others."""
+    """Return whether a name brings in third-party code."""
     return _NAME.fullmatch(text) is not None
 
 

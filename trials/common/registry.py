@@ -111,7 +111,7 @@ class Registry(dict[str, type[T]]):
         return plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
-        """Return the class of an entry point, or why it is none."""
+        """Return the class of an entry point, or the error that says why there is none."""
         package = point.dist.name if point.dist else "a package"
         where = f"{self.kind} {point.name} of {package} ({point.value})"
         try:

@@ -25,8 +25,8 @@ UNIT: Scale = ((0.0,), (1.0,))
 
 
 def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
-    """Return (pixels / 255 - mean) / deviation of images in 0..255, both per channel, where no scale is given those of
-    the training images: exact, from their histogram. A channel in which all are equal is only shifted.
+    """Return (pixels / 255 - mean) / deviation of images in 0..255, per channel. Without a scale, mean and deviation are
+    those of the training images: exact, from their histogram. A constant channel is only shifted.
     """
     if scale is None:
         moments = []

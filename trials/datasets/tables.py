@@ -261,8 +261,8 @@ def _word_problem(text: Array, categorical: bool) -> str:
 
 
 def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
-    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else. Raises
-    `UserError` for names or labels, which are to be `exact`, where float64 may make one of two.
+    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else. Names and
+    labels are `exact`: raises `UserError` where float64 could merge two of them.
     """
     kinds = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
     if pd.api.types.infer_dtype(column, skipna=True) not in kinds:
@@ -274,8 +274,8 @@ def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
-    """Return the words (N,) of a column, "" where one is absent; raises `UserError` for values that are none, and for
-    those that differ by how they are written alone, unless the column is to be kept as it is.
+    """Return the words (N,) of a column, "" where one is absent. Raises `UserError` for values that are not words, and for
+    words that differ only in spelling, unless the column is kept as it is.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
     if (clients := _numbers(column, exact=True)) is not None:  # by their numbers
@@ -299,8 +299,8 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
 
 
 def scaled(x: Array, test: Array) -> Array:
-    """Return each feature (N, p) minus its training mean, divided by its training deviation; float32. An absent one,
-    NaN, is the training mean; one that is constant in training, up to rounding, is only shifted.
+    """Return each feature (N, p) minus its training mean, divided by its training deviation; float32. NaN, an absent value,
+    becomes the mean. A feature that is constant in training, up to rounding, is only shifted.
     """
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline

@@ -169,7 +169,7 @@ class Federation:
 
     @property
     def half(self) -> int:
-        """Return half of the clients that are computed at once; 0 where they cannot be, or were halved."""
+        """Return half the number of clients computed at once; 0 where it cannot be halved, or was before."""
         together = self.execution == "batched" and not self.halved
         return min(self.chunk or self.n, self.count) // 2 if together else 0
 
@@ -330,9 +330,9 @@ class Federation:
     ) -> Tensor:
         """Return the weights (k, d) of clients `ids` after local steps from `start` (k, d), by the study's optimizer.
 
-        Each step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d) for the clients still
-        at work, `rows` (k, ...) cut to them. `lr` is a number, or (k,), or (k, epochs); all else is the study's settings.
-        `at_round` computes what clients did in an earlier round, which was counted then (`deferred`).
+        Each step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. All are (a, d) for the a
+        clients still at work; `rows` (k, ...) are cut to these. `lr` is a number, or (k,), or (k, epochs); all else is the
+        study's settings. `at_round` computes the training of an earlier round, which was counted then (`deferred`).
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)

@@ -301,7 +301,7 @@ class Solver:
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
-        """Return whether rows of several runs may be computed in one call, since that changes no bit."""
+        """Return whether computing rows of several runs in one call changes no bit, and so is allowed."""
         like = self.y.new_empty(0, dtype=self.x.dtype)
         return self.execution == "batched" and self.model.exact(width, like, slopes)
 

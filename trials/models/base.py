@@ -47,8 +47,8 @@ class Architecture:
         raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-        """Return the network for samples of a shape, which is called with weights and holds none; `frozen` keeps
-        BatchNorm's statistics as they were made.
+        """Return the network for samples of a shape. It is called with weights and holds none. `frozen` keeps BatchNorm's
+        statistics as they were made.
         """
         return _skeleton(self, shape, classes)
 
@@ -180,8 +180,8 @@ class Model:
     def _closed_form(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the same of softmax(W x + b): dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db =
-        sum_b dz. One client takes the general way, and so checks this one.
+        """Return `gradient_parts` of softmax(W x + b): dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db =
+        sum_b dz. A single client takes the general way, which so checks this one.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
         with self._precision(w):

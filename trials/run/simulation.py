@@ -91,7 +91,7 @@ class Simulation:
         return self.fed.settings.rate(self.algorithm.lr, round_index)
 
     def _evaluation(self) -> dict[str, float]:
-        """Return the scores of the models that the algorithm names; the ranked one's have no prefix."""
+        """Return the scores of the models that the algorithm names; those of the ranked model have no prefix."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -118,7 +118,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return what is evaluated, the ranked model first; raise `UserError` for what is no model of d weights."""
+        """Return what is evaluated, the ranked model first; raise `UserError` for anything but models of d weights."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d

@@ -37,7 +37,7 @@ class Scenario(NamedTuple):
 
     @classmethod
     def canonical(cls, dataset: str, model: str, heterogeneity: str) -> Self:
-        """Return it with the canonical spelling of each part; raise `UserError` for the first that is none."""
+        """Return it with the canonical spelling of each part; raise `UserError` for the first unknown one."""
         names = dataset, model, heterogeneity
         return cls(*(spell(name) for spell, name in zip(SPELLING.values(), names, strict=True)))
 
@@ -75,7 +75,7 @@ class TrialSpec(BaseModel):
 
     @property
     def task(self) -> Task:
-        """Return what it is judged by."""
+        """Return the task, with the metric that it is judged by."""
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     @property

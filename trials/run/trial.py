@@ -86,7 +86,7 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
 def simulate(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1, **more: Any
 ) -> Simulation:
-    """Return a simulation at round 0. On one thread no bit depends on the load; `more` is `Federation`'s."""
+    """Return a simulation at round 0. On one thread no bit depends on the load; `more` goes to `Federation`."""
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings

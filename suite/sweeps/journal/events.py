@@ -70,7 +70,7 @@ class Requested(_Event):
 
 
 class Evaluated(_Event):
-    """All evaluations of a trial, whose end is the next line. Most readers skip it."""
+    """All evaluations of a trial; the next line is its end. Most readers skip it."""
 
     event: Literal["curve"] = "curve"
     trial_id: str
@@ -379,7 +379,7 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, Tria
 
 
 def _lines(path: Path, before: int = 0, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each whole line from an offset on, which has so many before it."""
+    """Yield number and bytes of each whole line from an offset on, given the number of lines before it."""
     with path.open("rb") as file:
         file.seek(offset)
         for number, raw in enumerate(file, before + 1):

@@ -18,7 +18,7 @@ JOURNAL, STATUS = "journal.jsonl", "status.json"
 
 
 def check_name(name: str, given: str) -> None:
-    """Raise `UserError`, which begins with what was `given`, where a name cannot be that of one folder."""
+    """Raise `UserError` where a name is not one of a single folder. The message begins with what was `given`."""
     fits = name.isprintable() and len(name.encode()) <= 255  # as common file systems have it
     if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
         bounds = "without / and \\, control characters and space around it, and at most 255 bytes"
