@@ -80,7 +80,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its title, a `small` addition to that, what is `said` of it, and `notes` below. The first
+    """A table with its title, a `small` addition to the title, text that is `said` above, and `notes` below. The first
     `essential` columns stay on the narrowest terminal (default: all). A page sorts a `sortable` one.
     """
 

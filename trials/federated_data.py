@@ -131,8 +131,9 @@ class FederatedData:
     def client_tests(self) -> ClientTests | None:
         """Return what each client would be tested on; None for a regression without owners.
 
-        If clients keep their own samples, and test samples have owners too, the groups are the owners. Else the groups are
-        the labels, mixed as in the client's training samples: exact if clients differ only by labels. Clients without test samples are left out.
+        If clients keep their own samples, and test samples have owners too, the groups are the owners. Else the groups
+        are the labels, mixed as in the client's training samples: exact if clients differ only by labels. Clients without
+        test samples are left out.
         """
         return self._of_clients(self.test)
 

@@ -77,8 +77,8 @@ class Judged(Measured):
 
 
 class JudgedRow(BaseModel):
-    """A row of a paper's table, with what ran of it; `note` says why it is not whole, or not of today. Each of `settings` has a `method` (None: all),
-    a `name`, a `value`, and `chosen_because`: None for what the paper states.
+    """A row of a paper's table, with its runs. `note` says which runs are missing, or why none ran. Each of `settings`
+    has a `method` (None: all), a `name`, a `value`, and `chosen_because` (None: the paper states it).
     """
 
     table: str

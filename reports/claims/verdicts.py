@@ -173,9 +173,9 @@ MOST_SEEDS = 1000
 
 
 class Measured(BaseModel):
-    """A mean over seeds. Where some are infinite (`reached_share` < 1) there is no interval: a mean of rounds counts seeds that
-    never reached the target as the last round plus one, a lower bound; others leave out runs that diverged and speed-ups
-    without two numbers.
+    """A mean over seeds. If some values are infinite (`reached_share` < 1) there is no interval. Then a mean of rounds is a
+    lower bound: seeds that never reached the target count as the last round plus one. Other means leave out diverged runs
+    and speed-ups without two numbers.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -300,6 +300,6 @@ def _first(texts: "pd.Series[str]") -> str:
 
 
 def _mean(values: "pd.Series[float]") -> float | None:
-    """Return the mean; None where a value is missing, or there is none."""
+    """Return the mean; None without values, or where one is missing."""
     mean = fmean(values.astype(float)) if len(values) else nan
     return None if isnan(mean) else mean

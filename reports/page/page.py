@@ -88,8 +88,8 @@ def page_legend(board: Leaderboard) -> str:
 
 
 def _setting(data: ReportData) -> dict[str, str]:
-    """Return the facts below the title: what was the same for all algorithms, when and how long it ran, and counts. Where
-    sweeps differ, a fact has the values of all.
+    """Return the facts below the title: the settings that all algorithms share, start and duration, and counts. Where
+    sweeps differ, a fact has all values.
     """
     facts: dict[str, list[str]] = {}
     for sweep in data.sweeps:

@@ -128,7 +128,7 @@ for _group, _name, _command, _example in COMMANDS:
 
 
 def main() -> None:
-    """Run the `suite` command, and exit as it ended."""
+    """Run the `suite` command, and exit with its code."""
     gc.set_threshold(GARBAGE)
     # A name from a file may hold control characters, whoever prints it.
     spell_out(HARMLESS)

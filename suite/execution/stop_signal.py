@@ -84,8 +84,8 @@ class Control:
 
 @contextmanager
 def interruptible(control: Control) -> Iterator[None]:
-    """End the sweep in order at the first Ctrl-C (or SIGTERM), at once at the second. Python takes signals in
-    its main thread alone: in another one nothing is changed.
+    """End the sweep in order at the first Ctrl-C (or SIGTERM), at once at the second. Python takes signals in its main
+    thread only; in another thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

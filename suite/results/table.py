@@ -283,7 +283,7 @@ class Tables:
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """Return `SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
+        """Return the columns `SEARCHED` of each entry's search trials, ordered by number; entries without any are left out."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}

@@ -61,7 +61,7 @@ class Batch:
                 self.done[content["id"]] = Done(*(content[key] for key in Done._fields))
 
     def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
-        """Run what is not done; return how many runs failed, and whether it was interrupted."""
+        """Run the missing jobs; return how many failed, and whether the batch was interrupted."""
         from suite.execution.cluster import check
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive

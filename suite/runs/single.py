@@ -155,7 +155,7 @@ def check_folder(folder: Path) -> None:
 
 
 class RecordedRun(NamedTuple):
-    """A run as it was recorded: its `name` in messages, how it `ran` (`suite.tracking.tags.run_tags`), and what is compared."""
+    """A recorded run: its `name` in messages, how it `ran` (`suite.tracking.tags.run_tags`), and the history to compare."""
 
     name: str
     spec: TrialSpec

@@ -56,7 +56,7 @@ class SweepRequest:
         return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
-        """Run it, within so many minutes if they are given; raises as `open` and `Sweep.run` do."""
+        """Run it, within `minutes` if given; raises as `open` and `Sweep.run` do."""
         from suite.execution.cluster import check
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
@@ -103,7 +103,8 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
 def changes(
     values: Mapping[str, Any], address: str | None = None
 ) -> tuple[dict[str, Any], Resources, str | None]:
-    """Return what a person's keys change of a study, by key; what its trials get; and where their checkpoints go, if not below the storage.
+    """Return the changes of a study by key, the resources of its trials, and the place of their checkpoints, if not below
+    the storage.
 
     Keys are those of a study, of its settings by their bare names (`rounds`), of its parts (`search.lr`), and of
     `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every unknown key.

@@ -297,9 +297,9 @@ class ShakespeareText(NaturalData):
 
 
 def roles(lines: Sequence[str]) -> dict[str, str]:
-    """Return what each role of each play says, by LEAF's rules: names without regard to case, more than two lines, blanks
-    in a row are one. A speech begins with a line `  Name. Text`, and goes on with lines that are indented by four; in The
-    Comedy of Errors, where nothing is indented, with all lines until a stage direction (`<`) or an act.
+    """Return the text of each role of each play, by LEAF's rules: case of names is ignored, roles have more than two lines,
+    blanks in a row are one. A speech begins with a line `  Name. Text`; lines indented by four continue it. In The Comedy
+    of Errors, without indents, all lines do until a stage direction (`<`) or an act.
     """
     author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
     works = [number for number, line in enumerate(lines) if author in line][1:]  # but the sonnets

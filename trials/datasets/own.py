@@ -232,8 +232,8 @@ def _compared(dataset: Dataset) -> Dataset:
 
 
 def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
-    """Return x_train, y_train, x_test and y_test of two parts whose samples are pairs (x, y); each is asked for once, in
-    order. Raises `UserError` where they are none.
+    """Return x_train, y_train, x_test and y_test of two parts whose samples are pairs (x, y). Each sample is read once, in
+    order. Raises `UserError` where they are not pairs.
     """
     arrays: dict[str, Any] = {}
     for part, samples in (("train", train), ("test", test)):

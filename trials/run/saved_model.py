@@ -138,7 +138,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
 
 
 def _loaded(card: ModelCard, path: Path) -> Values | None:
-    """Return the state dict in a file, None where there is none; raise `UserError` where it is not of the card's model."""
+    """Return the state dict in a file, None without a file; raise `UserError` where it does not fit the card's model."""
     if not path.exists():
         return None
     model, rows = card.model(), int(path.name == CLIENTS)

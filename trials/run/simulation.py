@@ -61,7 +61,7 @@ class Simulation:
         return self.diverged or self.fed.round >= self.fed.settings.rounds
 
     def evaluations(self) -> Iterator[dict[str, float]]:
-        """Yield the evaluations from here on, each after the rounds up to it: the loop of every run."""
+        """Run the remaining rounds, and yield each evaluation: the loop of every run."""
         while not self.finished:
             yield self.advance()
 

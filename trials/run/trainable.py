@@ -26,11 +26,11 @@ KEPT = 16  # partitions that an actor keeps. A partition is indices; its samples
 
 
 class FederatedTrial(tune.Trainable):
-    """A pack of one or more trials of a sweep, or one trial in a search of a script's own (`suite.trainable`).
+    """A pack of one or more trials of a sweep, or one trial in a search by a user's script (`suite.trainable`).
 
-    In a sweep Tune's `config` is `trials.run.spec.packed`, and no exception leaves a step: it would cost the actor. In a script's
-    search `asked` makes the `TrialConfig` of Tune's `config`, and a step returns the next evaluation, flat, with `status`
-    and `val_score`, the mean of the last three validation scores; of a run that diverged the worst of its task.
+    In a sweep Tune's `config` is `trials.run.spec.packed`, and no exception leaves a step: it would cost the actor. In a
+    script's search `asked` makes the `TrialConfig` of Tune's `config`. A step returns the next evaluation, flat, with
+    `status` and `val_score`: the mean of the last three validation scores, or the task's worst if the run diverged.
     """
 
     @classmethod
