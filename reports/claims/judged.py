@@ -173,7 +173,7 @@ def judge_statements(
 
 
 def _cut(wanted: Metric, values: Sequence[Seeds], rounds: int, planned: int) -> Verdict | None:
-    """Return the reason if a metric says nothing of runs that were cut short, else None."""
+    """Return the verdict on runs cut too short for a metric to say anything; None for others."""
     if rounds >= planned or (wanted.at is not None and wanted.at <= rounds) or not any(values):
         return None
     if wanted.kind.last or any(math.isinf(v) for seeds in values for v in seeds.values()):

@@ -254,7 +254,7 @@ def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, floa
 def of_sample(
     agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
 ) -> Verdict:
-    """Return the mean of a sample with its interval. With `at_least` some values are only lower bounds."""
+    """Return the verdict on a sample whose mean should lie in `agrees`. With `at_least` some values are only lower bounds."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
         return Verdict(NOISY, "one seed")

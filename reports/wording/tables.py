@@ -193,7 +193,7 @@ def interim_tables(board: Leaderboard) -> list[Table]:
 
 
 def names_of(board: Leaderboard) -> list[str]:
-    """Return the methods, sorted by the number of scenarios in which they are ranked, then by average rank."""
+    """Return the methods: those ranked in most scenarios first, then by average rank."""
     # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:

@@ -29,7 +29,7 @@ class Estimates:
         self._sizes: dict[str, tuple[Footprint, int]] = {}
 
     def size(self, entry: Entry) -> tuple[Footprint, int]:
-        """Return the bytes of a trial of the entry (`memory_per_trial` if given), and how many begin together."""
+        """Return the footprint of the entry's trial (with `memory_per_trial` if given), and how many begin together."""
         if entry.id not in self._sizes:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)

@@ -204,7 +204,7 @@ class Checked:
         return "to the bit"
 
     def sent(self) -> str:
-        """Check that something is sent if the model changes; return what each client sends in a round, in models."""
+        """Check that something is sent if the model changes; return what a round sends, in units of K d."""
         fed, change = self.done.fed, _off(self.done, self.begun())
         up, down, peer = itemgetter(*BYTES)(fed.counters)
         way = "up" if down else "down" if up else "down or up"

@@ -34,7 +34,7 @@ CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 
 
 class ModelCard(BaseModel):
-    """The description of a saved model. `scores` are at the end of the run; `code` is the SHA-256 of a third party's model."""
+    """The description of a saved model. `scores` are the ranked model's at its end; `code` is the SHA-256 of third-party code."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
