@@ -1,4 +1,4 @@
-"""What the suite needs of Rich and Rich offers no public way to, with the reason.
+"""All uses of Rich's private names, with the reason: what Rich offers no public way to.
 
 A version of Rich may take it away. `tests/test_private_names.py` says so in words.
 """
@@ -9,7 +9,7 @@ from rich import control
 
 
 def spell_out(table: Mapping[int, str]) -> None:
-    """Have Rich write characters as the table has them in whatever it prints from now on: it drops some
-    control characters itself, and marks of direction not at all.
+    """Have Rich print these characters as the table spells them, from now on. By itself it drops only some control
+    characters, and no marks of direction.
     """
     control._CONTROL_STRIP_TRANSLATE.update(table)  # type: ignore[arg-type]

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What moves a cursor, and what turns the order of letters around; tabs and ends of lines stay."""
+"""Characters that move a cursor or reverse the order of letters, except tabs and ends of lines."""
 
 
 def visible(text: str) -> str:
-    """Return text from anywhere without `UNSEEN` signs, by which a name can look like another."""
+    """Return text without `UNSEEN` signs, which can make a name look like another."""
     return UNSEEN.sub("", text)
 
 
@@ -61,7 +61,7 @@ Cells = Sequence[str | Cell]
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table: `best` ones stand out, and a page's filter looks through `words`."""
+    """A row of a table. `best` rows stand out; a page's filter searches `words`."""
 
     cells: Cells
     best: bool = False
@@ -80,7 +80,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its title, a `small` addition to that, what is `said` of it, and `notes` below. The first
+    """A table with its title, a `small` addition to the title, text that is `said` above, and `notes` below. The first
     `essential` columns stay on the narrowest terminal (default: all). A page sorts a `sortable` one.
     """
 
@@ -108,9 +108,7 @@ class Table:
 
 
 def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -> Table:
-    """Return a table of plain rows. A column that is given by its head alone holds a name if it is the first, else
-    words.
-    """
+    """Return a table of plain rows. A column given only by its head holds names if it is the first, else words."""
     heads = []
     for place, column in enumerate(columns):
         kind = ColumnKind.WORDS if place else ColumnKind.NAME
@@ -120,13 +118,13 @@ def table(columns: Sequence[Column | str], rows: Iterable[Cells], **more: Any) -
 
 
 def plain(text: str) -> str:
-    """Return text that Markdown shows as it is: in one cell of a table, and no HTML."""
+    """Return text that Markdown shows as it is: within one cell of a table, without HTML."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text.replace("|", "\\|").replace("\n", " "))
 
 
 def frame(records: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return a row a record. A mapping in a record becomes columns `params.lr`, `params.mu`, ...; what not
-    all records have is NaN where it is missing.
+    """Return a data frame with a row per record. A mapping in a record becomes columns `params.lr`, `params.mu`, ...;
+    missing values are NaN.
     """
     import pandas as pd  # half a second, for those who ask for a table
 

@@ -1,7 +1,7 @@
 """Tables for a terminal in which no number is ever cut.
 
-Where there is not the room for a whole table its heads wrap, then its last columns are left out, and only then
-names fold; what is left out is said.
+Where a whole table has no room, its heads wrap, then its last columns are left out, and only then names fold. A line
+names the columns left out.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -16,7 +16,7 @@ from rich.text import Text
 from reports.table import Column, ColumnKind, Table
 
 COMFORT = 24
-"""Characters that a column of words has, where it needs as many, before another one is left out for it."""
+"""Characters that a column of words keeps, if it needs them, before another column is left out for it."""
 FOLDED = 8
 """Characters that a name keeps on each of its lines."""
 

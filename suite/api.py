@@ -1,7 +1,7 @@
 """The Python interface: what the commands do, for scripts and notebooks, with typed results.
 
-Wrong input raises `trials.common.errors.UserError` with the text that the command shows. Without a `tracking_uri`
-that of MLFLOW_TRACKING_URI counts. `suite/__init__.py` lists what is public; docs/python.md tells how to use it.
+Wrong input raises `trials.common.errors.UserError` with the text that the command shows. The default `tracking_uri` is
+MLFLOW_TRACKING_URI. `suite/__init__.py` lists the public names; docs/python.md shows their use.
 """
 
 # Functions import what they need when they are called: what only reads starts without PyTorch and Ray.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 TABLE = ".parquet"
 """How the name of a table ends."""
 OPTIONS = ("name", "smoke", "resume", "address", "storage", "tracking_uri", "data_root")
-"""What a sweep is given beside the keys of its study."""
+"""The arguments of `sweep` that are not keys of a study."""
 
 
 def sweep(
@@ -111,10 +111,10 @@ def run(
     device: str = "cpu",
     **values: Any,
 ) -> Finished:
-    """Run one configuration to its end in this process; nothing is recorded but by `Finished.record`.
+    """Run one configuration to its end in this process. Only `Finished.record` records it.
 
-    What is left out comes from the tuned configuration, if `algorithm` is one, else it is the command's default
-    (digits, logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model` may be the
+    Values left out come from `algorithm`, if that is a tuned configuration. Else they are the command's defaults (digits,
+    logreg, iid). `values` are hyperparameters or settings, and `memory_budget` in GB. `model` may be the
     function that makes it. `data` takes the place of a `dataset`'s name: two `torch.utils.data.Dataset`s (train, test),
     or one table or two of pandas, pyarrow or Hugging Face, with the column `target` and, for `natural`, the column
     `client`; `task` is "classification" or "regression" (docs/data.md).
@@ -147,7 +147,7 @@ def run_request(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> Request:
-    """Return the run that is asked for, over a tuned configuration where `algorithm` is one."""
+    """Return the request for a run. If `algorithm` is a tuned configuration, `values` replace its values."""
     from suite.configurations.configuration import Tuned
     from suite.runs.request import Request
 
@@ -195,8 +195,8 @@ def recorded_runs(
 def load_model(
     path: str | Path, client: int | None = None, *, model: str | Callable[..., Any] | None = None
 ) -> TrainedModel:
-    """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one. Nothing
-    in the folder is run: a model of your own needs `model`, the function that makes it.
+    """Return a saved model as a `torch.nn.Module`: samples (b, *shape) to logits (b, C); or a `client`'s own one. No code
+    in the folder runs: your own model needs `model`, the function that makes it.
     """
     from trials.run.saved_model import read
 
@@ -230,7 +230,7 @@ def load(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Load the trials of sweeps, or of all, a row each, as docs/table.md says; with `curves` their curves too."""
+    """Load the trials of sweeps (default: all), a row each, with the columns of docs/table.md; `curves` adds their curves."""
     from suite.results.table import CURVES, PLAIN
 
     columns = [*PLAIN, *(CURVES if curves else ())]
@@ -246,7 +246,7 @@ def leaderboard(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> ShownBoard:
-    """Rank algorithms by the final runs of a sweep, of studies, of tables, or of all that there are: `suite leaderboard`.
+    """Rank algorithms by the final runs of sweeps, studies or tables (default: all sweeps), as `suite leaderboard` does.
 
     `where` are values of columns, as in `{"dataset": "digits"}`; `metric` is score, best, worst_clients, client_spread,
     personal, fine_tuned, unseen, loss or top5; `at` compares at equal rounds, steps, bytes or simulated seconds.
@@ -288,7 +288,7 @@ def report(
 
 
 def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str | None) -> Tables:
-    """Return the tables of `sources`, which are paths of tables or names of sweeps or studies; by default all of the place."""
+    """Return the tables of `sources`: paths of tables, names of sweeps or studies. The default is all tables of the place."""
     from suite.sweeps.tables import open_tables
     from suite.tracking import usual
 
@@ -297,7 +297,7 @@ def tables_at(sources: Sequence[Source], storage: str | Path, tracking_uri: str 
 
 
 def _places(sources: Sequence[Any], storage: str | Path) -> tuple[list[str], Path]:
-    """Return the names of sources, and the folder of their storage, which what `sweep` returned brings with it."""
+    """Return the names of sources and the folder of their storage. A `Result` of `sweep` brings its own folder."""
     names, folder = [], folder_of(storage)
     for source in sources:
         summary = getattr(source, "summary", None)
@@ -315,7 +315,7 @@ def study(
 ) -> optuna.Study:
     """Return the search of an entry of a sweep as an `optuna.Study`, for `optuna.visualization` and `optuna.importance`.
 
-    `entry` is an entry's name, behind which ` · t1` says which replicate. Values are validation scores.
+    `entry` is an entry's name; ` · t1` at its end selects a replicate. Values are validation scores.
     """
     from suite.results.study import study_of
 
@@ -325,8 +325,8 @@ def study(
 def status(
     sweep: str | Result | None = None, *, storage: str | Path = "runs"
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return how far a sweep is, and which methods lead. For a study's name, or without any name, return a list of that
-    for each of its sweeps, or all; those whose journal cannot be read are named on standard error.
+    """Return a sweep's progress and its leading methods. A study's name gives a list of its sweeps, no name a list of all
+    sweeps. Sweeps with an unreadable journal are named on standard error.
     """
     from suite.console import say
     from suite.sweeps.status import status as read
@@ -353,8 +353,8 @@ def status(
 
 
 def stop(sweep: str | Result, *, now: bool = False, storage: str | Path = "runs") -> bool:
-    """End a sweep that another process runs; return whether one on this machine does. Running trials finish, but with
-    `now` it ends within seconds.
+    """End a sweep that another process runs; return whether that process is on this machine. Running trials finish first;
+    with `now` the sweep ends within seconds.
     """
     from suite.sweeps.status import ask
 
@@ -371,7 +371,7 @@ def tuned(
     storage: str | Path = "runs",
     tracking_uri: str | None = None,
 ) -> TunedList:
-    """Return the tuned configurations that match: of each data set and level the best validation score first."""
+    """Return the tuned configurations that match, by data set and level, the best validation score first."""
     from suite.configurations.library import list_tuned, select_tuned
     from suite.tracking import usual
 
@@ -381,7 +381,7 @@ def tuned(
 
 
 def folder_of(storage: str | Path) -> Path:
-    """Return a storage's folder, which may not be there yet. Raises `UserError` where it cannot be."""
+    """Return a storage's folder, which need not exist yet. Raises `UserError` where it cannot exist."""
     path, there = look(storage, "storage")
     if there not in ("", "folder"):
         raise UserError(f"storage {path} is a {there}, not a folder")
@@ -398,7 +398,7 @@ def _models_by_name(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model_name(model: Any) -> Any:
-    """Return the name of a function that makes a model; what is a name already stays."""
+    """Return the name of a function that makes a model; a name is returned as it is."""
     if not callable(model):
         return model
     from trials.models.own import located

@@ -74,7 +74,7 @@ def _settings() -> Items:
 
 
 def _about(things: Mapping[str, Any], sign: str = "") -> Items:
-    """Return how each thing is written, with its arguments where it is a class, and what it is."""
+    """Return how each thing is written (a class with its arguments), and its description."""
     items = []
     for name, thing in things.items():
         takes = isinstance(thing, type) and ":" not in name

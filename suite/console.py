@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from reports.table import Column
 
 READING = "reading the records"
-"""Said by commands that read a store: MLflow takes seconds to come."""
+"""Printed by commands that read a store, since MLflow takes seconds to load."""
 UNBOUNDED = 10_000
-"""Characters of a line that goes to no terminal."""
+"""The width of lines that do not go to a terminal."""
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
 _TURNING = [0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 HARMLESS = {code: ascii(chr(code))[1:-1] for code in (*_CONTROLS, *_TURNING)}
-"""What moves a terminal's cursor, or the order of what it shows, spelled out: a file's name must not hide what is said
-of the file.
+"""Characters that move a terminal's cursor or reorder its text, spelled out: a file's name must not hide a message about
+it.
 """
 ESCAPED = {code: f"\\u{code:04x}" for code in HARMLESS}
 """The same as JSON spells it, whose strings keep them."""
 
 
 class Lasting(io.FileIO):
-    """A terminal that may be closed while `nohup` keeps the command: from then on nobody reads."""
+    """A stream whose terminal may be closed while `nohup` keeps the command; later output is dropped."""
 
     def write(self, content: Any) -> int:
-        """Write what there is a terminal for."""
+        """Write text while there is a terminal."""
         with suppress(OSError):
             return super().write(content)
         return memoryview(content).nbytes
 
 
 def outlive_terminal() -> None:
-    """Let no print fail for want of a terminal, or of a letter that its encoding has not."""
+    """Keep prints from failing when the terminal is gone or its encoding lacks a letter."""
     for name in ("stdout", "stderr"):
         if hasattr(getattr(sys, name), "reconfigure"):
             getattr(sys, name).reconfigure(errors="backslashreplace")
@@ -48,7 +48,7 @@ def outlive_terminal() -> None:
 
 
 def write(text: str) -> None:
-    """Print text of files and records on standard output as it is, but for what moves a terminal's cursor."""
+    """Print text of files and records on standard output as it is, except what moves a terminal's cursor."""
     sys.stdout.write(text.translate(HARMLESS))
 
 
@@ -79,8 +79,8 @@ def show_table(
     essential: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Print a table as wide as there is room for, and which columns were left out of it: none of the first
-    `essential` ones (default: all) while those fit with their names folded.
+    """Print a table as wide as the room, and name the columns left out. The first `essential` ones (default: all) stay
+    while they fit with folded names.
     """
     from reports.terminal import fitted, left_out
 

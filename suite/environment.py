@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept(*beginnings: str, **defaults: str) -> Iterator[None]:
-    """Set the variables that are not set; in the end those whose names begin so are as they were, whatever set them."""
+    """Set the variables that are not set. At the end, restore all variables with these prefixes, whatever changed them."""
     before = {name: value for name, value in os.environ.items() if name.startswith(beginnings)}
     try:
         for name, value in defaults.items():

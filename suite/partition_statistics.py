@@ -17,18 +17,18 @@ BINS = 10
 
 
 def partitioned(spec: TrialSpec, root: str | None) -> FederatedData:
-    """Load and partition as a run does. Raise `UserError` when files are absent, or the level cannot be had."""
+    """Load and partition as a run does. Raise `UserError` when files are absent, or the level does not suit the data."""
     settings, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
     loaded = datasets.parse(spec.dataset).load(settings.data_seed, settings.clients, root)
     return partition(loaded, level, settings)
 
 
 def described(spec: TrialSpec, data: FederatedData) -> dict[str, Any]:
-    """Return the JSON of `suite data describe`: numbers of each client, and counts (n, C) of labels or intervals of targets.
+    """Return the JSON of `suite data describe`: statistics of each client, and counts (n, C) of labels or intervals of targets.
 
-    Of the training samples `unused` are those of no client, `shared` those of several. `wasserstein` is the distance of a
-    client's label distribution to that of all clients together (FedAgg, Fig. 2c). Reading: labels are points on the line,
-    one apart; targets where they are.
+    `unused` counts training samples that no client holds, `shared` those that several hold. `wasserstein` is the distance
+    between a client's labels and those of all clients (FedAgg, Fig. 2c). Reading: labels are the points 0, 1, 2, ... of
+    a line; targets are points themselves.
     """
     from scipy.stats import wasserstein_distance  # takes every start half a second
 

@@ -79,7 +79,7 @@ OTHERS_POLICY = (
     "frame-ancestors 'self'"
 )
 NAMES = {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
-"""What a request may call this machine by, beside any address."""
+"""The host names by which a request may call this machine, beside any address."""
 REFUSED = PlainTextResponse(
     "no page of ours, and those of MLflow and Optuna are served here for reading alone", 403
 )
@@ -88,14 +88,14 @@ UNKNOWN = (
     "(Authorization: Bearer TOKEN, which MLflow's clients do with MLFLOW_TRACKING_TOKEN)"
 )
 SECONDS, REST = 2.0, 50
-"""What is shown is made anew at most so often, and rests so many times as long as it took the processor."""
+"""A page is made anew after at least these seconds, and after this many times its processor time."""
 AT_ONCE = 4
-"""Requests that an application of others works at; more wait. MLflow fails those beyond its 15 connections."""
+"""The most requests at once to a mounted application; others wait. MLflow fails beyond its 15 connections."""
 
 
 def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str) -> None:
-    """Serve who knows the token until SIGINT or SIGTERM. What is neither ours nor of Optuna's dashboard is MLflow's, as its
-    clients expect, and all of that is below `/mlflow/`; but the pages of a tracking server are at that server.
+    """Serve all who know the token until SIGINT or SIGTERM. Paths that are neither ours nor Optuna's dashboard's go to
+    MLflow, as its clients expect, as does all below `/mlflow/`. A tracking server shows its own pages.
     """
     elsewhere = pages_at(tracking_uri) if is_server(tracking_uri or "") else ""
     dashboard = Dashboard(storage)
@@ -117,7 +117,7 @@ def ui(storage: Path, tracking_uri: str | None, door: socket.socket, token: str)
 
 
 def app(routes: list[BaseRoute], token: str) -> ASGIApp:
-    """Return an application of these routes that answers to who knows the token."""
+    """Return an application of these routes that answers only with the token."""
     handlers = {UserError: lambda request, error: PlainTextResponse(without_paths(str(error)), 404)}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), token)
 
@@ -179,7 +179,7 @@ def reads(allowed: Mapping[str, Sequence[str]], method: str, path: str) -> bool:
 
 
 class Mounted:
-    """An application of others: loaded when it is first asked, and asked only what is allowed, a few things at once."""
+    """A third party's application. It is loaded at its first request, and gets only allowed requests, a few at once."""
 
     def __init__(
         self, allowed: Mapping[str, Sequence[str]], load: Callable[[], ASGIApp], other: ASGIApp
@@ -189,7 +189,7 @@ class Mounted:
         self._loading, self._free = asyncio.Lock(), asyncio.Semaphore(AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what reads; leave the rest to the `other` application."""
+        """Pass on requests that read; leave the rest to the `other` application."""
         path = scope["path"].removeprefix(scope["root_path"])
         if not reads(self._allowed, scope["method"], path):
             await self._other(scope, receive, send)
@@ -210,7 +210,7 @@ def mlflow(storage: Path, tracking_uri: str | None) -> ASGIApp:
 
 
 class Fresh:
-    """What a function returned last: called, it is made anew where its time has come, for all who wait."""
+    """A function's last result. A call makes it anew when it is due, once for all that wait."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make, self._lock, self._next = make, threading.Lock(), 0.0
@@ -297,7 +297,7 @@ class Pages:
         return self._fresh.setdefault(key, Fresh(partial(make, *arguments)))()
 
     def _statuses(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """Return how the sweeps stand, those that run first, and what is wrong with others."""
+        """Return the status of sweeps, running ones first, and what is wrong with others."""
         standings, faults = [], []
         for name in sweeps(self.storage):
             try:
@@ -334,7 +334,7 @@ def address(name: str) -> str:
 
 
 def bind(host: str, port: int | None, usual: int) -> socket.socket:
-    """Return a socket of the port, else of the usual one or any that is free; raise `UserError` where none can be had."""
+    """Return a socket of the port, else of the usual one or any free one. Raises `UserError` where none is available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wanted in (port,) if port else (usual, 0):
         try:
@@ -345,6 +345,6 @@ def bind(host: str, port: int | None, usual: int) -> socket.socket:
 
 
 def site(door: socket.socket) -> str:
-    """Return the address that a browser finds a socket at."""
+    """Return the address of a socket, for browsers."""
     host, port, *_ = door.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

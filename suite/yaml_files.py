@@ -18,7 +18,7 @@ class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader; it reads `1e-3` as a number (YAML 1.2), and refuses a key given twice."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Return a mapping whose keys differ: of two the last would win without a word."""
+        """Return a mapping whose keys differ: of two equal keys the last would silently win."""
         node, keys = super().compose_mapping_node(anchor), set[str]()
         for key, _ in node.value:
             if str(key.value) in keys:

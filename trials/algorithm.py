@@ -89,7 +89,7 @@ class Range:
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
-        """Return the ends beyond which values have no meaning; None where there is none."""
+        """Return the ends beyond which values have no meaning; None for no end."""
         return self.at_least if self.above is None else self.above, self.at_most
 
     @property
@@ -161,9 +161,7 @@ class Range:
 
 
 def existing(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the values of the hyperparameters that exist: without `when`, or with one that holds for values of others
-    that exist.
-    """
+    """Return the values of the hyperparameters that exist: those without `when`, or whose `when` holds for existing ones."""
 
     def exists(name: str) -> bool:
         when = ranges[name].when or {} if name in ranges else {}
@@ -209,8 +207,8 @@ class Algorithm:
     """Common settings it cannot honour -> why: `setting=value`, `setting` (any but the default), or `system` (a level with
     `+system(...)` or `+delay(...)`)."""
     any_optimizer: ClassVar[bool] = False
-    """Whether local steps may be other than SGD's. Only the class's own word counts, not a parent's: it trains each client
-    once a round, and uses of it where that ends, not the rate or the number of steps."""
+    """Whether local steps may be other than SGD's. It says that the algorithm trains each client once a round and uses
+    only the end point, not the rate or the number of steps. A parent's value does not count."""
     requires: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     """Common settings that its paper takes for granted -> the value, and why it matters. Under another value it is shown
     with this reason, not ranked."""
@@ -232,7 +230,7 @@ class Algorithm:
         raise NotImplementedError
 
     def personal(self, state: State, fed: "Federation") -> Tensor | None:
-        """Return the clients' own models (n, d), where the method keeps such: by default those that are scored."""
+        """Return the clients' own models (n, d), or None. The default takes them from `scored`."""
         devices = [m.models for m in self.scored(state, fed).values() if isinstance(m, Devices)]
         return next((models for models in devices if len(models) == fed.n), None)
 
@@ -241,7 +239,7 @@ class Algorithm:
         return {}
 
     def check(self, clients: int, model: "Model", settings: "Settings") -> None:
-        """Raise `UserError` when it cannot run with so many clients, or with this model."""
+        """Raise `UserError` when it cannot run with this number of clients, or with this model."""
 
     @classmethod
     def ranges(cls) -> dict[str, Range]:
@@ -261,7 +259,7 @@ class Algorithm:
 
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
-        """Return a hyperparameter's value as its type; raise `UserError` when it has no such one."""
+        """Return a hyperparameter's value as its type; raise `UserError` for an unknown hyperparameter."""
         ranges = cls.ranges()
         if name not in ranges:
             raise unknown("hyperparameter", name, ranges)

@@ -22,7 +22,7 @@ from trials.settings import Settings
 Array = npt.NDArray[Any]
 DEFAULT_CLIENTS = 20
 UNREACHED = "reaches nobody: "
-"""What a line of a note begins with that says which samples reach no client, or no validation."""
+"""The beginning of a note's line that says which samples reach no client, or no validation."""
 
 
 class Samples:
@@ -59,8 +59,8 @@ class ClientTests(NamedTuple):
 class FederatedData:
     """A data set and its partition. All ids index `dataset.x`; none is in two of `train`, `val` and `test`.
 
-    `train` lists the training ids client after client; client k's are `train[offsets[k]:offsets[k + 1]]`, some of which
-    others may have as well. `unseen_train` and `unseen_offsets` list those of clients that take no part in training.
+    `train` lists the training ids client after client; client k's are `train[offsets[k]:offsets[k + 1]]`, and others may
+    share them. `unseen_train` and `unseen_offsets` list those of clients that take no part in training.
     """
 
     dataset: Dataset
@@ -73,7 +73,7 @@ class FederatedData:
 
     @property
     def ids(self) -> tuple[Array, ...]:
-        """Return all but the data set, in the order of the fields."""
+        """Return all fields except the data set, in order."""
         return tuple(getattr(self, f.name) for f in fields(self)[1:])
 
     @property
@@ -131,20 +131,20 @@ class FederatedData:
     def client_tests(self) -> ClientTests | None:
         """Return what each client would be tested on; None for a regression without owners.
 
-        Where clients kept the samples they were born with, and test samples have owners too, the groups are the clients'
-        own. Else they are the labels, mixed as in the client's training samples: exact where clients differ by labels
-        alone. Clients that no test sample is for are left out.
+        If clients keep their own samples, and test samples have owners too, the groups are the owners. Else the groups
+        are the labels, mixed as in the client's training samples: exact if clients differ only by labels. Clients without
+        test samples are left out.
         """
         return self._of_clients(self.test)
 
     @cached_property
     def client_vals(self) -> ClientTests | None:
-        """Return the same of validation samples; None without any."""
+        """Return `client_tests` on validation samples; None without any."""
         return self._of_clients(self.val)
 
     @cached_property
     def unseen_tests(self) -> ClientTests | None:
-        """Return the same of the clients that take no part in training; None without any."""
+        """Return `client_tests` of the clients that take no part in training; None without any."""
         unseen = replace(self, train=self.unseen_train, offsets=self.unseen_offsets)
         return unseen.client_tests if unseen.clients else None
 
@@ -191,8 +191,8 @@ class FederatedData:
 
 
 def partition(dataset: Dataset, heterogeneity: Heterogeneity, settings: Settings) -> FederatedData:
-    """Split, then partition. Test ids are the data set's; validation is a share of the others, drawn per client where data
-    are born on clients; the rest is partitioned to clients. Raises `UserError` when the level cannot be had with them.
+    """Split samples, then partition the training part. The data set says which are test. Validation is a share of the
+    others, drawn per owner where samples have owners. Raises `UserError` when the level does not suit the data.
     """
     test, ids = np.flatnonzero(dataset.test), np.flatnonzero(~dataset.test)
     rng = randomness.generator("validation", settings.data_seed)

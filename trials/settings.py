@@ -18,7 +18,7 @@ Loss = Literal["cross_entropy", "two_sided", "squared_error", "half_squared_erro
 
 
 def _unless(usual: Any, description: str) -> Any:
-    """Return the field of a setting that is left out where it has its usual value: what ran before had none."""
+    """Return the field of a setting that records omit at its usual value, since older records lack it."""
     return Field(usual, description=description, exclude_if=lambda value: value == usual)
 
 
@@ -26,8 +26,8 @@ class Settings(BaseModel):
     """How one federation is run, apart from its algorithm, data, model and heterogeneity.
 
     Local work is `local_steps` minibatches when given, else `local_epochs` passes over the client's data; a level with
-    `+system(...)` replaces both. `data_seed` is what a generated data set (or its test split) is, `partition_seed` how
-    samples reach clients; a run's own seed is not a setting. `metric` is what a run is searched and ranked by.
+    `+system(...)` replaces both. `data_seed` draws a generated data set (or its test split), `partition_seed` draws the
+    partition; a run's own seed is not a setting. `metric` is what searches and rankings use.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,4 +1,4 @@
-"""What a trial takes of a machine: memory and steps from shapes alone, seconds measured; and how many go together."""
+"""What a trial takes of a machine: memory and steps from shapes, measured seconds; and how many trials share a pack."""
 
 import math
 from dataclasses import dataclass
@@ -41,8 +41,8 @@ def pace(
 
 @dataclass(frozen=True)
 class Footprint:
-    """Estimates of one trial: bytes of its state with every client met, which is its checkpoint, of the process that runs
-    it, local steps of all clients in a round, and the bytes of a GPU that it cannot do without.
+    """Estimates of one trial: the bytes of its state once every client has trained (its checkpoint), the bytes of its
+    process, the local steps of all clients in a round, and the least bytes of a GPU.
     """
 
     state: int
@@ -126,5 +126,5 @@ def pack_size(
 
 
 def own_bytes(takes: Footprint, device: str) -> int:
-    """Return what a trial takes besides what its process takes anyway, at least a megabyte."""
+    """Return the bytes of a trial beyond those of an empty process, at least a megabyte."""
     return max(10**6, takes.memory - PROCESS[device])

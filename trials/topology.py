@@ -85,7 +85,7 @@ class FromFile:
 
     def matrix(self, n: int, seed: int) -> Array:
         """Return the file's matrix; raise `UserError` unless it is (n, n), finite, not negative, symmetric, doubly stochastic
-        and mixes: DeFed needs lambda < 1, the largest absolute eigenvalue but for the first.
+        and mixes: DeFed needs lambda < 1, the largest absolute eigenvalue except the first.
         """
         where, path = f"topology file:{self.path}", Path(self.path).expanduser()
         try:

@@ -134,7 +134,7 @@ def lines(
 
 
 def _layers(look: Look, titles: tuple[str, str], span: Span, interpolate: str) -> list[Spec]:
-    """Return bands, lines, and what the pointer is nearest to."""
+    """Return the layers of bands, lines, and the point nearest to the pointer."""
     across: Spec = {"field": "x", "type": "quantitative", "title": titles[0]}
     across |= {"scale": {"nice": False, "zero": False}, "axis": {"grid": False, "tickCount": 6}}
     up: Spec = {"type": "quantitative", "title": None, "axis": {"tickCount": 5}}
@@ -188,7 +188,7 @@ def _end(trace: Trace) -> float:
 
 def leaders_span(traces: Sequence[Trace], better: int) -> Span:
     """Return the part of the vertical axis that shows the last two thirds of the leaders' lines and bands. Leaders are the
-    better half by where they end, at least three. Of errors, which may start at any size, it shows 0 and 95 % of the values.
+    better half by their last values, at least three. Errors may start at any size, so it shows 0 and 95 % of their values.
     """
     ended = [trace for trace in traces if math.isfinite(_end(trace))]
     order = sorted(ended, key=lambda trace: -better * _end(trace))
@@ -241,7 +241,7 @@ def budget(best: Mapping[str, Sequence[float]], look: Look, metric: str) -> Spec
 
 def best_so_far(trials: "pd.DataFrame", up: bool) -> list[float]:
     """Return the best validation score of the first 1, 2, ... trials; nan until one was scored at full
-    rounds. Of an entry that was searched several times the mean of its searches.
+    rounds. An entry with several searches has their mean.
     """
     # Pruned and diverged trials tell nothing of full rounds: the line goes on as it was.
     curves = []

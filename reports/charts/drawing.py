@@ -12,11 +12,11 @@ import vl_convert
 from reports.charts.style import FAINT, INK, PAPER, WIDTH, Chart, Spec, slug
 
 SIGN = "made by suite-fl"
-"""In every page and figure that is written as a file, so that it is known again."""
+"""The text in every page and figure written as a file, by which it is recognised."""
 VEGA_LITE = "6.4"
 FORMS = ("svg", "png", "pdf")
 SCRIPT = "window.vegaEmbed = vegaEmbed;"
-"""What of the libraries a page uses."""
+"""The parts of the libraries that a page uses."""
 STILL = 320
 """Pixels of a plot in a still picture: on a telephone its text is not much smaller than a page's."""
 UNUSED = re.compile(
@@ -24,7 +24,7 @@ UNUSED = re.compile(
     r'| opacity="1"'
     r'|<path [^>]*(?:d=""|d="M0,0h0v0h0Z")[^>]*/>|<desc>.*?</desc>|<rect [^>]*/>(?=<g)'
 )
-"""What a still picture does not need beside the page's style, and the paper behind it."""
+"""Attributes that a still picture does not need in a page, and its background."""
 
 
 def files(charts: Iterable[Chart], forms: Iterable[str] = FORMS) -> dict[str, bytes]:

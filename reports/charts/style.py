@@ -10,11 +10,11 @@ from reports.wording.words import short
 from trials.algorithms import ALGORITHMS
 
 INK, FAINT, PAPER = "#1b1f24", "#c8ccd1", "#fffffe"
-"""Text and axes; rules and grids; the background. Of no other use, so that a page can replace them."""
+"""Colours of text and axes, of rules and grids, of the background. Nothing else has them, so that a page can replace them."""
 HUES = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9")
 """Okabe and Ito's colours that can be told from white and from black."""
 GREY = "#8a8d91"
-"""Of what is not ranked."""
+"""The colour of what is not ranked."""
 FIRST = ("fedavg", "fedprox", "safl", "folb", "fedagg", "fedumf")
 """The papers' methods and what all compare with: each has a colour of its own and an unbroken line."""
 DASHES = ((1, 0), (7, 2), (2, 2), (8, 2, 2, 2), (2, 5))
@@ -48,7 +48,7 @@ CONFIG: Spec = {
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart, its file name without ending, its title and what it says to who cannot see it."""
+    """A chart, its file name without ending, its title, and its description for those who cannot see it."""
 
     name: str
     title: str
@@ -57,8 +57,8 @@ class Chart:
 
 
 def styles(algorithms: Iterable[str], unranked: Collection[str] = ()) -> Look:
-    """Return colour and dash of each algorithm: of one of the project's on every page the same; those that are nowhere
-    ranked are grey.
+    """Return colour and dash of each algorithm. The project's own have the same on every page; those never ranked are
+    grey.
     """
     names = list(dict.fromkeys(algorithms))
     pairs = [(hue, dash) for dash, hue in product(DASHES, HUES)]

@@ -29,13 +29,13 @@ from reports.claims.verdicts import (
 )
 
 UNMEASURED, WORDS_ONLY = "the suite does not measure it", "not put into numbers"
-"""Why a number or a statement of a row that ran has no verdict."""
+"""Reasons why a number or statement has no verdict though its row ran."""
 
 
 class Statement(BaseModel):
     """A paper's statement about two methods: metric(of) - times * metric(to) is <, >, <=, >= `by`, or ~ 0.
 
-    "A - B" is the difference of two methods. Without a metric it is the row's first. One without `of` is only shown.
+    `of` and `to` are methods, or differences "A - B". The default metric is the row's first. Without `of` nothing is judged.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
@@ -50,15 +50,15 @@ class Statement(BaseModel):
 
     @property
     def why_not(self) -> str:
-        """Why no run can judge it, "" where one can."""
+        """The reason why no run can judge it, "" where one can."""
         if self.of is None or self.to is None:
             return WORDS_ONLY
         return "" if self.metric is None or metric_or_none(self.metric) else UNMEASURED
 
 
 class Judged(Measured):
-    """A printed number of a `method`, or what a paper `says` (`measured` is the mean difference then): what came out, and the
-    verdict.
+    """A printed number of a `method`, or a statement that a paper `says` (then `measured` is the mean difference), with
+    the verdict.
     """
 
     metric: str
@@ -77,8 +77,8 @@ class Judged(Measured):
 
 
 class JudgedRow(BaseModel):
-    """A row of a paper's table, with what ran of it; `note` says why it is not whole, or not of today. Each of `settings` has a `method` (None: all),
-    a `name`, a `value`, and `chosen_because`: None for what the paper states.
+    """A row of a paper's table, with its runs. `note` says which runs are missing, or why none ran. Each of `settings`
+    has a `method` (None: all), a `name`, a `value`, and `chosen_because` (None: the paper states it).
     """
 
     table: str
@@ -100,7 +100,7 @@ class JudgedRow(BaseModel):
 
 
 class Reproduction(BaseModel):
-    """What `suite reproduce` found of a paper."""
+    """The findings of `suite reproduce` on a paper."""
 
     paper: str
     cites: str
@@ -173,7 +173,7 @@ def judge_statements(
 
 
 def _cut(wanted: Metric, values: Sequence[Seeds], rounds: int, planned: int) -> Verdict | None:
-    """Return that a metric says nothing of runs that were cut short; None where it does."""
+    """Return the verdict on runs cut too short for a metric to say anything; None for others."""
     if rounds >= planned or (wanted.at is not None and wanted.at <= rounds) or not any(values):
         return None
     if wanted.kind.last or any(math.isinf(v) for seeds in values for v in seeds.values()):

@@ -12,7 +12,7 @@ from reports.claims.verdicts import NOT_RUN, VERDICTS, metric
 from reports.table import Block, CodeBlock, Heading, Items, Table, Text, markdown, table
 
 SIGN = "Published numbers are the paper's; measured ones come from the runs of"
-"""How a page is known again."""
+"""The text by which a page is recognised."""
 
 
 def page(result: Reproduction) -> str:
@@ -131,7 +131,7 @@ class JudgedEntry(BaseModel):
 
 
 class PaperSummary(BaseModel):
-    """A paper: all that it prints and says, and the documents that tell of it."""
+    """A paper: all that it prints and says, and the documents about it."""
 
     paper: str
     cites: str
@@ -150,8 +150,8 @@ class PaperSummary(BaseModel):
 
 
 def drawn(papers: Iterable[PaperSummary]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the numbers that a figure can show, with their papers: those with a printed `value` and a measured one that all
-    seeds have.
+    """Yield the numbers that a figure can show, with their papers. They have a printed `value` and a measured value of
+    every seed.
     """
     for paper in papers:
         for entry in paper.counted["numbers"]:
@@ -229,7 +229,7 @@ def paper_page(paper: PaperSummary) -> str:
 
 
 def _outcomes(paper: PaperSummary) -> Table:
-    """Return what came out: a line for the statements of a table that came out alike."""
+    """Return the outcomes: one line for all statements of a table with the same outcome."""
     groups: dict[tuple[str, str, str], list[JudgedEntry]] = {}
     for entry in paper.entries:
         other = str(entry.chosen) if entry.again else ""

@@ -1,4 +1,4 @@
-"""What papers print of runs, and the verdict on a printed number or a statement, from what seeds measured.
+"""Numbers that papers print, and the verdict on a printed number or a statement, from measurements over seeds.
 
 Seeds are paired. The rules are explained in docs/reproduce.md. A run is its history, one dict an evaluation. A value that is infinite
 is a target that was not reached (a speed-up: by one of the two), or the loss of a run that diverged.
@@ -21,8 +21,8 @@ from trials.common.errors import UserError, unknown
 @dataclass(frozen=True)
 class MetricKind:
     """A metric: its unit, the direction that is better, and how far a printed number may be from a measured mean: `points`
-    in the metric's unit, or `share` of the printed number if that is more. It is read from the recorded metric `key`, of the
-    `last` evaluation (so that a run that was cut short has none), or of all rounds `over` which it is a mean or the like.
+    in the metric's unit, or `share` of the printed number if that is more. It is read from the recorded metric `key`: of
+    the `last` evaluation (so a run that was cut short has none), or `over` all rounds, by a mean or the like.
     """
 
     unit: str
@@ -169,13 +169,13 @@ VERDICTS = (REPRODUCED, DIRECTION, FAILED, NOISY, NOT_RUN)
 Seeds = Mapping[int, float]
 """A value for each seed."""
 MOST_SEEDS = 1000
-"""No verdict is said to need more seeds than these."""
+"""The most seeds that a verdict may ask for."""
 
 
 class Measured(BaseModel):
-    """A mean over seeds. Where some are infinite (`reached_share` < 1) there is no interval: a mean of rounds counts seeds that
-    never reached the target as the last round plus one, a lower bound; others leave out runs that diverged and speed-ups
-    without two numbers.
+    """A mean over seeds. If some values are infinite (`reached_share` < 1) there is no interval. Then a mean of rounds is a
+    lower bound: seeds that never reached the target count as the last round plus one. Other means leave out diverged runs
+    and speed-ups without two numbers.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -231,7 +231,7 @@ def printed(number: float | str | None) -> Printed:
 
 
 class Verdict(NamedTuple):
-    """One of `VERDICTS`, and why where that is not plain from the numbers."""
+    """One of `VERDICTS`, and the reason where the numbers do not show it."""
 
     verdict: str
     reason: str = ""
@@ -254,7 +254,7 @@ def agreeing(relation: str, bound: float, tolerance: float) -> tuple[float, floa
 def of_sample(
     agrees: tuple[float, float], values: Sequence[float], at_least: bool = False
 ) -> Verdict:
-    """Return what a sample says of its mean; with `at_least` some values are only lower bounds of what they stand for."""
+    """Return the verdict on a sample whose mean should lie in `agrees`. With `at_least` some values are only lower bounds."""
     (least, most), (low, high) = agrees, interval(values)
     if low is None or high is None:
         return Verdict(NOISY, "one seed")
@@ -273,16 +273,16 @@ def of_sample(
 
 
 Order = tuple[Sequence[str], bool]
-"""How a method stands to others whose printed numbers differ from its own, in a row and a metric: to which of them the other
-way round than printed, and whether to all of them as printed.
+"""A method's order with others whose printed numbers differ, in a row and a metric: those with the order reversed, and
+whether all are as printed.
 """
 
 
 def order_of(
     method: str, numbers: Mapping[str, Printed], values: Mapping[str, Seeds], rounds: int
 ) -> Order:
-    """Return how a method stands to each other whose printed number is exact and differs, by the differences
-    paired by seed. The intervals hold together.
+    """Return a method's order with each other whose printed number is exact and differs, by differences paired by seed.
+    The intervals hold together.
     """
     mine = numbers[method]
     others = [
@@ -305,7 +305,7 @@ def order_of(
 
 
 def judge(claim: Printed, wanted: Metric, values: Seeds, rounds: int, order: Order) -> Verdict:
-    """Return the verdict on a printed number whose method stands to others of its row in this order."""
+    """Return the verdict on a printed number, given its method's order with others of the row."""
     if not values:
         return NOTHING
     verdict, (reversed_to, as_printed) = _agreement(claim, wanted, values, rounds), order
@@ -333,7 +333,7 @@ def _agreement(claim: Printed, wanted: Metric, values: Seeds, rounds: int) -> Ve
 
 
 def counted(value: float, rounds: int) -> float:
-    """Return a number of rounds; of a run that never got there, the last round plus one."""
+    """Return a number of rounds; for a run that never reached the target, the last round plus one."""
     return value if math.isfinite(value) else rounds + 1.0
 
 
@@ -346,8 +346,8 @@ def compare(
     times: float = 1.0,
     by: float = 0.0,
 ) -> tuple[Verdict, Measured]:
-    """Return the verdict on `left - times * right RELATION by`, paired by seed, and the difference's summary. A run that diverged is
-    the worse one; the pair decides only where it stands alike in every seed.
+    """Return the verdict on `left - times * right RELATION by`, paired by seed, and the difference's summary. A diverged
+    run is the worse one; such pairs decide only if every seed agrees.
     """
     seeds = [seed for seed in left if seed in right]
     lost = [(math.isinf(left[seed]), math.isinf(right[seed])) for seed in seeds]

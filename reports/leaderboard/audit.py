@@ -26,9 +26,9 @@ EDGE = 0.05
 TAIL = 0.1
 """The last share of the trials, in which a search that has converged finds nothing better."""
 DIVERGED = 0.25
-"""The share of diverged trials from which on a budget was spent outside of what works."""
+"""The share of diverged trials from which on too much of the budget was wasted."""
 PER_HYPERPARAMETER = 10
-"""Trials a hyperparameter that a search needs to see its space at all: the usual size of a design
+"""The fewest trials per hyperparameter that cover a search space: the usual size of a design
 (Loeppky, Sacks and Welch, Technometrics 51, 2009).
 """
 
@@ -49,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact that may have cost a method something: its `kind` (edge, rising, diverged, few), and it in words."""
+    """A fact that may have cost a method something: its `kind` (edge, rising, diverged, few) and its text."""
 
     kind: str
     text: str
@@ -59,10 +59,10 @@ class Finding:
 class Audit:
     """The facts of one row's search; what was not recorded is None.
 
-    `hyperparameters` that were searched with `trials` trials, of which `diverged_share` diverged; the `edges` its winner is
-    at; `late_gain`, by how much the last tenth of the trials improved the best; `margin`, how far the winner is ahead of the
-    next configuration; `noise`, the standard deviation over final seeds of the winner's score; `as_good`, how many other
-    configurations are within that noise of the winner.
+    `hyperparameters` counts those searched, `trials` the trials, of which `diverged_share` diverged. The winner is at the
+    `edges`, and ahead of the next configuration by `margin`. `late_gain` is what the last tenth of the trials improved.
+    `noise` is the standard deviation of the winner's score over final seeds, `as_good` the number of other configurations
+    within it.
     """
 
     hyperparameters: int | None
@@ -84,8 +84,8 @@ def audit(
     seeds: Sequence[float],
     sign: int,
 ) -> Audit:
-    """Return the facts of a search: its trials `tried` (number, status, val_score), of which `winner`, with `params` from
-    `ranges`, was chosen; `seeds` are the winner's scores over final seeds, and `sign` is -1 where less is better.
+    """Return the facts of a search. `tried` are its trials (number, status, val_score), `winner` is the chosen one, with
+    `params` from `ranges`. `seeds` are its scores over final seeds. `sign` is -1 where less is better.
     """
     done = tried[tried["status"] == Status.FINISHED].dropna(subset="val_score")
     scores = (sign * done["val_score"].astype(float)).set_axis(done["number"])
@@ -113,11 +113,11 @@ def audit(
 
 
 def combined(searches: Sequence[Audit]) -> Audit:
-    """Return the facts of a row that was searched several times: means over its searches, `trials` of one of them, and
-    the edges that more of the winners are at than chance puts there.
+    """Return the facts of a row with several searches: means over them, the `trials` of one, and the edges at which more
+    winners are than by chance.
 
-    Where an end makes no difference, a winner is within `EDGE` of it with probability `EDGE`, and k or more of n
-    are with that of a binomial tail. An edge counts where the tail is at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
+    If an end makes no difference, a winner is within `EDGE` of it with probability `EDGE`. The binomial tail is the
+    probability of k or more of n. An edge counts where the tail is at most `EDGE`: 1 of 1, 2 of 2 to 7, 3 of 8.
     """
     if len(searches) == 1:
         return searches[0]
@@ -147,7 +147,7 @@ def combined(searches: Sequence[Audit]) -> Audit:
 
 
 def findings(facts: Audit) -> tuple[Finding, ...]:
-    """Return what of an audit may have cost the method something. An improvement in the last trials counts where
+    """Return the facts of an audit that may have cost the method something. An improvement in the last trials counts where
     it is larger than the seeds' noise.
     """
     costly = []
@@ -169,8 +169,7 @@ def findings(facts: Audit) -> tuple[Finding, ...]:
 
 def wider(spec: Range, end: str) -> tuple[float, float] | None:
     """Return a range with one end moved out: by a factor of 10 on a log scale, by its own width on a linear one (a low
-    end above 0 is halved), but at most half the way to a limit of what has a meaning. None where the end is at that
-    limit.
+    end above 0 is halved), but at most halfway to the limit of meaningful values. None where the end is at that limit.
     """
     assert spec.low is not None
     assert spec.high is not None
@@ -192,7 +191,7 @@ def _mean(values: "pd.Series[float]") -> float | None:
 
 
 def edges(params: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Edge]:
-    """Return the ends of their ranges that numbers of a configuration are at."""
+    """Return the ends of ranges at which a configuration's numbers are."""
     at = []
     for name, spec in ranges.items():
         value = params.get(name)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MARK = "interim, validation only"
-"""Beside the title of every such table."""
+"""The mark beside the title of every interim table."""
 ABOUT = (
     "Interim: the best validation score of the search so far, of one seed, which flatters who had more "
     "trials. Ranks count once all final runs of a scenario are there."
@@ -22,7 +22,7 @@ ABOUT = (
 
 
 class Ongoing(NamedTuple):
-    """The key of standings that are ranked together: a sweep, and a scenario of it that is not over."""
+    """The key of standings that are ranked together: a sweep and one of its unfinished scenarios."""
 
     sweep: str
     scenario: Scenario
@@ -30,8 +30,9 @@ class Ongoing(NamedTuple):
 
 @dataclass(frozen=True)
 class Standing:
-    """One algorithm in a scenario that is not over: `best` is the best validation score of its `trials` so far, of
-    `planned`, by `params`; `finals` of `seeds` final runs are there. `rank` is None for a reference and without a score.
+    """One algorithm in an unfinished scenario. `trials` of `planned` trials and `finals` of `seeds` final runs have
+    ended. `best` is the best validation score so far, that of `params`. `rank` is None for references and without a
+    score.
     """
 
     algorithm: str
@@ -75,8 +76,8 @@ class Contest(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """The method of a row, in its scenario. `params` are those of the tuning that validates best over its final seeds.
-    `outside` says how the settings are not those that its paper assumes, for which it is not ranked, `away` what the
-    scenario lacks of its paper's experiments. `own_models` says whether what is scored are models that its clients keep.
+    `outside` says which settings break its paper's assumptions: then it is not ranked. `away` says what the scenario
+    lacks of its paper's experiments. With `own_models` the scored models are those that its clients keep.
     """
 
     algorithm: str
@@ -92,13 +93,13 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The score of a row. `rank` is None for references, and `tied` where another has the same.
+    """The score of a row. `rank` is None for references; `tied` says that another row has the same.
 
     The mean's interval is over the `units` levels of the factor `over` (`reports.leaderboard.replication`), `spread` has
     the standard deviation by each factor, and `by_replicate` are the means of the tunings on each partition and split.
     `behind` is how far the mean is behind the first row's; `behind_low` and `behind_high` are the interval of how far the
-    method is behind the best (`reports.leaderboard.replication`; None where nothing can be estimated). `within_noise` says whether
-    it may be the best, since none of the others is shown to be ahead; `beaten_by` has those that are. `equivalent` says
+    method is behind the best (`reports.leaderboard.replication`; None where nothing can be estimated). `within_noise`
+    says that it may be the best: no other is shown to be ahead. `beaten_by` names those that are. `equivalent` says
     whether it may be the best and is within the study's margin of it. `worst_clients` is the score of the worst 10 % of
     clients and `client_spread` the standard deviation over clients, both at the evaluations of the mean; None where the
     mean is of others. `test_samples` is the size of the test set, 0 where it is unknown.
@@ -151,9 +152,8 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """The search of a row, and where it is recorded: `sweeps` are those of the whole group, `runs` the final runs' ids, of
-    which `chosen` are those of `params`, and `page` is the row in MLflow. `audit` says how fair the search was, None where
-    no search trial is recorded.
+    """The search of a row, and where it is recorded. `sweeps` are those of the whole group; `runs` are the ids of final
+    runs, `chosen` those with `params`; `page` is the row in MLflow. `audit` is None where no search trial is recorded.
     """
 
     sweep: str
@@ -192,12 +192,11 @@ class Row(Search, Cost, Score, Method):
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """A leaderboard: rows, group after group in order of first appearance, best first. `suite.leaderboard()` returns one.
+    """A leaderboard, as `suite.leaderboard()` returns it. Rows are in groups, best first; groups are in order of appearance.
 
-    `metric` and `direction` are the rows', or a list of them where data sets are ranked by several. `differences` has every
-    pair of each group, `overall` the comparison over scenarios by metric, `notes` what could not be compared, `searched` how
-    each sweep found its configurations, in words, `interim` how scenarios stand whose final runs are not all there: they
-    have no rows yet.
+    `metric` and `direction` are those of the rows, joined where rows differ. `differences` has every pair of methods in
+    each group. `overall` has, by metric, the comparison over scenarios. `notes` says what could not be compared, `searched`
+    how each sweep found its configurations. `interim` has the scenarios that still lack final runs; they have no rows.
     """
 
     study: str
@@ -222,7 +221,7 @@ class Leaderboard:
         return f"Leaderboard of {self.study}: {len(self.rows)} rows, {len(groups)} scenarios; first: {first}"
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return a row an algorithm in a scenario, the table's columns first, with hyperparameters as columns
+        """Return a row per algorithm and scenario, the table's columns first, with hyperparameters as columns
         `params.lr`, ...
         """
         table = frame(map(asdict, self.rows))

@@ -291,7 +291,7 @@ def _cost(runs: "pd.DataFrame", target: float | None) -> dict[str, Any]:
 
 
 def _replicates(runs: "pd.DataFrame") -> list["pd.DataFrame"]:
-    """Return the runs apart by the search whose winner they repeat."""
+    """Split the runs by the search whose winner they repeat."""
     return [replicate for _, replicate in runs.groupby([*Draw._fields[:-1]], sort=False)]
 
 
@@ -300,6 +300,6 @@ def _first(texts: "pd.Series[str]") -> str:
 
 
 def _mean(values: "pd.Series[float]") -> float | None:
-    """Return the mean; None where a value is missing, or there is none."""
+    """Return the mean; None without values, or where one is missing."""
     mean = fmean(values.astype(float)) if len(values) else nan
     return None if isnan(mean) else mean

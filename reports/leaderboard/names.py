@@ -1,4 +1,4 @@
-"""Names as people are shown them, when they are drawn: files without folders, methods told apart."""
+"""Names as tables and pages show them: files without folders, methods told apart."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ NAMED = {
 
 
 def classes_of_files(algorithms: Iterable[str]) -> dict[str, str]:
-    """Return what classes of one name from several files are called: `a/mine.py:Mine` is `a/mine.py:Mine (mine.py)`.
+    """Return distinct names for classes of one name in several files: `a/mine.py:Mine` is `a/mine.py:Mine (mine.py)`.
     Files of one name in several folders are numbered.
     """
     names = sorted(set(algorithms))
@@ -86,7 +86,7 @@ FOLDERS = re.compile(r"(?<![\w/.#])(?:~|/[\w.@+-]+)/(?:[\w.@+-]+/)*(?=[\w.@+-])"
 
 
 def without_paths(value: T) -> T:
-    """Return JSON data without the folders of absolute paths in its texts, which name somebody's disk."""
+    """Return JSON data whose texts have absolute paths without folders, since these describe somebody's disk."""
     new: Any = value
     if isinstance(value, str):
         new = FOLDERS.sub("", value)

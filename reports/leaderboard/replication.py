@@ -60,13 +60,13 @@ class Mean:
 
 
 def around(mean: float, half: float | None) -> Interval:
-    """Return the interval around a mean; None where its half is."""
+    """Return the interval around a mean; None where its half width is None."""
     return (None, None) if half is None else (mean - half, mean + half)
 
 
 def intervals(scenario: Mapping[str, Mean]) -> dict[str, Interval]:
-    """Return the intervals of a scenario's methods: each by its own error, and over tunings, partitions or splits none
-    narrower than by the errors of all of them pooled (root mean square, the sum of their freedoms).
+    """Return the intervals of a scenario's methods, each by its own error. Over tunings, partitions or splits none is
+    narrower than by the pooled error of all methods (root mean square, summed freedoms).
 
     Tunings fail now and then, and a sample without a failure looks more certain than it is; the others of the
     scenario show what a failure costs. (Of differences the paired error is enough: docs/leaderboards.md.)
@@ -187,7 +187,7 @@ class Difference:
     """The lead of `first` over `second` in one scenario, over the runs they have in common.
 
     `low` and `high` hold together with those of all pairs of the scenario (`Errors`); None where there is nothing to
-    estimate an error from. `tie`: whether they hold 0, which only says that a difference is not shown.
+    estimate an error from. `tie`: the interval holds 0, so no difference is shown.
     """
 
     first: str
@@ -216,8 +216,8 @@ class Errors:
     pairs: int
 
     def half(self, first: str, second: str, gap: Gap) -> float | None:
-        """Return half of a pair's interval, of those that all hold together with `LEVEL` (Bonferroni); None below
-        `RANDOM` units, of which nothing is claimed.
+        """Return the half width of a pair's interval; those of all pairs hold together with `LEVEL` (Bonferroni). None
+        below `RANDOM` units.
 
         What a pair's variance has above the pool was seen on its own units alone. Errors of the two parts may be the same
         ones, so their standard deviations are added: v / sqrt(f) = pooled / sqrt(f_pooled) + excess / sqrt(f_pair).
@@ -303,8 +303,8 @@ class Behind:
 def behind_best(
     methods: Collection[str], differences: Iterable[Difference], margin: float | None = None
 ) -> dict[str, Behind]:
-    """Return what is shown of each method by the differences of its scenario. Empty where no error can be estimated, unless
-    all runs are equal.
+    """Return what the differences of a scenario show of each method. Empty where no error can be estimated, unless all runs
+    are equal.
     """
     # By how much a rival is ahead, at least and at most.
     ahead: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in methods}

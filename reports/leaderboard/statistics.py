@@ -28,7 +28,7 @@ else:
 special, stats = Lazy("scipy.special"), Lazy("scipy.stats")
 
 LEVEL = 0.95
-"""Of every interval; 1 - LEVEL is the level of every test."""
+"""The level of every interval; 1 - LEVEL is that of every test."""
 DIGITS = 12
 """Decimals to which scores are compared: what differs less is rounding, and a tie."""
 ENOUGH = 8
@@ -111,9 +111,9 @@ def across(families: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) 
     """Compare algorithms over families of data sets; `families[family][scenario][algorithm]` are scores by tuning,
     more is better. A row of the tests is a family: the average over its scenarios of the ranks in them.
 
-    Tests need complete rows: an algorithm that lacks a scenario of a family is a hole in its row, and as
-    long as there are holes, the algorithm or the family with the largest share of holes is left out (of
-    equals the family, then the last by name), and named. None when no two algorithms share one.
+    Tests need complete rows. An algorithm that lacks a scenario of a family is a hole in the family's row. While there
+    are holes, the algorithm or family with the largest share is left out and named (of equals the family, then the last
+    by name). None when no two algorithms share a family.
     """
     complete: dict[str, set[str]] = {}
     everybody: set[str] = set()
@@ -159,8 +159,8 @@ def _ranks(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _bootstrap(
     rows: Sequence[Sequence[Mapping[str, Sequence[float]]]], names: Sequence[str]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return percentile intervals of the average ranks: families are drawn anew, and of each method in each of
-    their scenarios the tunings. The draws are always the same.
+    """Return percentile intervals of the average ranks. Families are drawn anew, then each method's tunings in each of
+    their scenarios. The draws are always the same.
     """
     if len(rows) < 2:
         return (), ()
@@ -194,7 +194,7 @@ def holm(p: Sequence[float]) -> list[float]:
 def wilcoxon(gaps: npt.NDArray[Any]) -> float:
     """Return the two-sided p-value of the signed-rank test. Equal pairs are left out; all equal gives 1.
 
-    Exact, also where sizes tie, which SciPy does by trying all signs: a second for 12 rows. Each
+    Exact, also where sizes tie. (SciPy then tries all signs: a second for 12 rows.) Each
     (mid)rank r is in the positive sum with probability 1/2, so the coefficients of the product of
     (1 + x^r) / 2 are the distribution of that sum; ranks are doubled to be whole.
     """
@@ -208,8 +208,8 @@ def wilcoxon(gaps: npt.NDArray[Any]) -> float:
 
 
 def _complete(present: Mapping[str, set[str]]) -> tuple[list[str], list[str]]:
-    """Return rows and algorithms without holes: while some algorithm lacks in some row, the row or algorithm with the
-    largest share of holes is dropped.
+    """Return rows and algorithms without holes: while a row lacks an algorithm, the row or algorithm with the largest
+    share of holes is dropped.
     """
     names = sorted(set().union(*present.values()))
     holes = pd.DataFrame({row: ~np.isin(names, [*present[row]]) for row in present}, names)

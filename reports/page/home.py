@@ -1,4 +1,4 @@
-"""The first page: how sweeps stand, what runs now, and the leaderboards so far."""
+"""The first page: the progress of sweeps, what runs now, and the leaderboards so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -33,8 +33,8 @@ def home_page(
     mlflow: str,
     nonce: str,
 ) -> str:
-    """Return the page of all sweeps, or of the one with a name: `faults` say what is wrong with others, `links` where more
-    of each sweep is to be seen, `mlflow` where MLflow's pages are, and scripts with the `nonce` are the page's own.
+    """Return the page of all sweeps, or of the one with a name: `faults` say what is wrong with others, `links` lead to
+    more of each sweep, `mlflow` is the address of MLflow's pages, and the page's own scripts have the `nonce`.
     """
     if data:
         data = as_shown(data, data.board)
@@ -55,7 +55,7 @@ def home_page(
 
 
 def summary(status: Status) -> dict[str, Any]:
-    """Return what the page says of a sweep."""
+    """Return the page's text on a sweep."""
     done = status["ended"] - status["superseded"]
     over = done >= status["expected"] and status["recorded"] >= status["ended"]
     state = "running" if status["running"] else "finished" if over else "not running"

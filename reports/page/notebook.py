@@ -31,7 +31,7 @@ class Plot:
         return render("notebook.html", content=[], drawings=drawn)
 
     def save(self, folder: str | Path, form: str = "svg") -> list[Path]:
-        """Write the charts into a folder as `svg`, `png` or `pdf`; where they are."""
+        """Write the charts into a folder as `svg`, `png` or `pdf`; return their paths."""
         if form not in drawing.FORMS:
             raise unknown("form of figures", form, drawing.FORMS)
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """The report of a study: one HTML file that needs nothing else, and its charts as files.
 
-What is shown comes from `ReportData` alone, and where it stands is in `reports/templates/report.html`.
+All content comes from `ReportData`; `reports/templates/report.html` has the layout.
 """
 
 import re
@@ -31,7 +31,7 @@ PICTURE = (
     "The picture of an interval spans the leaders; an arrow: the row lies outside. Shaded: what may be the best. Click a "
     "heading to sort, best first."
 )
-"""What a table on a page has beyond the terminal's."""
+"""The column that a page's table has beyond the terminal's."""
 
 
 def build(data: ReportData, forms: Iterable[str] = FORMS) -> tuple[str, dict[str, bytes]]:
@@ -88,8 +88,8 @@ def page_legend(board: Leaderboard) -> str:
 
 
 def _setting(data: ReportData) -> dict[str, str]:
-    """Return the facts below the title: what was the same for all algorithms, when and how long it ran, and counts. Where
-    sweeps differ, a fact has the values of all.
+    """Return the facts below the title: the settings that all algorithms share, start and duration, and counts. Where
+    sweeps differ, a fact has all values.
     """
     facts: dict[str, list[str]] = {}
     for sweep in data.sweeps:
@@ -126,7 +126,7 @@ def _failures(data: ReportData) -> Table:
 
 
 def headline(board: Leaderboard) -> tuple[str, str]:
-    """Return the winner in a few words, and sentences on how sure that is and what is not over."""
+    """Return the winner in a few words, and sentences on how sure that is and what is unfinished."""
     # References stand in no sentence about who is first.
     ranked = tuple(row for row in board.rows if row.rank is not None)
     scenarios = [*wording.groups(replace(board, rows=ranked)).values()]
@@ -145,8 +145,8 @@ def headline(board: Leaderboard) -> tuple[str, str]:
 
 
 def _alone(rows: Sequence[Row]) -> tuple[str, str]:
-    """Return the headline of one scenario, and what is known of its methods. It names the first where no other may be
-    the best or nothing can be estimated, else it says how many may be.
+    """Return the headline of one scenario, and statements about its methods. It names the first method if no other may be
+    the best or nothing can be estimated. Else it says how many may be.
     """
     where, tie = wording.scenario_text(rows[0].group), "tied at " * rows[0].tied
     highest = f"{_names(rows)}: {tie}{_score(rows[0])} {words.title_of(rows[0].metric)}"
@@ -159,8 +159,8 @@ def _alone(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _together(board: Leaderboard, scenarios: Sequence[Sequence[Row]]) -> tuple[str, str]:
-    """Return the headline over several scenarios, and their highest means. It names who is shown to be the best in most
-    of them, or nobody where no test over families of data sets tells two methods apart.
+    """Return the headline over several scenarios, and their highest means. It names the method shown to be the best in
+    most of them, or none where no test over families of data sets tells two methods apart.
     """
     wins = Counter[str]()
     for rows in scenarios:
@@ -198,7 +198,7 @@ def _names(rows: Sequence[Row]) -> str:
 STRIP, EDGE = 140, 6.0
 """Width of the picture of an interval, and of its margins."""
 FIXED = 4
-"""The rank, the name, the score and what it is behind are on every page."""
+"""How many first columns every page has: rank, name, score, and distance behind the best."""
 
 
 def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
@@ -211,7 +211,7 @@ def tables(data: ReportData, look: Look, linked: bool = True) -> list[Table]:
 def _table(
     data: ReportData, content: Table, rows: Sequence[Row], look: Look, linked: bool
 ) -> Table:
-    """Return the table without the columns in which all rows are alike, which are said below it."""
+    """Return the table without the columns whose values are all equal; these are named below it."""
     heads, last = content.columns, len(content.columns) - 1
     texts = list(zip(*(line.texts for line in content.lines), strict=True))
     order, alike = [FIXED - 1], []
@@ -250,8 +250,8 @@ def leading(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def strip(row: Row, scale: tuple[float, float]) -> dict[str, Any]:
-    """Return the picture of a row's interval: where its ends and its mean are, and on which side it leaves the
-    scale, -1 or 1, 0 for neither.
+    """Return the picture of a row's interval: the places of its ends and its mean, and the side on which it leaves the
+    scale (-1 or 1; 0: neither).
     """
     start, end = scale
 

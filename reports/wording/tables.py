@@ -37,7 +37,7 @@ WHOLE = {"worst 10 %", "spread", "k samples", "MB"}
 
 
 class Measure(NamedTuple):
-    """A column of a leaderboard: the row's field that it is about, by which it is sorted, and what it says of a row."""
+    """A column of a leaderboard: the field of a row that it shows and is sorted by, and its text."""
 
     field: str
     column: Column
@@ -50,8 +50,8 @@ class Measure(NamedTuple):
 
 
 def measures(board: Leaderboard, rows: Sequence[Row], wanted: Collection[str]) -> list[Measure]:
-    """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are
-    among them where rows have unequal many. Raises `UserError` for a head that there is none of.
+    """Return the columns of a group of rows: the usual ones and those `wanted`, by their heads or "all". Seeds are among
+    them where their number differs between rows. Raises `UserError` for an unknown head.
     """
     score, better = words.head_of(rows[0].metric), sign(direction(rows[0].metric))
     target, aim = "", board.target
@@ -164,7 +164,7 @@ def _budget(board: Leaderboard, row: Row) -> str:
 
 
 def interim_tables(board: Leaderboard) -> list[Table]:
-    """Return a table for each scenario that is not over, with how its methods stand."""
+    """Return a table for each unfinished scenario, with the standings of its methods."""
     tables = []
     for (sweep, place), members in groupby(board.interim, key=lambda standing: standing.group):
         rows, metric = [], ""
@@ -193,7 +193,7 @@ def interim_tables(board: Leaderboard) -> list[Table]:
 
 
 def names_of(board: Leaderboard) -> list[str]:
-    """Return the methods: those ranked in the most scenarios first, of these the least average rank first."""
+    """Return the methods: those ranked in most scenarios first, then by average rank."""
     # References have no rank and so come last.
     ranks: dict[str, list[int]] = {row.algorithm: [] for row in board.rows}
     for row in board.rows:
@@ -239,7 +239,7 @@ def several(board: Leaderboard) -> dict[str, Across]:
 
 
 def across_table(metric: str, across: Across) -> Table:
-    """Return each algorithm's average rank over data sets with its interval, and what it is shown to differ from."""
+    """Return each algorithm's average rank over data sets with its interval, and the methods that it is shown to differ from."""
     columns = (
         Column("algorithm", ColumnKind.NAME),
         Column("average rank", better=-1),
@@ -273,7 +273,7 @@ def render(board: Leaderboard, form: str, columns: Collection[str] = ()) -> str:
 
 
 def _parts(board: Leaderboard, columns: Collection[str]) -> list[Table | str]:
-    """Return the tables of a leaderboard, and what stands below those of scenarios that are not over."""
+    """Return the tables of a leaderboard, and the text below those of unfinished scenarios."""
     standing = interim_tables(board)
     return [
         *board_tables(board, columns),
@@ -290,8 +290,9 @@ def terminal(
     explain: bool = False,
     command: str = "suite leaderboard",
 ) -> Group:
-    """Return a leaderboard for a terminal of `width` characters: a table a group with the line that answers it, bold what
-    may be the best; then how it was made, and which options of the `command` say more, or all that they say, to `explain`.
+    """Return a leaderboard for a terminal of `width` characters: per group a table and the line that answers it; bold
+    rows may be the best. Below: how it was made, and the options of the `command` that say more; with `explain` all that
+    they say.
     """
     board = as_shown(board, board)
     parts: list[Any] = []
@@ -326,7 +327,7 @@ def _count(items: Sequence[str], what: str) -> str:
 
 
 def audit_on_terminal(board: Leaderboard, width: int) -> Group:
-    """Return how fair the searches were, row by row, and what was found amiss."""
+    """Return how fair the searches were, row by row, and the findings."""
     audited = words.audit_table(as_shown(board, board))
     if audited is None:
         return Group(Text("No search trial of these rows is recorded: nothing to audit."))
@@ -361,7 +362,7 @@ def _csv(board: Leaderboard, columns: Collection[str]) -> str:
 
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the begin of a formula, or makes one of on a keyboard of wide letters."""
+"""Characters with which a spreadsheet begins a formula, and their wide forms."""
 
 
 def _cell(value: Any) -> Any:
@@ -428,7 +429,7 @@ def latex(board: Leaderboard) -> str:
 
 
 def _score(row: Row, rows: list[Row]) -> str:
-    """Return a score with half its interval, marked by what is shown of it."""
+    """Return a score with half its interval's width, marked by what is shown of it."""
     text = words.mean_text(row).replace("±", "$\\pm$")
     if leads(row):
         return f"\\textbf{{{text}}}"

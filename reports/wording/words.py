@@ -1,4 +1,4 @@
-"""What is said of a leaderboard's rows and of their searches, in words and numbers as people read them."""
+"""Texts about a leaderboard's rows and their searches, in words and numbers as people read them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import compress, starmap
@@ -28,7 +28,7 @@ HEADS = {
     "k samples": "thousands of sample gradients that clients computed",
     "MB": "sent up, down and between peers",
 }
-"""What signs and columns of a leaderboard mean."""
+"""The meaning of a leaderboard's signs and columns."""
 
 
 def spell(seconds: float) -> str:
@@ -84,8 +84,8 @@ def scored(value: float | None, metric: str) -> str:
 def score_text(value: float | None, row: Row) -> str:
     """Return a score of a row: in percent to a tenth, or to a hundredth where the row's interval is narrower than that.
 
-    One of n test samples is worth 100 / n points, and digits end with the first of these: with 360 samples (0.28) the
-    tenth is the last, with 50 there is none.
+    One of n test samples is worth 100 / n points, and no digit is finer than that: with 360 samples (0.28) tenths are
+    shown, with 50 no decimals.
     """
     fine = row.ci_low is not None and row.ci_high is not None and row.ci_high - row.ci_low < 0.001
     # Unless the interval is that narrow, a further digit would be noise.
@@ -96,7 +96,7 @@ def score_text(value: float | None, row: Row) -> str:
 
 
 def mean_text(row: Row) -> str:
-    """Return the mean, and half its interval."""
+    """Return the mean and half the width of its interval."""
     if row.ci_low is None or row.ci_high is None:
         return score_text(row.mean, row)
     return f"{score_text(row.mean, row)} ± {score_text((row.ci_high - row.ci_low) / 2, row)}"
@@ -118,7 +118,7 @@ def behind_text(row: Row) -> str:
 
 
 def rank_text(row: Row) -> str:
-    """Return the rank, with `=` behind one that several share; `-` where there is none."""
+    """Return the rank, followed by `=` if several share it; `-` where there is none."""
     return "-" if row.rank is None else f"{row.rank}{'=' * row.tied}"
 
 
@@ -156,15 +156,15 @@ def plural(over: str) -> str:
 
 
 def methods(rows: Sequence[Row]) -> bool:
-    """Return whether sentences may be about methods: each was tuned anew often enough. Else they are about configurations."""
+    """Return whether sentences may be about methods, since each was tuned often enough. Else they are about configurations."""
     units = [row.units if row.over != "seed" else 0 for row in rows if row.rank is not None]
     # What a method with few searches cannot show of failures, those of the others must.
     return bool(units) and min(units) >= UNITS and sum(sorted(units)[1:]) >= SEARCHES
 
 
 def answer(rows: Sequence[Row]) -> str:
-    """Say which of the ranked methods may be the best: of methods where intervals are over tunings, partitions or
-    splits, else of the configurations that ran; and which runs diverged.
+    """Say which ranked methods may be the best, and which runs diverged. The text is about methods where intervals are
+    over tunings, partitions or splits, else about the configurations that ran.
     """
     ranked = [row for row in rows if row.rank is not None]
     best = [label(row) for row in ranked if row.within_noise]
@@ -192,7 +192,7 @@ def unranked(rows: Sequence[Row]) -> list[str]:
 
 
 def setting_notes(rows: Sequence[Row]) -> list[str]:
-    """Say what of the rows' settings is unlike their papers', each reason once."""
+    """Say which settings of the rows differ from their papers', each reason once."""
     outside, away = dict[str, None](), dict[str, None]()
     for row in rows:
         if row.outside:
@@ -229,7 +229,7 @@ def overall_title(metric: str, across: Across) -> str:
 
 
 def overall(across: Across) -> str:
-    """Say what the tests over families of data sets find."""
+    """Say what the tests over families of data sets show."""
     n = len(across.families)
     text = f"Friedman's test {across.friedman_verdict}."
     if across.friedman is not None:
@@ -258,7 +258,7 @@ KINDS = {
     "diverged": "Many trials diverged",
     "few": f"Fewer than {PER_HYPERPARAMETER} trials per hyperparameter",
 }
-"""The kinds of findings as the begin of a line."""
+"""The kinds of findings, as the beginnings of lines."""
 MENDS = (
     "suite sweep STUDY --name NAME --resume --trials N searches longer, "
     "suite sweep STUDY --name OTHER --set search.lr=LOW..HIGH in a wider range"
@@ -269,7 +269,7 @@ AUDIT_ABOUT = (
     "configurations that are closer to it than that. Last tenth: how much the last tenth of the trials "
     "improved the best. All three are in the unit of the score."
 )
-"""What the columns mean."""
+"""The meaning of the audit's columns."""
 AUDIT_TITLE = "Audit of the searches"
 NAMED = 3
 """How many rows of one finding are named."""
@@ -308,7 +308,7 @@ def audit_table(board: Leaderboard) -> Table | None:
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return what the audits found amiss, a line for each kind, in which the first `NAMED` rows are named."""
+    """Return the audits' findings, a line for each kind, with the first `NAMED` rows by name."""
     scenarios, kinds = _scenarios(rows), dict[str, list[str]]()
     for kind in KINDS:
         for row in rows:

@@ -13,8 +13,8 @@ from trials.common.errors import UserError
 
 
 def new_algorithm(name: str, folder: Path) -> tuple[str, Path, Path]:
-    """Write `name.py` and `test_name.py` into a folder, and return the name of the class and both. Raise `UserError`
-    for a name that is none, or is taken, and where a file is there.
+    """Write `name.py` and `test_name.py` into a folder, and return the name of the class and both. Raise `UserError` for a
+    name that is invalid or taken, and where a file exists.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or keyword.iskeyword(name):
         raise UserError(f"name {name!r}: must be letters, digits and _, a letter first: SlowMo")

@@ -26,8 +26,8 @@ from trials.common.errors import UserError
 from trials.common.plugins import failure, one_command
 
 GARBAGE = 50_000
-"""New objects between two searches for garbage: Python's 700 make a search of each of many imports, and
-MLflow's reading of a thousand runs as slow again.
+"""New objects between two garbage collections. Python's default of 700 collects during many imports, and doubles the time
+in which MLflow reads a thousand runs.
 """
 
 COMMANDS: list[tuple[str, str, Any, str]] = [
@@ -51,7 +51,7 @@ COMMANDS: list[tuple[str, str, Any, str]] = [
 
 
 class Command(TyperCommand):
-    """A command each of whose keys of --set or --where is an option, too: `--rounds 5` is `--set rounds=5`."""
+    """A command that takes each key of --set or --where as an option, too: `--rounds 5` is `--set rounds=5`."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters. Flags show no type, as if they took a value."""
@@ -128,7 +128,7 @@ for _group, _name, _command, _example in COMMANDS:
 
 
 def main() -> None:
-    """Run the `suite` command, and exit as it ended."""
+    """Run the `suite` command, and exit with its code."""
     gc.set_threshold(GARBAGE)
     # A name from a file may hold control characters, whoever prints it.
     spell_out(HARMLESS)

@@ -12,7 +12,7 @@ from suite.tracking import VARIABLE
 from trials.common.errors import unknown
 
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
-"""How text is printed that may be pasted: no line is cut, and nothing in it is markup."""
+"""The way to print text that may be pasted: lines are not cut, and nothing is read as markup."""
 
 
 def not_empty(value: str | None) -> str | None:
@@ -61,7 +61,7 @@ SCENARIO = ("algorithm", "dataset", "model", "heterogeneity")
 
 
 def pairs(texts: Iterable[str] | None, keys: Collection[str] = ()) -> dict[str, str]:
-    """Return the texts that KEY=VALUE gives, by key; raise `UserError` for another key than `keys`, where any are named."""
+    """Return the values of KEY=VALUE options, by key. Raises `UserError` for a key outside `keys`, if any are given."""
     values = {}
     for text in texts or ():
         key, _, value = text.partition("=")

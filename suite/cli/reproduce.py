@@ -22,7 +22,7 @@ SIGNS = (
     "# Published and measured, over all papers",
     "A verdict is of a number or a statement under the settings that its line names",
 )
-"""How the page, the document and the summaries are known again."""
+"""Texts by which the page, the document and the summaries of a reproduction are recognised."""
 
 
 def reproduce(

@@ -14,7 +14,7 @@ from trials.common.errors import UserError, unknown
 
 FORMATS = ("table", "md", "html", "csv", "latex")
 INTERIM = FORMATS[:3]
-"""What also shows scenarios whose final runs are not all there."""
+"""The formats that also show scenarios with incomplete final runs."""
 METRIC = (
     "score: mean of the last three evaluations. best: over rounds, selected on test data. worst_clients: of the "
     "worst 10 %. personal: each client's own model on its own data. Also client_spread, fine_tuned, unseen, loss, top5."

@@ -110,7 +110,7 @@ def _base(
 
 
 def _summary(done: "Finished", run_id: str | None, base: "Tuned | None") -> list[str]:
-    """Return what came out in words, and what the configuration's file says of the same statistic."""
+    """Return a run's result in words, beside the same statistic of the configuration's file."""
     data, seed = done.simulation.fed.data, done.spec.seed
     score = f"test_{done.simulation.task.metric}"
     samples = f"{len(data.train)} training samples, {len(data.val)} for validation, {len(data.test)} for testing"
@@ -140,7 +140,7 @@ def _document(done: "Finished") -> dict[str, Any]:
 
 
 def show_evaluation(metric: str, entry: dict[str, float]) -> None:
-    """Say what an evaluation found by the task's metric, in a line."""
+    """Print an evaluation's score by the task's metric, in a line."""
     line = f"round {entry['round']:4d}"
     for name in (f"test_{metric}", f"val_{metric}", "train_loss"):
         line += f"  {name} {entry[name]:.4f}" if name in entry else ""

@@ -167,7 +167,7 @@ def status(
 
 
 def _progress(standing: dict[str, Any]) -> str:
-    """Return how far a sweep is, in one line: runs are those of its search and the final ones."""
+    """Return a sweep's progress in one line: search runs and final runs."""
     from reports.wording.words import spell
 
     kinds = ("finished", "pruned", "diverged", "failed", "died")

@@ -127,7 +127,7 @@ def tuned_companions(
 
 
 def matching(asked: dict[str, str], storage: Path, tracking_uri: str | None) -> "TunedList":
-    """Return the tuned configurations of what is asked for; raise `UserError` where there is none."""
+    """Return the tuned configurations that match the options. Raises `UserError` where there are none."""
     say(READING)
     if tuned := api.tuned(**asked, storage=storage, tracking_uri=tracking_uri):
         return tuned

@@ -21,7 +21,7 @@ from trials.scoring.metrics import Task
 from trials.settings import Settings
 
 SIGN = "# suite run THIS_FILE"
-"""How the suite knows a file again that it wrote."""
+"""The text by which the suite recognises its own files."""
 NEAREST = "nearest"
 """`warm_start: nearest`: among all that the storage holds."""
 Score = float | None
@@ -94,8 +94,8 @@ class Tuned(Written):
 
 
 def parse(text: str, source: str) -> Tuned:
-    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault, `FormatError`
-    for what another version wrote. Code of others that it names does not run.
+    """Read a tuned file or a hand-written configuration; raises `UserError` with every fault, `FormatError` for what
+    another version wrote. No code that it names runs.
     """
     content = {"params": {}, "settings": {}, **parse_mapping(text, source)}
     if "format" in content or "provenance" in content:  # which nobody writes by hand

@@ -132,8 +132,8 @@ def list_tuned(storage: Path, tracking_uri: str | None = None) -> list[Tuned]:
 def select_tuned(
     configurations: list[Tuned], algorithm: str | None = None, **scenario: str | None
 ) -> TunedList:
-    """Return the configurations that match the names given: those of a data set and level together, the best validation
-    score first; those tuned by clients' own scores, which compare with no others, last.
+    """Return the configurations that match the names given. They are sorted by data set, level and validation score, best
+    first. Those tuned by clients' own scores come after the others of their level.
     """
     wanted = {part: SPELLING[part](name) for part, name in scenario.items() if name is not None}
     asked = None if algorithm is None else algorithms.canonical(algorithm)
@@ -149,8 +149,8 @@ def select_tuned(
 
 
 def best_of(configurations: TunedList) -> Tuned:
-    """Return the best validated of configurations of one data set and level. Raises `UserError` where they are of several:
-    no score decides between these.
+    """Return the configuration with the best validation score. Raises `UserError` where they are of several data sets or
+    levels: no score decides between these.
     """
     levels = {(item.dataset, shlex.quote(item.heterogeneity)) for item in configurations}
     if len(levels) > 1:

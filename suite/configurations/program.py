@@ -25,9 +25,9 @@ from trials.run.simulation import Simulation
 jinja2: Any = Lazy("jinja2")
 
 SIGN = "Written by `suite tuned export`"
-"""How the suite knows a file again that it wrote."""
+"""The text by which the suite recognises its own files."""
 ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fedadam")
-"""Whose round is written out."""
+"""The algorithms whose round the template has."""
 LAYERS = "ClientLinear Conv2d Flatten ReLU AvgPool2d MaxPool2d AdaptiveAvgPool2d"
 
 
@@ -35,7 +35,7 @@ def exported(
     tuned: Tuned, folder: Path, seed: int | None, data_root: str | None
 ) -> dict[Path, bytes]:
     """Return the files of a configuration below a folder: its program, and with a `seed` the run that this repeats.
-    Raises `UserError` for a configuration that no program is written of.
+    Raises `UserError` for a configuration that the template does not cover.
     """
     path, run = folder / tuned.path, prepared(tuned, seed or 0, data_root)
     written = {path.with_suffix(".py"): program(tuned, run).encode()}
@@ -43,8 +43,8 @@ def exported(
 
 
 def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
-    """Return the untrained run of a configuration; raises `UserError` where no program is written of it, and as loading
-    its data does.
+    """Return the untrained run of a configuration. Raises `UserError` where the template does not cover it, or its data
+    cannot be loaded.
     """
     spec = tuned.spec(seed)
     s, level = spec.settings, heterogeneity.parse(spec.heterogeneity)
@@ -67,8 +67,8 @@ def prepared(tuned: Tuned, seed: int, data_root: str | None) -> Simulation:
 
 
 def program(tuned: Tuned, simulation: Simulation) -> str:
-    """Return the program of a configuration, whose run is `prepared`; raises `UserError` for a model of another kind than
-    those that are layers in a row.
+    """Return the program of a configuration whose run is `prepared`. Raises `UserError` for a model that is not a row of
+    layers.
     """
     fed, spec = simulation.fed, tuned.spec(0)
     data = fed.data.dataset
@@ -95,8 +95,8 @@ def layers_of(name: str, kind: Architecture, shape: tuple[int, ...], classes: in
 
 
 def federation(simulation: Simulation) -> bytes:
-    """Return what the program reads to repeat a run: samples, who has which, the first weights, and in which order each
-    selected client meets its samples.
+    """Return what the program reads to repeat a run: samples and their clients, the first weights, and the order in which
+    each selected client meets its samples.
     """
     fed, s, data = simulation.fed, simulation.fed.settings, simulation.fed.data
     rounds = []

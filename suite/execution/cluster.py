@@ -39,18 +39,18 @@ from trials.common.errors import UserError
 from trials.common.machine import usable_cpus
 
 REFRESH_SECONDS, CALL_SECONDS = 5.0, 5.0
-"""How often the nodes of a running cluster are counted, and how long its host may take to take a call."""
+"""How often the nodes of a running cluster are counted, and how long its host may take to answer a call."""
 NEEDED = ("gcs_server", "raylet")
 WATCH_SECONDS, GRACE_SECONDS = 0.5, 8.0
-"""How often these processes of a cluster of one's own are looked at, and how long a sweep has to end in order once one is
-dead: Ray's calls may never return.
+"""How often the processes of an own cluster are checked, and how long a sweep has to end in order once one is dead: Ray's
+calls may never return.
 """
 TOKEN = secrets.token_hex(32)
-"""What a cluster of this process's own requests for all who call it; Ray reads it once per process."""
+"""The token that this process's own cluster demands of all callers; Ray reads it once per process."""
 STARTS = 3
-"""How often a cluster of one's own is started: on a busy machine Ray gives up after half a minute."""
+"""How often the start of an own cluster is tried: on a busy machine Ray gives up after half a minute."""
 SHORT = 24
-"""Bytes of a path below which Ray's sockets have names that the system takes: 107 bytes at most."""
+"""The longest folder, in bytes, whose sockets have paths that the system takes (107 bytes)."""
 WORKERS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # relative paths mean what the person meant
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -66,7 +66,7 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR
 
 
 class Cluster:
-    """A cluster that is connected, `shared` where others may use it too, and what of these resources' trials it holds."""
+    """A connected cluster, `shared` where others may use it too, and how many trials with these resources it holds."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources, self.shared = resources, resources.joins
@@ -101,9 +101,7 @@ class Cluster:
                 )
 
     def waits(self) -> str:
-        """Return what keeps trials from running on a cluster that others use too, and what would help; "" where
-        there is room for them.
-        """
+        """Return why trials cannot run now on a cluster that others use too, and what would help; "" where there is room."""
         total, free = ray.cluster_resources(), ray.available_resources()
         for unit, amount in self.resources.need(0).items():
             have, spare = total.get(unit, 0.0), free.get(unit, 0.0)
@@ -136,8 +134,8 @@ def _shown(have: Mapping[str, float], names: Iterable[str]) -> str:
 
 
 def check(resources: Resources) -> None:
-    """Raise `UserError` where this process cannot join or start the cluster, or has no GPU for trials that need one: before Ray,
-    a store or a folder is begun.
+    """Raise `UserError` where this process cannot join or start the cluster, or has no GPU for trials that need one. Call
+    it before Ray, a store or a folder is started.
     """
     if resources.joins:
         if ray.is_initialized():
@@ -165,8 +163,8 @@ def check(resources: Resources) -> None:
 
 
 def address_of(address: str) -> str:
-    """Return the address that is meant; `auto` is RAY_ADDRESS, else the cluster that `ray start` began last here, never a
-    sweep's own, which Ray would take as well. Raises `UserError` where there is none.
+    """Return the address of a cluster. `auto` is RAY_ADDRESS, else what `ray start` began last here; Ray's own `auto` would
+    also find a sweep's cluster. Raises `UserError` where there is none.
     """
     if address != "auto":
         return address
@@ -181,10 +179,10 @@ def address_of(address: str) -> str:
 
 @contextmanager
 def connect(resources: Resources) -> Iterator[Cluster]:
-    """Join the cluster at `resources.address`, or run one of our own on this machine. Where this process
-    uses Ray already, as a notebook may, that is the cluster, and it stays when this ends.
+    """Join the cluster at `resources.address`, or run one of our own on this machine. If this process uses Ray already,
+    as a notebook may, use that cluster and leave it running.
 
-    Raises `UserError` when nobody answers at the address, or Ray does not start here.
+    Raises `UserError` when nothing answers at the address, or Ray does not start here.
     """
     with surroundings(None if resources.joins else TOKEN), ExitStack() as stack:
         if resources.joins:
@@ -198,8 +196,8 @@ def connect(resources: Resources) -> Iterator[Cluster]:
 def start(resources: Resources) -> Path:
     """Start a cluster of our own, which only this process and those that it starts can use; return its folder.
 
-    Its ports are open to other machines and users, so it always has a token: one that is nowhere
-    but in these processes' environment, whatever mode and token are there for other clusters.
+    Its ports are open to other machines and users, so it always has a token of its own. This is only in these processes'
+    environment, whatever mode and token are set for other clusters.
     """
     check(resources)
     say("starting Ray")
@@ -220,7 +218,7 @@ def start(resources: Resources) -> Path:
 
 
 def _folder() -> Path:
-    """Make Ray's folder, into which nobody else can look, where the paths of its sockets are short enough."""
+    """Make a private folder for Ray, with a path short enough for its sockets. Raises `UserError` where none is."""
     asked = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
     for place in (os.environ.get("RAY_TMPDIR"), tempfile.gettempdir(), "/tmp"):
         if place and len(os.fsencode(place)) <= SHORT and os.access(place, os.W_OK | os.X_OK):
@@ -267,8 +265,8 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
-    """Connect a cluster, and halt what `control` ends when the cluster is this process's own and dies: Ray ends a process
-    that uses it, in its words or in none, within seconds after a raylet and within a minute after a gcs_server.
+    """Connect to a cluster. If it is this process's own and one of its processes dies, halt by `control`. Ray would end this
+    process, perhaps silently: seconds after a raylet dies, up to a minute after a gcs_server.
     """
     ends, ended = threading.Event(), threading.Event()
 
@@ -300,9 +298,9 @@ def watched(resources: Resources, control: Control) -> Iterator[Cluster]:
 
 @contextmanager
 def surroundings(token: str | None) -> Iterator[None]:
-    """Set what Ray and Tune go by while they are used, and set it back. Nothing goes to standard output, which belongs to
-    the result. A cluster of this process's own asks all who call it for the `token`; one that is running gets whatever
-    token a person has for it.
+    """Set the environment of Ray and Tune while they are used, then restore it. Nothing goes to standard output, which
+    belongs to the result. This process's own cluster demands the `token`; a running cluster gets the token that the user
+    has for it.
     """
     levels = {name: logging.getLogger(name).level for name in ("ray", "ray.tune")}
     try:

@@ -1,8 +1,8 @@
-"""Which trials begin, and what becomes of them: the one place that decides, whatever runs them.
+"""Which trials begin, and what follows when they end. Only this module decides, whatever runs them.
 
-Requests wait in the order in which the source hands them out. A free place takes those that may share a process,
-whatever entry they are of, but no more than its part, so that no place stays idle for another. What begins
-together is a pack; each of its trials is on its own for search, journal, records and early stopping.
+Requests wait in the order in which the source hands them out. A free place takes those that may share a process, of any
+entry, but no more than its part, so that no other place stays idle. What begins together is a pack. Search, journal,
+records and early stopping treat each of its trials alone.
 """
 
 import math
@@ -26,17 +26,17 @@ from trials.run.outcome import Status, TrialResult, shortened
 from trials.run.spec import TrialConfig, TrialSpec
 
 DEATHS = 10
-"""So often in a row, without getting further, the process of a trial may die before the trial is set aside."""
+"""How often in a row a trial's process may die without progress before the trial is set aside."""
 PAUSE, LONGEST = 1.0, 30.0
-"""Seconds before a trial that died begins again: at first, and doubled with each death up to the longest."""
+"""Seconds before a trial that died begins again: the first pause, doubled with each death up to the longest."""
 AHEAD = 2
-"""So many packs' trials wait besides those that begin, so that like ones find each other."""
+"""How many packs' trials wait besides those that begin, so that similar ones can join."""
 PATIENCE = 30.0
-"""Seconds in which a process begins where there is a place for it."""
+"""Seconds within which a process begins if there is a place for it."""
 
 
 class TrialSource(Protocol):
-    """What hands out trials: a sweep's search, a fixed list of runs. `requests` are all that were handed out, by id."""
+    """A source of trials: a sweep's search or a fixed list of runs. `requests` are all trials handed out, by id."""
 
     requests: dict[str, TrialRequest]
 
@@ -57,12 +57,11 @@ class TrialSource(Protocol):
 
 @dataclass
 class Hooks:
-    """What the driver calls when a trial is handed out (is it new?), has ended, or has lost its process. All may raise
-    `HaltedError`, which ends the run, as `control` does.
+    """Functions that the driver calls. Each may raise `HaltedError`, which ends the run; `control` ends it, too.
 
-    A trial that `died` (a signal, its node or Ray ended its process) runs `again` from its checkpoint; one that died too often
-    has no end until the run is resumed. `began` is called with the name of a trial's process, which a pack shares, `reported`
-    whenever a trial has said more, `waits` with what all trials wait for ("": for nothing).
+    `asked` is called when a trial starts (true: it is new), `ended` when it ends, `reported` after each new report.
+    `died` is called when a trial loses its process; `again` says that it continues from its checkpoint, else it waits for
+    a resume. `began` gets the name of a trial's process, which a pack shares, `waits` what all trials wait for ("": nothing).
     """
 
     asked: Callable[[TrialRequest, bool], None]
@@ -79,9 +78,9 @@ class ExecutionPlan:
     """Trials to run until their source is exhausted, or `hooks.control` ends it.
 
     `data` are the data sets by `TrialSpec.dataset_key`; the driver empties it. `folder` is for Tune's own files, `checkpoints`
-    the path or URI of the folder that all nodes reach. `scheduler` stops search trials of `entries`; `ended` are over. By
-    the entry's id, `memory` estimates the bytes of a trial, and `packs` is the largest number that begin together in a
-    process (default: one). `alone`: trials may run in this process, where only one runs at a time.
+    the path or URI of the folder that all nodes reach. `scheduler` stops search trials of `entries`; those `ended` are
+    over. By the entry's id, `memory` estimates the bytes of a trial, and `packs` is the most trials that begin together
+    in a process (default: one). `alone`: trials may run in this process, where only one runs at a time.
     """
 
     source: TrialSource
@@ -100,8 +99,8 @@ class ExecutionPlan:
 
 @dataclass
 class Trial:
-    """A trial that was handed out and has not ended well: what its process has said, when that began (None: it has not),
-    the seconds of those before it, and the rounds at which they died.
+    """A trial that was handed out and is not finished: its process's reports, when that process began (None: not yet),
+    the seconds of earlier processes, and the rounds at which they died.
     """
 
     request: TrialRequest
@@ -113,7 +112,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """A request that waits, what it runs, the most that may be in its pack, and what those in one have in common."""
+    """A waiting request: what it runs, the most trials in its pack, and the key that trials of one pack share."""
 
     request: TrialRequest
     spec: TrialSpec
@@ -124,7 +123,7 @@ class Waiting:
 class Dispatch:
     """Hands out packs of a plan's trials to processes, and takes what becomes of each trial.
 
-    No hook raises here: a halt ends the run through its control, and so does the `fault` that another exception is.
+    Exceptions of hooks end the run: a halt through its control, any other as the `fault`.
     `packs` has the trials that each process has yet to end, by the name of the process.
     """
 
@@ -178,7 +177,7 @@ class Dispatch:
         return {w.request.trial_id: self.config(w.request, w.spec) for w in pack}
 
     def _draw(self, most: int) -> None:
-        """Let the source hand out requests until so many wait, or it has none now."""
+        """Let the source hand out requests until enough wait, or it has none now."""
 
         def draw() -> None:
             if drawn := self.source.next():  # which may call a person's sampler
@@ -191,7 +190,7 @@ class Dispatch:
             self._tell(draw)
 
     def _wait(self, request: TrialRequest) -> Waiting:
-        """Return a request as it waits: one that starts again is alone, since it may be what ended those beside it."""
+        """Return a request to wait. One that starts again is alone, since it may have ended those beside it."""
         # To stop a trial early ends its process.
         alone = request.trial_id in self._trials or self.schedulers.stops(request)
         size = 1 if alone else self.plan.packs.get(request.entry_id, 1)
@@ -224,7 +223,7 @@ class Dispatch:
             self._tell(self.hooks.began, trial.request, process)
 
     def prunes(self, trial_id: str, news: TrialResult) -> bool:
-        """Return whether a trial that says this is to be stopped, being behind others of its entry."""
+        """Return whether a trial with this report is to be stopped, since it is behind others of its entry."""
         stops = False
         if news.status == Status.RUNNING:
             for at, value in news.intermediates.items():
@@ -232,7 +231,7 @@ class Dispatch:
         return stops
 
     def reported(self, process: str, reports: Mapping[str, TrialResult]) -> None:
-        """Take what is new of the trials of a process, which may be how they ended."""
+        """Take the new reports of a process's trials, which may include their ends."""
         for trial_id, news in reports.items():
             trial = self._trials[trial_id]
             trial.outcome.add(news)
@@ -242,7 +241,7 @@ class Dispatch:
                 self._end(trial)
 
     def stopped(self, process: str, error: str = "") -> None:
-        """Take the end of a process: what still ran there failed with the `error`, or else was stopped early."""
+        """Take the end of a process. Trials that still ran there failed with the `error`, or else were stopped early."""
         for trial in self._left(process):
             trial.outcome.status = Status.FAILED if error else Status.PRUNED
             trial.outcome.error = shortened(error)
@@ -267,7 +266,7 @@ class Dispatch:
             self._tell(self.hooks.died, trial.request, outcome, again)
 
     def _left(self, process: str) -> Iterator[Trial]:
-        """Yield the trials that a process that has ended had yet to end; they have no end where all is to end now."""
+        """Yield the trials that an ended process left unfinished; none when the whole run ends now."""
         for trial_id in self.packs.pop(process, ()):
             if not self.control.ends_now:
                 yield self._trials[trial_id]
@@ -284,8 +283,8 @@ class Dispatch:
             Checkpoint(f"{self.plan.checkpoints}/{request.trial_id}.pt").delete()
 
     def look(self) -> None:
-        """Say what trials wait for that were handed out, where none of them runs on a cluster that others use too; and
-        draw what is handed out next while others run.
+        """Tell what trials wait for if none runs on a cluster that others use too. Draw the next requests while others
+        run.
         """
         if self._waiting:
             self._draw(AHEAD * self._waiting[0].size)

@@ -1,7 +1,7 @@
 """Trials run: on Ray Tune, driven through its public interfaces, or one pack after the other in this process.
 
-A Tune trial is a process that runs a pack. The searcher hands packs out, the stopper stops what is behind, and the callback
-alone takes what they say, which journals and then tells the search. All only ask `Dispatch`.
+A Tune trial is a process that runs a pack. The searcher hands packs out, and the stopper stops what is behind. The
+callback alone takes reports; it journals them, then tells the search. All only ask `Dispatch`.
 """
 
 import os
@@ -78,7 +78,7 @@ def _on_ray(plan: ExecutionPlan) -> Dispatch:
 
 
 class Asking:
-    """What Tune asks. Tune pickles it when an experiment starts, and nothing is ever restored from that."""
+    """An object that Tune calls. Tune pickles it when an experiment starts, and nothing is ever restored from that."""
 
     def __init__(self, dispatch: Dispatch) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class PackSearcher(Asking, Searcher):
 
 
 class PackStopper(Asking, tune.Stopper):
-    """Stops a trial that is behind, which is alone in its pack, and everything when all is to end."""
+    """Stops a trial that is behind (it is alone in its pack), and all trials when the run ends."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Return whether the trial is behind."""
@@ -141,7 +141,7 @@ class PackCallback(Asking, tune.Callback):
         self.dispatch.stopped(trial.trial_id)
 
     def on_trial_error(self, iteration: int, trials: Any, trial: Trial, **info: Any) -> None:
-        """Tell an exception, which is of the code, from the death of a process."""
+        """Tell an exception of the code from the death of a process."""
         try:  # what Tune has written of it
             error = cloudpickle.loads(Path(str(trial.pickled_error_file)).read_bytes())
         except Exception:

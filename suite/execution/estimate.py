@@ -1,4 +1,4 @@
-"""What a sweep will take, before it is started: work, hours, memory, disk."""
+"""What a sweep will take, estimated before its start: work, hours, memory, disk."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ class Estimates:
         self._sizes: dict[str, tuple[Footprint, int]] = {}
 
     def size(self, entry: Entry) -> tuple[Footprint, int]:
-        """Return what a trial of the entry takes, `memory_per_trial` where that is given, and how many begin together."""
+        """Return the footprint of the entry's trial (with `memory_per_trial` if given), and how many begin together."""
         if entry.id not in self._sizes:
             spec, resources = self._default(entry), self.resources
             data = self._partition(spec)

@@ -1,4 +1,4 @@
-"""What the suite needs of Ray and Ray offers no public way to: all of it, each with the reason.
+"""All uses of Ray's private names, each with the reason: what Ray offers no public way to.
 
 A version of Ray may take any of it away. `tests/test_private_names.py` says so in words.
 """
@@ -15,8 +15,8 @@ from ray.job_config import JobConfig
 
 
 class SameImports(JobConfig):
-    """Workers import what this process does. Ray itself puts the current folder before all else there, where
-    a `pandas.py` would be run that this process never looks at.
+    """Let workers import from the same folders as this process. Ray by itself puts the current folder first, so
+    that a `pandas.py` there would hide the package.
     """
 
     def _get_proto_job_config(self) -> Any:
@@ -26,7 +26,7 @@ class SameImports(JobConfig):
 
 
 def _folders() -> list[str]:
-    """Return where this process imports from, besides its interpreter's own places: a worker has its own."""
+    """Return the folders that this process imports from, except its interpreter's own: a worker has its own."""
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     places |= {*site.getsitepackages(), site.getusersitepackages()}
     folders = map(Path, map(os.path.abspath, sys.path))
@@ -34,8 +34,8 @@ def _folders() -> list[str]:
 
 
 def read_authentication_again() -> None:
-    """Have Ray read the environment's mode and token of authentication again: it does so once a process, and
-    a process may use its own cluster and others.
+    """Have Ray read the mode and token of authentication from the environment again. By itself it does so once per
+    process, but a process may use several clusters.
     """
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()

@@ -15,8 +15,8 @@ class Resources(BaseModel):
 
     `memory_per_trial` in GB replaces the estimate, `memory_budget` in GB is for the clients that a trial computes at once.
     `address` is a running cluster's (`host:port`, `ray://host:port`, `auto`); None starts one on this machine, as does
-    `local`. `checkpoint_seconds` is how often a trial writes its checkpoint. Raises `UserError` for numbers by which nothing
-    can run, and for more than one GPU a trial, which computes on one.
+    `local`. `checkpoint_seconds` is how often a trial writes its checkpoint. Raises `UserError` for numbers with which
+    nothing can run, and for more than one GPU per trial.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

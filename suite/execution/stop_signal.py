@@ -12,9 +12,9 @@ from types import FrameType
 
 POLL_SECONDS = 0.5
 INTERRUPTED, OUT_OF_TIME = "interrupted", "out of time"
-"""What a sweep has been that Ctrl-C (or SIGTERM) ended, and one whose deadline is past."""
+"""The endings of a sweep that Ctrl-C (or SIGTERM) ended, and of one whose deadline is past."""
 WORDS = {"stop": "stopped", "cancel": "cancelled"}
-"""What another process may ask for, and what the sweep then has been."""
+"""What another process may ask for, and the ending that follows."""
 REMEDY = "Nothing is lost: run the command again with --resume when that is mended."
 
 
@@ -56,7 +56,7 @@ class Control:
         self.path.unlink(missing_ok=True)
 
     def end(self, ending: str) -> None:
-        """End early; the first fault, or else the stronger reason, stays."""
+        """End early. A fault replaces other reasons and is never replaced; `stopped` replaces none."""
         if self.ending != "halted" and not (ending == "stopped" and self.ending):
             self.ending = ending
 
@@ -84,8 +84,8 @@ class Control:
 
 @contextmanager
 def interruptible(control: Control) -> Iterator[None]:
-    """End the sweep in order at the first Ctrl-C (or SIGTERM), at once at the second. Python takes signals in
-    its main thread alone: in another one nothing is changed.
+    """End the sweep in order at the first Ctrl-C (or SIGTERM), at once at the second. Python takes signals in its main
+    thread only; in another thread nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,10 +1,9 @@
 """Papers' rows made into experiments that can run: papers are read, checked, and perhaps set otherwise.
 
-A paper has tables, a table methods and rows, a row published numbers. What a run needs is said in
-layers: paper, table, method, row, and the row's own word on a method; the innermost wins. `settings`
-and `params` are what the paper states; what it leaves open is `chosen`, with the value and the reason.
-A row for which a setting or a hyperparameter is neither stated nor chosen is refused: nothing is left to
-a default in silence. docs/reproduce.md explains the form.
+A paper has tables, a table methods and rows, a row published numbers. Layers say what a run needs: paper, table, method,
+row, and a row's own method; the innermost wins. `settings` and `params` are what the paper states; what it leaves open is
+`chosen`, with the value and the reason. A row is refused if a setting or hyperparameter is neither stated nor chosen:
+there are no silent defaults. docs/reproduce.md explains the form.
 """
 
 import itertools
@@ -50,8 +49,8 @@ class Layer(Written):
 
 
 class Shared(Layer):
-    """A layer that speaks of all methods. `open`: what has one stated or searched value here though the paper
-    leaves it open, so that `--set` may change it as it may what is chosen.
+    """A layer for all methods. `open` names what the paper leaves open, though it has a stated or searched value here:
+    `--set` may change it like what is chosen.
     """
 
     open: list[str] = []
@@ -82,7 +81,7 @@ class TableRow(Shared):
 
 
 class PaperTable(Shared):
-    """A table or figure of a paper: its methods, rows and claims; about how many hours of one GPU take what was not run of it."""
+    """A table or figure of a paper: its methods, rows and claims, and about how many GPU hours its unrun part takes."""
 
     source: str
     about: str
@@ -106,7 +105,7 @@ class Paper(Shared):
         return self.tables[table].rows[row].not_run or self.tables[table].not_run or ""
 
     def same(self, row: TableRow) -> tuple[PaperTable, TableRow] | None:
-        """Return the table and row that a row is the same as; None where it is none."""
+        """Return the table and row of the same experiment elsewhere, or None."""
         if row.same_as is None:
             return None
         table, _, name = row.same_as.partition("/")
@@ -123,7 +122,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Configured:
-    """A method in a row: what runs, what is stated and what is ours; `search` has the values of hyperparameters that all run."""
+    """A method in a row: what runs, what is stated and what is ours. All values in `search` run."""
 
     algorithm: str
     scenario: Scenario
@@ -152,8 +151,8 @@ class Configured:
         return [key for key in cls.configured(decided).params() if key not in decided]
 
     def value(self, key: str) -> Any:
-        """Return what is decided on a setting, a hyperparameter or a part of the scenario, a list where its values are
-        searched; None where nothing is.
+        """Return the value of a setting, a hyperparameter or a part of the scenario: a list if it is searched, None if it
+        is undecided.
         """
         usual = {"partition_seed": PER_SEED, "data_seed": PER_SEED if self.drawn else 0}
         decided = {name: decision.value for name, decision in self.decisions.items()}
@@ -213,7 +212,7 @@ def paper_names() -> list[str]:
 
 @cache
 def read_paper(name: str) -> Paper:
-    """Return the shipped paper of this name, or that of a file; raises `UserError` when there is none, or with every fault."""
+    """Return a shipped paper by name, or the paper in a YAML file. Raises `UserError` when it is absent or has faults."""
     if name.endswith(".yaml"):
         return parse_paper(read_text(Path(name), "paper"), name)
     if name not in paper_names():
@@ -323,10 +322,10 @@ def _configured(
 
 
 def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Experiment]:
-    """Return the rows with other values of what is ours wherever it is; what a paper states stays. A hyperparameter that only
-    comes with such a value has to be given as well. `METHOD.KEY` concerns one method.
+    """Return the rows with other values of what is ours, wherever it occurs; what a paper states stays. A hyperparameter
+    that only such a value brings in must be given as well. `METHOD.KEY` concerns one method.
 
-    Raises `UserError` for a key that is ours nowhere, and for values that cannot be.
+    Raises `UserError` for a key that is ours nowhere, and for impossible values.
     """
     columns = [(row, method, c) for row in rows for method, c in row.methods.items()]
     for key in other if rows else ():
@@ -360,7 +359,7 @@ def otherwise(rows: Sequence[Experiment], other: Mapping[str, Any]) -> list[Expe
 
 
 def _with(configured: Configured, key: str, value: Any) -> Configured:
-    """Return the method with this value, unless it has no such setting. Raises `UserError` for a name that is none."""
+    """Return the method with this value, if it has this setting. Raises `UserError` for an unknown name."""
     if key in PLACE:
         value = SPELLING[key](str(value))
     before = configured.value(key)

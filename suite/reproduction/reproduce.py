@@ -31,7 +31,7 @@ VERSIONS = ("version", "torch_version", "git_commit")  # the tags of a run that 
 
 @dataclass(frozen=True)
 class Plan:
-    """A row that is to be run: its jobs by (method, variant, seed), and how many rounds of those that the paper ran."""
+    """A row to run: its jobs by (method, variant, seed), and how many of the paper's rounds they run."""
 
     experiment: Experiment
     metrics: Sequence[Metric]
@@ -51,10 +51,10 @@ def reproduce(
     resources: Any,
     command: str,
 ) -> Reproduction:
-    """Run what is not done of `PAPER[/TABLE[/ROW]]` and judge all of it, over so many seeds, with at most so many rounds, and
-    with `other` values of what is ours.
+    """Run what is missing of `PAPER[/TABLE[/ROW]]` and judge all of it. Seeds and the most rounds are given, and `other`
+    values of what is ours.
 
-    Raises `UserError` on an unknown path or another value that cannot be, before anything starts.
+    Raises `UserError` on an unknown path or an impossible value, before anything starts.
     """
     planned = list(plans(path, seeds, rounds, data_root, other))
     paper = read_paper(planned[0][0][0])
@@ -214,7 +214,7 @@ def _best(
 def _settings(
     methods: Mapping[str, Configured], best: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return all decisions, those that every method shares once; and of what was searched the best."""
+    """Return all decisions, shared ones once, with the best of the searched values."""
     settings = []
     for key in dict.fromkeys(key for c in methods.values() for key in c.decisions):
         decisions = {m: c.decisions[key] for m, c in methods.items() if key in c.decisions}

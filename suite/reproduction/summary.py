@@ -39,11 +39,9 @@ def read_documents(folder: Path) -> dict[str, Reproduction]:
 
 
 def summary(folder: Path, path: str | None = None) -> list[PaperSummary]:
-    """Summarise a paper, by its name or its file, or all that are shipped, by the documents that lie in a folder. Raises
-    `UserError` where there is none.
-
-    Of several documents on a number or a statement the one under the declared settings counts, else the
-    one that was reduced the least, else the one with most seeds.
+    """Summarise a paper (its name or its file), or all shipped papers, from the documents in a folder. Raises `UserError`
+    where there is none. If several documents have a number or statement, the one under the declared settings counts, else
+    the least reduced one, else the one with most seeds.
     """
     documents = read_documents(folder)
     return [_summarised(name, documents) for name in ([path] if path else paper_names())]
@@ -78,8 +76,8 @@ def _summarised(name: str, written: Mapping[str, Reproduction]) -> PaperSummary:
 def _entries(
     paper: Paper, table: str, row: str, judged: Mapping[Address, tuple[Judged, JudgedRow]]
 ) -> Iterator[JudgedEntry]:
-    """Yield what is printed and said of a row. What another row has too counts there; where this one chooses other settings and
-    was run, it is yielded as well.
+    """Yield the numbers and statements of a row. Those that another row has, too, count there; they are also yielded here
+    if this row chose other settings and was run.
     """
     content, at = paper.tables[table], paper.tables[table].rows[row]
     same, never = paper.same(at), paper.reason_not_run(table, row)

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 AT_THE_END = ("worst_clients", "client_spread", "personal", "fine_tuned", "unseen")
 METRICS = ("score", "best", *AT_THE_END, "loss", "top5")
-"""What `--metric` may ask for (docs/leaderboards.md), of which some are of the last evaluations only."""
+"""The values of `--metric` (docs/leaderboards.md). `AT_THE_END` are measured at the last evaluations only."""
 IN_TURN = ["entry_id", "sweep", "split", "partition", "tuning", "seed"]
 ABOUT = [*KEYS, "facts", "going", "page", "own_models", "test_samples"]
-"""What final runs take over from their entries."""
+"""The columns that final runs take from their entries."""
 ADDED = "who adds some until a difference shows sees false ones in more than 5 % of boards"
 NONE_YET = "there are no final runs yet: finish the sweep with --resume"
 Curve = tuple[tuple[float, float], ...]
@@ -53,7 +53,7 @@ Curve = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """Which final runs, by the values of columns, compared by what. Raises `UserError` for names of which there is none."""
+    """Which final runs to compare (`where`: column values), and by which metric and cost. Raises `UserError` for unknown names."""
 
     where: Mapping[str, Any] = field(default_factory=dict)
     metric: str = "score"
@@ -69,7 +69,7 @@ class Query:
             raise UserError(f"metric {self.metric} is of the end of runs alone: give no --at")
 
     def rows(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows with the values `where`, as a person writes them, as far as there are such columns."""
+        """Return the rows with the values `where`, as a person writes them. Columns that the frame lacks are ignored."""
         for name, value in self.where.items():
             if name == "algorithm":  # of a third party by its short name too
                 frame = frame.loc[[is_named(cell, str(value)) for cell in frame[name]]]
@@ -81,7 +81,8 @@ class Query:
 
 
 def read_leaderboard(tables: Tables, query: Query | None = None) -> Leaderboard:
-    """Return the leaderboard of all sweeps of these tables, by default with the target of their studies; scenarios that go on are `interim`.
+    """Return the leaderboard of all sweeps of these tables. The default target is their studies'. Unfinished scenarios
+    are `interim`.
     Raises `UserError` where there are no runs, or a metric was not recorded.
     """
     query = query or Query()
@@ -168,7 +169,7 @@ def _ranked(tables: Tables, query: Query, finals: pd.DataFrame) -> Leaderboard:
 
 
 def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
-    """Return a final run with what `query` asks of it (`COMPARED` of leaderboards), and its costs until the target that is asked for."""
+    """Return a final run with the columns `COMPARED` of leaderboards, as `query` asks for them, and its costs until the target."""
     task, settings = run["metric"], json.loads(run["settings"])
     named = {"score": task, "best": f"best_{task}", "loss": "loss", "top5": "top5_accuracy"}
     end = {"worst_clients": "worst10", "client_spread": "spread"}.get(query.metric, query.metric)
@@ -199,7 +200,7 @@ def _compared(run: Row, history: History, query: Query) -> dict[Any, Any]:
 
 
 def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> tuple[float, Curve]:
-    """Return the score that is asked for, and its course by the cost that is equal; of a lost run the untrained model's, without a course."""
+    """Return a run's score, and its course over the cost that is equal. A lost run has the untrained model's score and no course."""
     wanted = {name, *COSTS[query.at]}
     evaluations = [entry for entry in history if wanted & entry.keys()]
     for metric in ([] if lost else [name]) + ([metrics.CLOCK] if query.at == "seconds" else []):
@@ -220,7 +221,7 @@ def _course(run: Row, history: History, query: Query, name: str, lost: bool) -> 
 
 
 def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
-    """Return how entries of scenarios that go on stand, best first in each scenario; those without a score and references last."""
+    """Return the standings of entries in unfinished scenarios, best first in each; references and entries without a score are last."""
     groups = defaultdict[Ongoing, list[tuple[float, Standing]]](list)
     for row in each(entries):
         study, sign = tables.facts[row.sweep].study, TASKS[row.metric].sign
@@ -250,7 +251,7 @@ def _standings(tables: Tables, entries: pd.DataFrame) -> tuple[Standing, ...]:
 
 
 def _audit(trials: pd.DataFrame, finals: pd.DataFrame) -> Audit:
-    """Return the facts of an entry's searches, each of whose winners ran again in some of its `finals`."""
+    """Return the facts of an entry's searches. The winner of each ran again in some of its `finals`."""
     entry, audits = finals["facts"].iloc[0], []
     for replicate, own in trials[trials["kind"] == "search"].groupby("replicate"):
         ran = finals[finals["replicate"] == replicate]

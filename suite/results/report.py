@@ -16,12 +16,12 @@ from trials.run.outcome import Status, reason
 from trials.scoring.metrics import COSTS, cost_until
 
 FAILED = ("sweep", "entry", "trial_id", "kind", "seed", "status", "metric")
-"""What is read of runs that may have failed, beside why."""
+"""The columns read of runs that may have failed, beside the reason."""
 
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """What `suite report` made."""
+    """The files that `suite report` wrote."""
 
     page: Path
     figures: tuple[Path, ...]
@@ -60,7 +60,7 @@ def read(tables: Tables, query: Query, server: str) -> ReportData:
 
 
 def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
-    """Yield the curves of the rows' final runs, but for those that are lost."""
+    """Yield the curves of the rows' final runs, except runs without a usable score."""
     finals = {final["run_id"]: final for final in tables.finals.to_dict("records")}
     histories = tables.histories(["test", *(f"{name}_curve" for name in COSTS["bytes"])])
     for row in board.rows:
@@ -81,7 +81,7 @@ def _curves(tables: Tables, board: Leaderboard) -> Iterable[Curve]:
 
 
 def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
-    """Yield the runs that are asked for and failed or diverged, and the final ones without a score of their own."""
+    """Yield the runs of a query that failed or diverged, and its final runs without a finite score."""
     names = dict.fromkeys((*FAILED, "not_finite", "error", "run_id", *query.where))
     runs = query.rows(tables.frame(names, (*SEARCHES, *FINALS)))
     bad = runs["status"].isin([Status.FAILED, Status.DIVERGED])
@@ -101,7 +101,7 @@ def _failures(tables: Tables, query: Query) -> Iterable[Failure]:
 
 
 def _sweep(tables: Tables, name: str, searched: str) -> SweepFacts:
-    """Return the study, versions, seeds and fingerprints behind a sweep's rows, and what all its algorithms had alike."""
+    """Return the study, versions, seeds and fingerprints behind a sweep's rows, and the settings that its algorithms share."""
     sweep, finals = tables.facts[name], tables.finals[tables.finals["sweep"] == name]
     study = {key: value for key, value in sweep.study.items() if value not in (None, {}, "")}
     settings = {k: v for k, v in study.get("settings", {}).items() if v is not None}

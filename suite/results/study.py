@@ -24,12 +24,12 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)  # it says of each study th
 ATTRIBUTES = ("trial_id", "status", "origin", "source", "seed", "seconds")
 COLUMNS = (*ATTRIBUTES, "entry_id", "replicate", "params", "metric", "val_score", "error")
 STATES = {Status.PRUNED: TrialState.PRUNED, Status.FINISHED: TrialState.COMPLETE}
-"""What ended otherwise failed, a trial that diverged too: the worst score, which samplers are told, would hide all others in a plot."""
+"""All other endings are failures. A diverged trial is one, too: its score, the worst there is, would hide all others in a plot."""
 
 
 class SearchTrials(NamedTuple):
-    """A search under its `name`, which no other of its sweep has: its trials that have ended, in the order of the table, and the
-    attributes of its study, of which `ranges` are the ranges of what is searched, in words.
+    """One search of a sweep. Its `name` is unique in the sweep. It has the ended trials in the table's order, and its
+    study's attributes; the attribute `ranges` says in words what is searched.
     """
 
     name: str
@@ -52,8 +52,8 @@ def searches_of(table: TrialTable) -> Iterator[SearchTrials]:
 
 
 def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the declared range of each searched name as Optuna has it, widened by the values that were tried: Optuna compares
-    trials of one range. Where words are among numbers they are choices.
+    """Return each searched name's range as an Optuna distribution. It is widened to hold the tried values, since Optuna
+    compares only trials of one range. Numbers mixed with words become choices.
     """
     tried, ranges = [*map(json.loads, rows["params"])], dict[str, Any]()
     for name, declared in space.items():
@@ -69,12 +69,12 @@ def _ranges(space: Mapping[str, Range], rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what is no plain value as JSON."""
+    """Return a plain value as it is, any other as JSON."""
     return value if isinstance(value, str | int | float | None) else json.dumps(value)
 
 
 def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
-    """Return a trial as Optuna has it."""
+    """Return a row as an Optuna trial."""
     values = {name: _plain(value) for name, value in json.loads(row["params"]).items()}
     searched = {name: value for name, value in values.items() if name in ranges}
     attributes = {name: row[name] for name in ATTRIBUTES if pd.notna(row[name])}
@@ -96,7 +96,7 @@ def _trial(row: Row, ranges: Mapping[str, Any]) -> FrozenTrial:
 
 
 def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
-    """Add the trials that are not there to the study in a storage, which is made where there is none; return it."""
+    """Add missing trials to the study in a storage, which is made where there is none. Return the study."""
     study = optuna.create_study(
         storage=storage,
         study_name=f"{search.attributes['sweep']}: {search.name}",
@@ -112,7 +112,7 @@ def add(search: SearchTrials, storage: BaseStorage) -> optuna.Study:
 
 
 def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
-    """Bring the studies in a storage to what tables have: trials that ended since come behind those that a browser has."""
+    """Update the studies in a storage from tables. New trials come last, since a browser knows the others by number."""
     searches = [search for table in tables for search in searches_of(table)]
     current = [search.attributes for search in searches]
     for study in storage.get_all_studies():
@@ -124,7 +124,7 @@ def refresh(storage: BaseStorage, tables: Sequence[TrialTable]) -> None:
 
 
 def study_of(table: TrialTable, name: str) -> optuna.Study:
-    """Return the search of an entry, behind whose name ` · t1` says which replicate. Raises `UserError` where there is none."""
+    """Return the search of an entry; ` · t1` at the end of its name selects a replicate. Raises `UserError` where there is none."""
     searches = {search.name: search for search in searches_of(table)}
     if name not in searches:
         raise unknown(f"entry of sweep {table.facts.name}", name, searches)
@@ -132,7 +132,7 @@ def study_of(table: TrialTable, name: str) -> optuna.Study:
 
 
 def export(table: TrialTable, path: Path) -> list[str]:
-    """Write the searches of a sweep into a new SQLite file; return their names. Raises `UserError` where it cannot, or there are none."""
+    """Write a sweep's searches into a new SQLite file; return their names. Raises `UserError` if there are none or writing fails."""
     if path.exists():
         raise UserError(f"{path}: must be the name of a file that is not there yet")
     searches = [*searches_of(table)]

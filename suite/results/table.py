@@ -1,7 +1,7 @@
 """The table of a sweep, `runs/NAME/trials.parquet`, a row a trial, and several of them as one.
 
-docs/table.md says what each column means. Any reader of Parquet opens it. What is one for the whole sweep (`TableFacts`) is in the
-metadata of its schema, under `suite`.
+docs/table.md says what each column means. Any reader of Parquet opens it. The metadata of its schema holds the facts of
+the whole sweep (`TableFacts`), under `suite`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ parquet: Any = Lazy("pyarrow.parquet")
 FILE = "trials.parquet"
 """Its name in a sweep's folder."""
 KEY = b"suite"
-"""What of the schema's metadata holds the facts."""
+"""The key of the facts in the schema's metadata."""
 _TYPES = (
     ("string", "sweep study trial_id kind entry_id entry algorithm paper dataset model"),
     ("string", "heterogeneity metric"),
@@ -73,33 +73,33 @@ CURVES = (
     *("client_steps_curve", "sample_gradients_curve", "uploaded_bytes_curve"),
     *("downloaded_bytes_curve", "peer_bytes_curve", "simulated_time_curve"),
 )
-"""A trial's history, one value an evaluation: of a search trial `SEARCH_CURVES` alone. NaN is no value; null: none has one."""
+"""A trial's history, one value per evaluation. Search trials have `SEARCH_CURVES` only. NaN is a missing value, null a missing curve."""
 SEARCH_CURVES = ("round", "val", "test")
 SEARCHED = (
     *("sweep", "entry_id", "trial_id", "kind", "replicate", "number", "params", "status"),
     *("val_score", "error"),
 )
-"""What is read of search trials, which are many."""
+"""The columns read of search trials. They are few, since these trials are many."""
 SEARCHES, FINALS = ("search", "confirm"), ("final",)
 KEYS = ["sweep", "entry_id"]
-"""What a row of an entry is known by."""
+"""The columns that identify an entry."""
 Key = tuple[str, str]
 """A sweep and one of its entries, or of its trials."""
 Row = Mapping[Any, Any]
 """A row of a table, by column."""
 History = list[dict[str, float]]
-"""The evaluations of a trial, each with its `round` and what of the metrics asked for is finite there."""
+"""The evaluations of a trial. Each has its `round` and those of the wanted metrics that are finite."""
 
 
 def curve_columns(metric: str, pooled: str) -> dict[str, str]:
-    """Return the metric of a trial's history that each curve holds, where it is ranked by `metric`."""
+    """Return the metric of the history that each curve holds, for trials ranked by `metric`."""
     ends = {f"test_{end}": f"test_{pooled}_{end}" for end in CLIENTS}
     named = {"val": f"val_{metric}", "test": f"test_{metric}", **ends}
     return {name: named.get(name, name.removesuffix("_curve")) for name in CURVES}
 
 
 class EntryFacts(BaseModel, extra="forbid", frozen=True):
-    """An entry: what it asks, its ranges, what its trials said of it, and, at the end, its `row`'s run in MLflow and `tuned` file."""
+    """An entry: its question, its ranges, notes of its trials and, after the end, the MLflow run of its `row` and its `tuned` file."""
 
     id: str
     name: str
@@ -117,8 +117,8 @@ class EntryFacts(BaseModel, extra="forbid", frozen=True):
 
 
 class TableFacts(BaseModel, extra="forbid", frozen=True):
-    """What is one for a whole sweep: `cut` says how many trials a deadline left, `code` has the SHA-256 of others' code by name, `looks`
-    with how many final runs an entry it was ranked before, `journal` how many bytes the journal had.
+    """Facts of a whole sweep. `cut`: the trials that a deadline left; `code`: the SHA-256 of third parties' code, by
+    name; `looks`: the final runs per entry at earlier rankings; `journal`: the journal's length in bytes.
     """
 
     format: int = FORMAT
@@ -186,7 +186,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def write(path: Path, table: TrialTable) -> None:
-    """Write a table whole: who reads meanwhile has the one before. Raises `UserError` where the folder takes no file."""
+    """Write a table at once: a concurrent reader sees the former one. Raises `UserError` where the folder takes no file."""
     # Of ranges the ends or the choices are written, not when they are searched: `other` is a function.
     ranges = {"__all__": {"when", "searched", "under", "other"}}
     apart: Any = {"entries": {"__all__": {"space": ranges}}}
@@ -215,7 +215,7 @@ def read(path: Path) -> TrialTable:
 
 
 def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
-    """Raise `ValueError` for rows that would count otherwise than a sweep, with these entries, meant them."""
+    """Raise `ValueError` for rows that no sweep with these `entries` can have written."""
     for name in NEEDED:
         if name in frame and frame[name].isna().any():
             raise ValueError(f"{name} has no value in some rows")
@@ -231,7 +231,7 @@ def _check(frame: pd.DataFrame, entries: Collection[str]) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn what is wrong with a file into one line."""
+    """Turn an error in reading a file into a `UserError` of one line."""
     try:
         yield
     except UserError:
@@ -242,7 +242,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 class Tables:
-    """The trials of some sweeps, those of the oldest first, read where they are asked for."""
+    """The trials of some sweeps, the oldest sweep first, read on demand."""
 
     def __init__(self, tables: Sequence[TrialTable]) -> None:
         self.tables = sorted(tables, key=lambda table: table.facts.began)
@@ -250,8 +250,8 @@ class Tables:
 
     @cached_property
     def entries(self) -> pd.DataFrame:
-        """Return the entries of all sweeps in the order of their studies, a row each, with their `EntryFacts` as `facts` and the `page` of
-        their row in MLflow; `finals` counts final runs, and `going`: the sweep has not ended, and an entry of the scenario lacks some.
+        """Return a row per entry, in the order of studies: its `EntryFacts` (`facts`), the `page` of its row in MLflow,
+        its number of `finals`. `going` is true while the sweep goes on and the scenario lacks final runs.
         """
         import pandas as pd
 
@@ -276,14 +276,14 @@ class Tables:
 
     @cached_property
     def finals(self) -> pd.DataFrame:
-        """Return the final runs, without their curves; one that has no run in MLflow has a name of its own as `run_id`."""
+        """Return the final runs without their curves. `run_id` is unique, also where there is no run in MLflow."""
         rows = self.frame(PLAIN, FINALS)
         named = rows["sweep"] + "/" + rows["trial_id"]
         return rows.assign(run_id=rows["run_id"].where(rows["run_id"].astype(bool), named))
 
     @cached_property
     def searches(self) -> dict[Key, pd.DataFrame]:
-        """Return `SEARCHED` of the search trials of each entry that has any, in the order of their numbers."""
+        """Return the columns `SEARCHED` of each entry's search trials, ordered by number; entries without any are left out."""
         rows = self.frame(SEARCHED, SEARCHES)
         ordered = rows.sort_values(["replicate", "number", "kind", "trial_id"])
         return {(str(s), str(e)): trials for (s, e), trials in ordered.groupby(KEYS)}
@@ -310,7 +310,7 @@ def each(frame: pd.DataFrame) -> Iterable[Any]:
 
 
 def history_of(row: Row, columns: Iterable[str]) -> History:
-    """Return the evaluations of a row, whose metrics have their full names."""
+    """Return the evaluations of a row, with the full names of metrics."""
     named = curve_columns(row["metric"], TASKS[row["metric"]].pooled)
     recorded = [column for column in columns if row[column] is not None]
     history = []
@@ -327,7 +327,7 @@ def is_lost(row: Row, metric: str) -> bool:
 
 
 def spec_of(row: Row) -> TrialSpec:
-    """Return the trial that a row is of: all that it takes to run it again."""
+    """Return the spec of a row's trial: all that is needed to run it again."""
     settings = Settings.model_validate_json(row["settings"])
     params = json.loads(row["params"])
     own = {name: value for name, value in params.items() if name not in Settings.model_fields}

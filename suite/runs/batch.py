@@ -46,7 +46,7 @@ class Done(NamedTuple):
 
 
 class Batch:
-    """Jobs that the driver asks for in order: those that are not in `done`, which `runs.jsonl` in a folder has a line of each."""
+    """Jobs that the driver asks for in order, except those `done`, each of which has a line in the folder's `runs.jsonl`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "runs.jsonl"
@@ -61,7 +61,7 @@ class Batch:
                 self.done[content["id"]] = Done(*(content[key] for key in Done._fields))
 
     def run(self, jobs: Sequence[Job], data_root: str | None, resources: Any) -> tuple[int, bool]:
-        """Run what is not done; return how many runs failed, and whether it was interrupted."""
+        """Run the missing jobs; return how many failed, and whether the batch was interrupted."""
         from suite.execution.cluster import check
         from suite.execution.dispatch import ExecutionPlan, Hooks
         from suite.execution.driver import drive
@@ -134,5 +134,5 @@ class Batch:
 
 
 def _finite(entry: Mapping[str, float]) -> dict[str, float]:
-    """Return an evaluation without what JSON has no word for."""
+    """Return an evaluation without values that JSON cannot hold."""
     return {name: value for name, value in entry.items() if math.isfinite(value)}

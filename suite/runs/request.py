@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ray import tune
 
 DEFAULTS = {"algorithm": "fedavg", **Scenario("digits", "logreg", "iid").names()}
-"""What is run where nothing else is said."""
+"""The scenario and algorithm of a run for which nothing else is given."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked for. `base` is the content of a configuration, or {}; the `names` that are not None, and the
-    `values`, hyperparameters or settings by name, replace its own.
+    """A request for a run. `base` is the content of a configuration, or {}. It is replaced by `names` that are not None
+    and by `values` (hyperparameters or settings by name).
     """
 
     base: Mapping[str, Any]
@@ -64,7 +64,7 @@ class Request:
 
 
 def trainable(request: Request, data_root: str | None, device: str) -> "type[tune.Trainable]":
-    """Return the trainable of a request, whose data set is loaded here, once. Its `config` holds hyperparameters or settings
+    """Return the trainable of a request. Its data set is loaded here, once. Its `config` holds hyperparameters or settings
     by name, and perhaps `seed`. Raises `UserError` for a request that cannot be run as it stands.
     """
     from ray import tune
@@ -90,7 +90,7 @@ def trainable(request: Request, data_root: str | None, device: str) -> "type[tun
 
 
 def _config(request: Request, device: str, config: Mapping[str, Any]) -> TrialConfig:
-    """Return the trial of what Tune's `config` puts over a request; raises `UserError` for what cannot be run."""
+    """Return the trial of a request, with values replaced by Tune's `config`. Raises `UserError` for what cannot be run."""
     values = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in config.items()

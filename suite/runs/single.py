@@ -37,14 +37,14 @@ OnEvaluation = Callable[[dict[str, float]], None]
 EXPERIMENT = "runs"
 """The MLflow experiment of runs that belong to no study."""
 UNEQUAL = {"round_seconds", "evaluation_seconds", *DERIVED}
-"""What no two runs have in common, and what is made of other metrics."""
+"""Metrics that differ in every run, and those derived from other metrics."""
 ROUNDING = {"float64": 1e-6, "float32": 1e-2, "tf32": 5e-2, "bf16": 5e-2}
-"""What devices may differ by after training in each precision, where rounding has grown."""
+"""The difference allowed between devices after training, by precision, since rounding grows."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A run that is over, and its `result` as it is recorded."""
+    """An ended run, and its `result` as it is recorded."""
 
     spec: TrialSpec
     simulation: Simulation
@@ -155,7 +155,7 @@ def check_folder(folder: Path) -> None:
 
 
 class RecordedRun(NamedTuple):
-    """A run as it was recorded: its `name` in messages, how it `ran` (`suite.tracking.tags.run_tags`), and what is compared."""
+    """A recorded run: its `name` in messages, how it `ran` (`suite.tracking.tags.run_tags`), and the history to compare."""
 
     name: str
     spec: TrialSpec
@@ -164,7 +164,7 @@ class RecordedRun(NamedTuple):
 
 
 def recorded_run(store: "Store", run_id: str) -> RecordedRun:
-    """Return one of MLflow's runs; raises `UserError` for one that is none of a trial."""
+    """Return one of MLflow's runs. Raises `UserError` for a run that is not a trial's."""
     record = store.get(run_id)
     name = f"run {record.run_id}"
     try:
@@ -179,7 +179,7 @@ def recorded_run(store: "Store", run_id: str) -> RecordedRun:
 
 
 def sample(tables: "Tables", count: int) -> Iterator[RecordedRun]:
-    """Yield a random sample of the trials of tables that ran to their end."""
+    """Yield at most `count` finished trials of these tables, drawn at random."""
     rows = tables.frame([*PLAIN, *CURVES])
     rows = rows[rows["status"] == "finished"]
     for row in rows.sample(min(count, len(rows))).to_dict("records"):
@@ -208,8 +208,8 @@ class Replay(NamedTuple):
 
 
 def replay(recorded: RecordedRun, data_root: str | None, on_evaluation: OnEvaluation) -> Replay:
-    """Run a recorded run again, with its execution and chunk, and compare its metrics up to where it was stopped: every bit, and
-    where the device of the record is not at hand to `ROUNDING` of the value, or of 1 where that is more.
+    """Repeat a recorded run with its execution and chunk, and compare its metrics up to where it was stopped. Every bit
+    must agree; without the recorded device, differences up to `ROUNDING` times the larger of the value and 1 are allowed.
     """
     spec, ran = recorded.spec, recorded.ran
     plugins.refuse_changed(ran.get("code", {}), recorded.name)

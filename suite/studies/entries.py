@@ -48,8 +48,8 @@ class Entry:
         return self._cls.paper
 
     def outside(self, params: Mapping[str, Any] | None = None) -> str:
-        """Say how the settings of a configuration, by default the default one, are not those that the algorithm's paper
-        assumes; "" where they are.
+        """Return in words which settings of a configuration (default: the default one) break the assumptions of the
+        algorithm's paper; "" if none do.
         """
         return outside(self._cls, self.spec(params or self.space.default(), 0).settings)
 
@@ -61,7 +61,7 @@ class Entry:
 
     @property
     def unscored(self) -> bool:
-        """Return whether its clients keep models that no score is of: whoever wrote its `personal` left `scored` as it was."""
+        """Return whether its clients keep models that are not scored: its class overrides `personal` but not `scored`."""
         owner = next(cls for cls in self._cls.__mro__ if "personal" in vars(cls))
         own = owner is not Algorithm and "scored" not in vars(owner)
         return own and self.settings.metric != "personal"
@@ -73,7 +73,7 @@ class Entry:
 
     @cached_property
     def id(self) -> str:
-        """A hash of all that decides what is asked: not of budgets, seeds and how it is executed."""
+        """A hash of all that defines the question, without budgets, seeds and execution."""
         apart = {"data_seed", "partition_seed", "execution", "chunk"}
         fixed = self.settings.model_dump(exclude=apart, exclude_defaults=True)
         content = [self.algorithm, *self.scenario, fixed, self.space.describe()]
@@ -147,7 +147,7 @@ def make_entries(study: Study, source: str) -> list[Entry]:
 
 
 def _entry(study: Study, algorithm: str, scenario: Scenario, space: Space) -> Entry:
-    """Return an entry, with what papers state for it within its space."""
+    """Return an entry with the values that papers state for it, if they lie in its space."""
     name = algorithms.canonical(algorithm)
     stated = space_file(name)
     implied: dict[str, Any] = {}

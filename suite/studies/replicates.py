@@ -16,7 +16,7 @@ from math import prod
 from typing import Any, Self
 
 TUNING_SEEDS, PARTITION_SEEDS, SPLIT_SEEDS = 10**4, 10**7, 10**10
-"""How far the run seeds of neighbouring tunings, partitions and splits are apart."""
+"""The distances between run seeds of neighbouring tunings, partitions and splits."""
 MOST = 99
 """The most levels of a factor, and tunings' seeds stay below those of confirming runs."""
 _NAME = re.compile(r"(?:v(?P<split>\d+))?(?:d(?P<partition>\d+))?(?:t(?P<tuning>\d+))?")
@@ -32,7 +32,7 @@ class Replicate:
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Read a name; raises `ValueError` for what is none."""
+        """Read a name; raises `ValueError` for anything else."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise ValueError(f"{name!r} is not the name of a replicate")
@@ -46,12 +46,12 @@ class Replicate:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """What seeds a sampler besides the study's seed and the entry; nothing for the first."""
+        """Words that seed a sampler, besides the study's seed and the entry; none for the first."""
         return (self.split, self.partition, self.tuning) if self.name else ()
 
     @property
     def seed(self) -> int:
-        """How far its run seeds are from the first replicate's."""
+        """The distance of its run seeds from the first replicate's."""
         return (
             self.tuning * TUNING_SEEDS + self.partition * PARTITION_SEEDS + self.split * SPLIT_SEEDS
         )
@@ -61,13 +61,13 @@ FIRST = Replicate()
 
 
 def replicates(tunings: int, partitions: int, splits: int) -> list[Replicate]:
-    """All of a study, in the order in which trials are handed out: the first of each kind first."""
+    """All replicates of a study, in the order in which trials are handed out: the first of each kind first."""
     levels = itertools.product(range(tunings), range(partitions), range(splits))
     return [Replicate(split, partition, tuning) for tuning, partition, split in levels]
 
 
 def replicates_of(study: Mapping[str, Any]) -> int:
-    """Return how often each entry of a study (plain data, which leaves out what is 1) is searched."""
+    """Return how often each entry of a study is searched. The study is plain data, without values that are 1."""
     return prod(int(study.get(factor, 1)) for factor in ("tunings", "partitions", "splits"))
 
 

@@ -40,8 +40,8 @@ class Sampler:
     constraints: bool = False
     """Whether it learns from constraints."""
     logs: bool = False
-    """Whether it goes by how far scores are apart. It is then told of errors by their logarithm; beside one
-    of 1e30, that of a trial which diverged, all others would be the same to it.
+    """Whether it uses distances between scores. It then gets the logarithm of errors: beside 1e30, the error of a
+    diverged trial, all others would look the same.
     """
     grid: bool = False
     """Whether it tries the points of a grid in order, and suggests none itself: Optuna is told of them like of the
@@ -147,8 +147,8 @@ def first_modelled(sampler: Sampler, lag: int) -> int | None:
 
 
 def searched_by(name: str, trials: int, lag: int) -> str:
-    """Say how a search finds configurations: a sampler's name only where it comes to model. Code of others does not
-    run for it, and a sampler that is not known here is its name.
+    """Return in words how a search finds configurations; a sampler is named only where it comes to model. No third-party
+    code runs; an unknown sampler is named as it is.
     """
     if name not in SAMPLERS:
         return name.rpartition("/")[2]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LARGEST_GRID = 100_000
 """Points of a grid, which is made whole before its order is drawn."""
 NO_CONTENT = ("searched", "other", "under", "rate", "at_least", "at_most")
-"""What of a range does not tell one entry's content from another's."""
+"""The fields of a range that do not belong to an entry's content."""
 COMPARED = {"rounds", "clients", "val_fraction", "dtype", "execution", "chunk", "fine_tune"}
 COMPARED |= {"metric", "eval_every", "data_seed", "partition_seed"}
 """Settings that cannot be searched: trials would no longer answer the same question."""
@@ -34,7 +34,7 @@ Finite = Annotated[float, Number, Field(allow_inf_nan=False)]
 
 
 class RangeSpec(Written):
-    """A range as a study writes it: what is left out keeps the value of the range that it is written over."""
+    """A range as a study writes it. Fields left out keep their value in the range that it overrides."""
 
     default: Any = None
     low: Finite | None = None
@@ -80,8 +80,8 @@ class Stated(Written):
 
 
 class SpaceFile(Written):
-    """`search_spaces/<algorithm>.yaml`: published configurations, and what papers imply for the default one, of which the
-    first that matches a scenario holds there.
+    """`search_spaces/<algorithm>.yaml`: published configurations, and what papers imply for the default one; the first that
+    matches a scenario counts.
     """
 
     defaults: list[Stated] = []
@@ -116,8 +116,7 @@ class Space:
     ) -> "Space":
         """Return the algorithm's ranges, overridden by `search`: keys `lr` (any hyperparameter it has), `batch_size` (a
         setting), or `fedprox.mu` (this algorithm's only, which goes before). `costs` are those that the study bounds.
-
-        Raises `UserError` for what is no range, or has a default or a cost that does not go with it.
+        Raises `UserError` for an invalid range, or one that its default or its cost does not suit.
         """
         defaults = dict(algorithm.configured({}).__dict__)
         ranges = {
@@ -226,7 +225,7 @@ class Space:
 
 
 def _for_optuna(spec: Range, choice: Any, whole: Any, real: Any) -> Any:
-    """Return what one of three functions makes of a range, as Optuna's distributions and suggestions take it."""
+    """Call the function of the three that fits a range, with the arguments that Optuna's take."""
     if spec.choices is not None:
         return choice(spec.choices)
     low, high = spec.ends

@@ -19,11 +19,11 @@ from trials.scoring.metrics import COUNTED
 from trials.settings import Number, Positive, Settings, Whole
 
 LISTS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a study has lists of, and a command takes between commas."""
+"""The keys of a study that are lists; commands take them with commas."""
 
 
 def _resolves(resolve: Callable[[str], Any]) -> AfterValidator:
-    """Return the check of a name, which is kept as it is written."""
+    """Return the check of a name; the name stays as it is written."""
 
     def check(name: str) -> str:
         resolve(name)
@@ -145,8 +145,8 @@ def read_study(name_or_path: str, overrides: Mapping[str, Any]) -> tuple[str, St
 
 
 def check_study(content: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Study:
-    """Return a study from its content; raises `UserError` with every fault of its form. Ranges of the study's own
-    algorithms that `overrides` leave out go with them.
+    """Return a study from its content; raises `UserError` with every fault of its form. Ranges of algorithms that
+    `overrides` remove are removed, too.
     """
     changed = override(content, overrides)
     names, ranges = content.get("algorithms"), changed.get("search")

@@ -16,9 +16,9 @@ from trials.settings import Settings
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 MOST_FAULTS = 20
-"""Faults that a message lists: whoever has more starts with these."""
+"""The most faults that a message lists."""
 FORMS = ("function-", "literal[", "constrained-", "nullable[", "list[", "dict[", "[key]")
-"""How pydantic calls the forms that a value may have, between the keys that lead to it."""
+"""Pydantic's names of the forms of a value, which stand among the keys that lead to it."""
 RULES = dict.fromkeys(("model_type", "dict_type"), "must be a mapping of keys to values")
 RULES |= {"too_short": "must not be empty", "missing": "is required"}
 """The broken rule, by the type of pydantic's error."""
@@ -82,7 +82,7 @@ class Faults:
 
 def check_run(faults: Faults, run: Mapping[str, Any], resolves: bool = True) -> None:
     """Note what is wrong with one configuration: `algorithm`, `dataset`, `model`, `heterogeneity`
-    and `params`. Where nothing `resolves`, for it is only read, names of others' code stay as they are.
+    and `params`. If not `resolves` (the configuration is only read), names of third-party code stay as they are.
     """
     name, level, cls = run["algorithm"], run["heterogeneity"], None
     if resolves or not plugins.named(name):
@@ -102,7 +102,7 @@ def rule(fault: Mapping[str, Any]) -> str:
 
 
 def _rule(model: type[BaseModel], fault: Mapping[str, Any]) -> str:
-    """Return the rule that is broken; of an unknown key what it may have been meant for."""
+    """Return the broken rule; for an unknown key, the key that was probably meant."""
     if fault["type"] != "extra_forbidden":
         return rule(fault)
     owner: Any = model

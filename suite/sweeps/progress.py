@@ -1,4 +1,4 @@
-"""By when a sweep is over, and how far it is: a line on stderr that rewrites itself on a terminal, a line a change elsewhere."""
+"""The deadline and the progress of a sweep: a line on stderr that rewrites itself on a terminal, elsewhere a line per change."""
 
 import math
 import sys
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from suite.search.sweep_search import SweepSearch  # which loads Optuna
 
 SECONDS = 1.0
-"""How often it is looked, and what is seen is drawn and kept."""
+"""How often, in seconds, progress is read, drawn and kept."""
 LINES = 5
-"""Of so many looks one makes a line, where nothing can be drawn."""
+"""One look in so many prints a line, where nothing can be drawn."""
 MARGIN = 1.25
-"""By how much longer than those so far the trials to come are taken to last."""
+"""Future trials are taken to last this many times as long as those so far."""
 END, SHARE = 5.0, 0.05
-"""Seconds, and a share of the time, that are kept for the records and the leaderboard."""
+"""Seconds, and a share of the time, reserved for the records and the leaderboard."""
 
 
 class Deadline:
-    """So many `minutes` from now on. At `at`, in seconds of the monotonic clock, running trials are ended; `slots` run at once at least,
-    more where several share a process. Trials that were begun before the first one had ended start workers and compile, so they count
-    only until another has ended.
+    """The end of a sweep, `minutes` from now. At `at` (seconds of the monotonic clock) running trials are ended. At least
+    `slots` run at once, more where several share a process. Trials begun before the first end also start workers and
+    compile, so they count only until another has ended.
     """
 
     def __init__(self, minutes: float, slots: int) -> None:
@@ -56,11 +56,11 @@ class Deadline:
             self._first_end = min(self._first_end, now)
 
     def presses(self, search: "SweepSearch") -> bool:
-        """Return whether one more trial of each entry, and after it all runs that repeat the best, would not end in time.
+        """Return whether one more trial of each entry, and then all runs that repeat the best, would end too late.
 
         With t_e seconds a trial of entry e, n_e such trials that have not ended and c trials at once they take
-        phases * max_e t_e + sum_e n_e t_e / c seconds: at the end of each phase some slots are idle. An entry of which
-        nothing is known is taken for as slow as the slowest.
+        phases * max_e t_e + sum_e n_e t_e / c seconds: at the end of each phase some slots are idle. An entry without
+        ended trials counts as slow as the slowest.
         """
         spent = self._later or self._first
         if not spent:
@@ -81,8 +81,8 @@ class Deadline:
 
 
 class Progress:
-    """A display of how far a sweep is, which `look` tells as `standing` does. `waiting` says what its records wait for, `cluster` what its
-    trials do.
+    """A display of a sweep's progress; `look` returns it as `standing` does. `waiting` says what its records wait for,
+    `cluster` what its trials wait for.
     """
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
@@ -111,7 +111,7 @@ class Progress:
             self._live.stop()
 
     def line(self, seen: Mapping[str, Any]) -> str:
-        """Return how far the sweep is, in words."""
+        """Return the sweep's progress in words."""
         done, running = seen["ended"] - seen["superseded"], seen["running_trials"]
         states = ", ".join(f"{seen[state]} {state}" for state in ENDINGS if seen[state])
         text = f"{seen['name']}: {done}/{seen['expected']} runs ({states or 'starting'})"

@@ -31,11 +31,11 @@ from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import COUNTED, reach
 
 LAST_ONLY = ("val_loss", "test_loss", "train_loss", *COUNTED)
-"""What is recorded of a search trial as it was at the end: losses, and counters that are not 0."""
+"""Metrics of a search trial that are recorded at its end only: losses, and counters that are not 0."""
 RECORD_SECONDS = 600.0
-"""How long a sweep waits for a tracking server that takes nothing, when it starts and when it has finished."""
+"""How long, in seconds, a sweep waits at its start and end for a tracking server that does not answer."""
 HASTE_SECONDS = 5.0
-"""How long one that is interrupted or halted goes on recording once nothing runs, however well that goes."""
+"""How long, at most, an interrupted or halted sweep goes on recording once nothing runs."""
 LOCAL_TRIES = 5
 """How often in a row a store on this machine may refuse a record before the sweep is halted."""
 
@@ -43,9 +43,9 @@ LOCAL_TRIES = 5
 class SweepRecording:
     """The runs of one sweep, each written once, in a thread of their own, so that no trial waits for the store.
 
-    What is to be written waits in a queue, and the journal has it: it is tried again until it succeeds, and must therefore be
-    repeatable. What the store refuses ends alone, since it would be refused again. A fault halts the sweep by its `control`;
-    what is waited for is shown by its `progress`.
+    Writes wait in a queue, and the journal has them. Each is tried again until it succeeds, so it must be repeatable. A
+    write that the store refuses is dropped, since it would be refused again. A fault halts the sweep by its `control`;
+    its `progress` shows what it waits for.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class SweepRecording:
 
     def open(self, former: Collection[str]) -> list[str]:
         """Find or make the run of the sweep, the parent of all others; return which of the trials that have ended lack a whole run.
-        Of the `former` runs, which the sweep's table has, those go that the journal does not know. Raises `UserError` where the store
-        has another sweep of its name, `HaltedError` where it cannot be written; a server is waited for.
+        The sweep's table has the `former` runs; those that the journal does not know are removed. Raises `UserError` where
+        the store has another sweep of its name, `HaltedError` where it cannot be written. It waits for a server.
         """
         until, tries = time.monotonic() + RECORD_SECONDS, 0
         while True:
@@ -126,7 +126,7 @@ class SweepRecording:
         return [i for i in state.ended if state.recorded.get(i) in lacking]
 
     def end(self) -> bool:
-        """Wait until all is written, or it is no use to wait, or nobody wants to; return whether all is written."""
+        """Wait until all is written, waiting is useless, or the user ends it; return whether all is written."""
         self.put(None)
         self._since = began = time.monotonic()
         while self._thread.is_alive() and time.monotonic() - self._since <= RECORD_SECONDS:
@@ -145,7 +145,7 @@ class SweepRecording:
                 pause = min(pause * 2, 10)
 
     def _written(self, write: Callable[[], object]) -> bool:
-        """Write once; return whether that has not to be tried again."""
+        """Try a write once; return whether it is settled (no other try is needed)."""
         try:
             write()
             self.progress.waiting, self._faults, self._since = "", 0, time.monotonic()
@@ -200,7 +200,7 @@ class SweepRecording:
         status: str = "FINISHED",
         seconds: float = 0.0,
     ) -> None:
-        """Write a run in the place of the `former` one; the journal has its id, by an `event`, before more than that is written."""
+        """Write a run in the place of the `former` one. An `event` journals its id before the rest is written."""
         if former:
             self.store.delete(former)
         tags = {tag: text for tag, text in (tags | self._names).items() if text}
@@ -216,8 +216,8 @@ class SweepRecording:
             raise
 
     def _metrics(self, request: TrialRequest, outcome: TrialResult) -> list[dict[str, Any]]:
-        """Return what is recorded of what a trial reported, and at its last round the scores that are compared: of a search trial
-        the curve of the ranked metric alone, of a final run also what it took to its study's target.
+        """Return the metrics to record of a trial's reports, and at its last round the scores that are compared. Search
+        trials have only the curve of the ranked metric, final runs also the costs until the study's target.
         """
         history, metric = outcome.history, self.entries[request.entry_id].task.metric
         if not history:
@@ -233,8 +233,9 @@ class SweepRecording:
         return [*history, {"round": outcome.last_round, **values}]
 
     def bring_in(self, table: TrialTable, folder: Path) -> tuple[Leaderboard | None, TableFacts]:
-        """Write the leaderboard's rows as runs and as tuned files below a folder, and let no final runs count but those of what is best
-        now. Return it, None when no entry has a final run, and the table's facts with the run and the tuned file of each entry.
+        """Write the leaderboard's rows as runs and as tuned files below a folder, and supersede final runs of former bests.
+        Return the leaderboard (None when no entry has a final run), and the table's facts with each entry's run and tuned
+        file.
         """
         ran = table.columns(["kind", "run_id"], ("final", "superseded"))
         if (ran["kind"] == "superseded").any():

@@ -18,19 +18,19 @@ from trials.common.names import number, split_top
 from trials.settings import Settings
 
 GROWS = ("algorithms", "datasets", "models", "heterogeneity")
-"""What a resumed sweep may have more of, besides what it has a number of."""
+"""The lists of a study to which a resumed sweep may add."""
 COUNTS = ("trials", "seeds", "tunings", "partitions", "splits")
 """The numbers that may be larger in a resumed sweep."""
 FREE = ("retries", "pack", "description", "margin", "target")
-"""What may be otherwise: no search depends on it."""
+"""The keys that may change: no search depends on them."""
 PARTS = ("settings", "search", "constraints", "confirm")
 """The keys of a study whose own keys are replaced one by one."""
 
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """A sweep that is asked for: `study` is a shipped study's name, a file's path, or a study's content, which is named as the sweep, and
-    `changes` replaces keys of it, `settings.rounds` one inside another. `smoke` makes it a matter of seconds.
+    """A requested sweep. `study` is a shipped study's name, a file's path, or a study's content, which is named as the
+    sweep. `changes` replaces keys of it; `settings.rounds` is a key inside another. `smoke` shrinks it to seconds.
     """
 
     study: str | Mapping[str, Any]
@@ -56,7 +56,7 @@ class SweepRequest:
         return self.paths.name, check_study(self.study, changes, f"study {self.paths.name}")
 
     def run(self, resources: Resources, minutes: float | None = None) -> Result:
-        """Run it, within so many minutes if they are given; raises as `open` and `Sweep.run` do."""
+        """Run it, within `minutes` if given; raises as `open` and `Sweep.run` do."""
         from suite.execution.cluster import check
 
         deadline = None if minutes is None else Deadline(minutes, local_slots(resources))
@@ -77,7 +77,7 @@ class SweepRequest:
 
 
 def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> Study:
-    """Return a `former` study and what is added to it. Raises `UserError` for changes to less, or to something else."""
+    """Return a `former` study with additions. Raises `UserError` for changes that reduce it or alter the rest."""
     before, study = check_study(former, {}, source), check_study(former, changes, source)
     # A dump leaves out factors of one level.
     was, now = (dict[str, Any](each) | each.model_dump(mode="json") for each in (before, study))
@@ -103,10 +103,11 @@ def resumed_study(former: Mapping[str, Any], changes: Mapping[str, Any], source:
 def changes(
     values: Mapping[str, Any], address: str | None = None
 ) -> tuple[dict[str, Any], Resources, str | None]:
-    """Return what a person's keys change of a study, by key; what its trials get; and where their checkpoints go, if not below the storage.
+    """Return the changes of a study by key, the resources of its trials, and the place of their checkpoints, if not below
+    the storage.
 
     Keys are those of a study, of its settings by their bare names (`rounds`), of its parts (`search.lr`), and of
-    `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every key that is none.
+    `Resources`. A list may be a text with commas, a range `LOW..HIGH`. Raises one `UserError` with every unknown key.
     """
     rest: dict[str, Any] = {}
     for key, value in values.items():

@@ -1,4 +1,4 @@
-"""How far a sweep is: what its terminal draws, and what `suite status` reads of one that another process runs."""
+"""The progress of a sweep, as its terminal draws it, and as `suite status` reads it from another process."""
 
 import json
 import time
@@ -19,12 +19,12 @@ from trials.common.errors import unknown
 from trials.run.outcome import ENDINGS, Status, TrialKind
 
 LEAST = 0.05
-"""No pace is told before so much of a trial is done: of less, the time left is anything."""
+"""No pace is shown before this share of a trial is done, since it would say nothing of the time left."""
 
 
 def standing(name: str, state: SweepState, active: bool) -> dict[str, Any]:
-    """Return how far a sweep is, as plain data; `best` has a row an entry, `now` one a running trial. `active` says whether a process runs
-    it, which alone knows what is running and how fast.
+    """Return a sweep's progress as plain data: `best` has a row per entry, `now` a row per running trial. `active` says
+    whether a process runs it; only that process knows what runs, and how fast.
     """
     begun = state.begun
     assert begun is not None
@@ -119,7 +119,7 @@ def status(storage: Path, name: str) -> dict[str, Any]:
 
 
 def keep(folder: Path, seen: Mapping[str, Any]) -> None:
-    """Write how far a sweep is beside its journal, for those who watch: nothing is rebuilt from it."""
+    """Write a sweep's progress beside its journal, for watchers only: nothing is rebuilt from it."""
     with suppress(OSError):  # no sweep ends because nobody can watch it
         size = (folder / JOURNAL).stat().st_size
         with replacing(folder / STATUS) as part:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 SECONDS = 300.0
-"""How long the table of a running sweep is left as it is."""
+"""Seconds between two writes of a running sweep's table."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Sweep:
         result = sweep.run(resources)
 
     Raises `UserError` when the sweep exists and `resume` is not given, when its files are others' or damaged, or when
-    entries, or the configurations to start from, are not to be had. `state` is its journal's, where that was read.
+    entries or warm starts cannot be loaded. `state` is its journal's, where that was read.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Sweep:
         self.set_aside, self.due = 0, 0.0
 
     def _warm(self) -> dict[str, list[InitialConfiguration]]:
-        """Return what the entries start from: as journaled, and looked up for those that are new."""
+        """Return the warm starts of entries: from the journal, or looked up for new entries."""
         where, warm = self.study.warm_start, dict(self.state.begun.warm) if self.state.begun else {}
         new = [entry for entry in self.entries if entry.id not in warm]
         if where is None or not new:
@@ -162,7 +162,7 @@ class Sweep:
         return warm
 
     def estimates(self, resources: "Resources") -> "Estimates":
-        """Load the data of all entries; return what their trials take. Raises `UserError` where data are not to be had."""
+        """Load the data of all entries; return what their trials take. Raises `UserError` where data cannot be loaded."""
         from suite.execution.estimate import Estimates
 
         if not self.data:
@@ -173,7 +173,7 @@ class Sweep:
         return Estimates(self.study, self.data, resources)
 
     def run(self, resources: "Resources", deadline: Deadline | None = None) -> Result:
-        """Run what is left, record it, and draw the leaderboard: once. By a `deadline` the search is cut short where it has to be.
+        """Run what is left, record it, and draw the leaderboard. Call it once. A `deadline` may cut the search short.
 
         Raises `UserError` before the first trial, and then nothing is left of a new sweep, when data, the storage or the
         tracking store cannot be used; `HaltedError` when a fault around the sweep ends it: it can be resumed.
@@ -202,7 +202,7 @@ class Sweep:
         return self._result(complete, written, time.monotonic() - started)
 
     def _result(self, complete: bool, written: bool, seconds: float) -> Result:
-        """Return what came out, and say what the store lacks. Raises `HaltedError` where a fault ended the sweep."""
+        """Return the sweep's result, and print what the store lacks. Raises `HaltedError` where a fault ended the sweep."""
         refused = [f"{text}. The sweep's table has all of it." for text in self.recording.refusals]
         board, whole, fault = self.board, complete and written, self.control.fault
         if board is not None:
@@ -253,8 +253,8 @@ class Sweep:
         self.progress = Progress(self._look)
 
     def _run(self, resources: "Resources") -> tuple[bool, bool]:
-        """Run what is left, and record it and what earlier sessions have not; return whether the search is at its end, and whether all
-        is recorded.
+        """Run what is left; record it and what earlier processes did not. Return whether the search has ended, and
+        whether all is recorded.
         """
         former, complete = list[str](), False
         if before := earlier(self.paths):
@@ -312,8 +312,8 @@ class Sweep:
             self.journal.write(events.Requested(request=request))
 
     def _ended(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Journal the end of a trial, tell the search, and let it be recorded. One that failed goes on from its checkpoint first, `retries`
-        times; attempts that raised without getting further than those before count.
+        """Journal the end of a trial, tell the search, and have it recorded. A failed trial first continues from its
+        checkpoint, up to `retries` times; only attempts without progress count.
         """
         trial_id = request.trial_id
         if outcome.status == Status.FAILED:
@@ -331,7 +331,7 @@ class Sweep:
     def _died(
         self, request: TrialRequest, outcome: TrialResult, again: bool, killed: bool = True
     ) -> None:
-        """Note that an attempt at a trial died. One without another has no end, and the search takes it as failed until `--resume`."""
+        """Note that a trial's process died. If it is not tried again, the search takes the trial as failed until `--resume`."""
         if self.deadline is not None:
             self.deadline.took(request.entry_id, outcome)
         name, at, error = request.trial_id, outcome.last_round, outcome.error
@@ -356,7 +356,7 @@ class Sweep:
         return True
 
     def _look(self, active: bool = True) -> dict[str, Any]:
-        """Return how far the sweep is, which is kept for who watches from elsewhere."""
+        """Return the sweep's progress, and keep it for watchers elsewhere."""
         with self.journal.lock:
             seen = standing(self.paths.name, self.state, active)
         keep(self.paths.folder, seen)
@@ -389,7 +389,7 @@ class Sweep:
         self.store.keep_table(self.recording.sweep_run, self.paths.table)
 
     def _finish(self) -> None:
-        """Draw the leaderboard, bring in what is tuned, and close the records."""
+        """Draw the leaderboard, write the tuned files, and close the records."""
         own = self.recording.sweep_run
         if self.state.cut:
             self.store.log(own, tags={"cut": self.state.cut})

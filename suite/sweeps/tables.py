@@ -37,9 +37,9 @@ from trials.scoring.metrics import COUNTED, TASKS, reach, score
 
 pa: Any = Lazy("pyarrow")
 AT_ONCE = 500
-"""So many rows become a part of the table together: as Python objects they take ten times the memory."""
+"""Rows that are added to the table at once: as Python objects they take ten times the memory."""
 RAN = {"own_models", "test_samples"}
-"""What its trials say of an entry."""
+"""The fields in which trials describe their entry."""
 Source = tuple[str, Callable[[], TrialTable]]
 """The study of a sweep, and what opens its table."""
 
@@ -51,8 +51,9 @@ def table_of(
     finals: Collection[str],
     **facts: Any,
 ) -> TrialTable:
-    """Return the table of a sweep: the rows that it wrote last, and those of further trials that have ended, from its journal. `finals` are
-    the final runs of what is best now, `facts` those that no journal has: when it ended, where MLflow has it.
+    """Return the table of a sweep: the rows that it wrote last, and from its journal those of trials that ended since.
+    `finals` are the final runs of what is best now. `facts` are those that no journal has: when it ended, where MLflow has
+    it.
     """
     begun, before = state.begun, earlier(paths)
     assert begun is not None
@@ -128,7 +129,7 @@ def _row(
     ran = ("last_round", "execution", "chunk", "device", "model_note", "data_note", "seconds")
     how = {name: getattr(outcome, name) for name in ran}
     asks = dict[str, Any]()
-    """What is asked of the trial by its study's target and constraints."""
+    """What the study's target and constraints ask of the trial."""
     if target is not None and not request.counted:
         lost = outcome.lost(f"test_{metric}")
         reached = {} if lost else reach(outcome.history, metric, target)
@@ -179,7 +180,7 @@ def _of_clients(outcome: TrialResult, part: str, metric: str) -> float | None:
 def _curves(
     request: TrialRequest, outcome: TrialResult, metric: str
 ) -> dict[str, list[float] | None]:
-    """Return the history of a trial, what is not finite as NaN; None for what none of its evaluations has."""
+    """Return the curves of a trial, with NaN for values that are not finite, and None for metrics that no evaluation has."""
     curves: dict[str, list[float] | None] = {}
     for column, name in curve_columns(metric, TASKS[metric].pooled).items():
         if request.counted and column not in SEARCH_CURVES:
@@ -200,7 +201,7 @@ def open_tables(
     storage: Path, tracking_uri: str | None = None, names: Sequence[str] = ()
 ) -> Tables:
     """Return the tables of these names: paths of files, or sweeps or their studies, of a tracking server or else of a storage; without
-    names all. A sweep that was named must be sound; of others those that cannot be read are left out, which is said.
+    names all. A sweep that was named must be sound; others that cannot be read are left out, with a message.
     """
     if files := [name for name in names if name.endswith(".parquet")]:
         if len(files) < len(names):
@@ -232,8 +233,8 @@ def open_tables(
 
 
 def _sources(storage: Path, tracking_uri: str | None) -> Iterator[tuple[str, Source]]:
-    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage, by name. Those of another
-    version are left out, which is said.
+    """Yield the sweeps of a tracking server, from this machine where they are here, or else of a storage, by name. Those of
+    another version are left out, with a message.
     """
     here = dict[str, dict[str, Any]]()
     for name in sweeps(storage):

@@ -1,5 +1,5 @@
-"""The contract of algorithms, checked by running them: each declares what it takes, computes the same in every way, keeps
-what it needs, and counts what it sends; and, where it is asked, that it is another method under some setting.
+"""The contract of algorithms, checked by running them. Each declares what it takes, computes the same in every execution,
+keeps what it needs, and counts what it sends. On request: it equals another method under some setting.
 """
 
 import io
@@ -29,7 +29,7 @@ LEVEL = "labels(3)"
 SETTINGS: dict[str, Any] = {"rounds": 2, "clients": 6, "participation": 0.5, "eval_every": 1}
 SETTINGS |= {"local_steps": 2, "batch_size": 8, "dtype": "float64"}
 TOLERANCE = 1e-9
-"""How far ways to compute may be apart, relative to the largest weight: rounding, in double precision."""
+"""The largest difference between executions, relative to the largest weight: rounding in double precision."""
 
 
 class WrongError(AssertionError):
@@ -73,7 +73,7 @@ def checks(
     **how: Any,
 ) -> Iterator[CheckFinding]:
     """Yield all checks of an algorithm with these hyperparameters; `how` as in `Checked`, `exact` as in `Checked.equals`. Raises
-    `UserError` for names and values that are none.
+    `UserError` for unknown names and wrong values.
     """
     # Refused here, before anything runs, and not as a finding.
     canonical(name, dict(params), Scenario("digits", "logreg", LEVEL), Settings(), 0)
@@ -110,8 +110,8 @@ def check_algorithm(name: str, params: Mapping[str, Any] | None = None, **how: A
 
 @dataclass
 class Checked:
-    """Short runs of an algorithm on one model, checked. `data` has what was partitioned already; of `settings` and
-    `level` what the algorithm cannot honour is left out.
+    """Short runs of an algorithm on one model, checked. `data` holds data already partitioned. What the algorithm cannot
+    honour of `settings` and `level` is left out.
     """
 
     name: str
@@ -170,7 +170,7 @@ class Checked:
         return f"{first:.3f} to {last:.3f}, d = {self.done.fed.d:,}"
 
     def executions(self) -> str:
-        """Check that clients at once and one after the other give the same up to rounding, and the same counts."""
+        """Check that computing clients at once or one by one gives the same results up to rounding, and the same counts."""
         runs: dict[str, Simulation] = {}
         for way in EXECUTIONS:
             with suppress(UserError):  # not for this model
@@ -204,7 +204,7 @@ class Checked:
         return "to the bit"
 
     def sent(self) -> str:
-        """Check that something is sent where the model changes; return it for one round, in models of each client."""
+        """Check that something is sent if the model changes; return what a round sends, in units of K d."""
         fed, change = self.done.fed, _off(self.done, self.begun())
         up, down, peer = itemgetter(*BYTES)(fed.counters)
         way = "up" if down else "down" if up else "down or up"
@@ -235,7 +235,7 @@ class Checked:
 
 
 def _off(a: Simulation, b: Simulation) -> float:
-    """Return how far the ranked weights are apart, relative to the largest; infinite where shapes differ."""
+    """Return the largest difference of the ranked weights, relative to the largest weight; infinite where shapes differ."""
     weights = []
     for run in (a, b):
         model = next(iter(run.scored().values()))

@@ -33,11 +33,11 @@ from trials.models.own import OwnModel
 from trials.settings import Settings
 
 LABELS, SAMPLES = 10, 2000
-"""Of the labels that a level is checked on."""
+"""The labels and samples that a level is checked on."""
 
 
 def check_dataset(name: str, root: str | None = None) -> str:
-    """Check that what a data set loads is what `Dataset` promises, and the same again."""
+    """Check that a data set loads what `Dataset` promises, and the same a second time."""
     family, spelled = datasets.parse(name), datasets.canonical(name)
     again = datasets.canonical(spelled)
     demand(again == spelled, f"{spelled} is read as {again}: are its fields its arguments?")
@@ -104,14 +104,14 @@ CHECKS: dict[str, tuple[Registry[Any], Callable[..., Any]]] = {
     "partition": (heterogeneity.PARTITIONS, check_partition),
     "modifier": (heterogeneity.MODIFIERS, lambda name: check_partition(f"iid+{name}")),
 }
-"""What is checked, by its kind: where its classes are, and how. A model is a function, too."""
+"""The checks by kind: where its classes are, and how they are checked. A model is a function, too."""
 
 
 def findings(
     name: str, values: Mapping[str, Any], dataset: str | None, **how: Any
 ) -> Iterator[CheckFinding]:
-    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these hyperparameters and
-    settings, `how` as in `checks`; of a model on a data set. Raises `UserError` for what is none of that.
+    """Yield what the checks find of a name, or of all classes that a file defines: of an algorithm with these
+    hyperparameters and settings, `how` as in `checks`; of a model on a data set. Raises `UserError` for any other name.
     """
     for kind, each in _named(name):
         title = f"{kind} {each.rpartition(':')[2]}"

@@ -1,6 +1,6 @@
 """MLflow: what is recorded for people, and the little that is read back.
 
-Here are where the store is and its faults, which pass or are refusals, in words that hold no password.
+This module has the place of the store, and its faults, in words without passwords.
 """
 
 import os
@@ -11,9 +11,9 @@ from urllib.parse import urlparse
 from trials.common.errors import UserError
 
 RUNS = Path("runs")
-"""Where the store and all sweeps are, unless a person says otherwise."""
+"""The default folder of the store and all sweeps."""
 VARIABLE = "MLFLOW_TRACKING_URI"
-"""What MLflow's users set to say where their tracking store is; empty: not set."""
+"""The variable with the place of MLflow's tracking store; empty means not set."""
 _USER = re.compile(r"(?<=://)[^/\s'\"]*@")
 _STATUS = re.compile(r"failed with error code (\d+) !=")
 
@@ -29,7 +29,7 @@ def is_server(uri: str) -> bool:
 
 
 def is_local(uri: str) -> bool:
-    """Return whether a store is on a disk of this machine; all others may be away for a while."""
+    """Return whether a store is on a disk of this machine. Other stores may be away for a while."""
     return uri.startswith("sqlite:")
 
 
@@ -51,10 +51,10 @@ def reason(error: BaseException) -> str:
 
 
 class StoreError(UserError):
-    """What a tracking store says instead of an answer: its `reason`, in a line.
+    """A tracking store failed to answer; `reason` says why, in a line.
 
-    It `passes` where the same request may be taken later: nobody answers, a server has no time, a database is locked.
-    All else is a refusal, which waiting does not mend.
+    It `passes` if the same request may succeed later: nobody answers, a server is busy, a database is locked. All else is
+    a refusal, which waiting does not change.
     """
 
     def __init__(self, uri: str, error: BaseException) -> None:

@@ -18,8 +18,8 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 def server(uri: str, artifacts: str) -> Any:
     """Return MLflow's server of a store, an ASGI application to be mounted. It reads where things are from its environment.
 
-    It serves artifacts below `artifacts` alone, links resolved, whatever folder an experiment names: MLflow itself takes the folder
-    that a run names on trust. GraphQL has no mutations there. Both hold for the whole process.
+    It serves artifacts only below `artifacts`, links resolved, whatever folder an experiment names. MLflow itself trusts
+    the folder that a run names. GraphQL has no mutations there. Both hold for the whole process.
     """
     # Else it starts runners of jobs that nothing here submits, a handful of processes.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")

@@ -1,7 +1,7 @@
 """MLflow: runs for people to look at, written by the driver alone with the public client.
 
-The names of tags, params and metrics are a contract (docs/table.md). Read back are the runs of sweeps, which have their
-tables, one run that is repeated, and which runs a session that was killed left RUNNING.
+The names of tags, params and metrics are a contract (docs/table.md). Only these are read back: runs of sweeps, with their
+tables; a run to repeat; and which runs a killed process left RUNNING.
 """
 
 import contextlib
@@ -42,15 +42,15 @@ for _name in ("alembic", "mlflow"):
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 NETWORK_FILE_SYSTEMS = {"nfs", "cifs", "smb2", "lustre", "fhgfs", "gpfs", "ceph", "afs"}
-"""Where SQLite loses data, as `stat` names them."""
+"""File systems on which SQLite loses data, as `stat` names them."""
 DATABASE = "mlflow.db"
 """The store below a storage root."""
 TABLE, SHA256 = "trials.parquet", "table_sha256"
-"""What of a sweep's run is its table, and the tag that says which it is: it is set once the table is there."""
+"""The artifact of a sweep's run that is its table, and the tag with its hash, which is set once the table is there."""
 LONGEST = 5000
 """Characters of a tag or param that every MLflow keeps. A longer tag is left out, a longer param is cut."""
 PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "5"}
-"""How long a server is waited for at first, where a person waits, unless she says otherwise."""
+"""Defaults of how long to wait for a server at first, while a person waits."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Record:
 
 
 class Guarded:
-    """A client of MLflow, each fault of which is a `StoreError`."""
+    """A client of MLflow whose faults are all `StoreError`s."""
 
     def __init__(self, uri: str, client: MlflowClient) -> None:
         self._uri, self._client = uri, client
@@ -171,7 +171,7 @@ class Store:
         self.client.log_batch(run_id, metrics, texts, own, synchronous=True)
 
     def keep_table(self, run_id: str, path: Path) -> None:
-        """Keep a table with the run of its sweep, and then say which it is; not where the store takes no files."""
+        """Keep a table with the run of its sweep, then tag its hash. Do nothing where the store takes no files."""
         if self.takes_files:
             self.client.log_artifact(run_id, str(path))
             self.client.set_tag(run_id, PREFIX + SHA256, _sha256(path), synchronous=True)
@@ -232,7 +232,7 @@ class Store:
         return [run.run_id for run in own if run.tags.get("kind") != RunKind.SWEEP]
 
     def get(self, run_id: str) -> Record:
-        """Return the one run whose id begins so. Raises `UserError` where there is none, there are several, or it has another format."""
+        """Return the run whose id begins with `run_id`. Raises `UserError` where none or several do, or the format differs."""
         runs = self._runs(f"attributes.run_id LIKE '{run_id}%'") if run_id.isalnum() else []
         if len(runs) != 1:
             what = "more than one run begins with" if runs else "there is no run"
@@ -261,7 +261,7 @@ class Store:
 
 
 def _tags(tags: Mapping[str, Any]) -> dict[str, str]:
-    """Return tags as MLflow holds them, but for those that are too long for it."""
+    """Return tags as MLflow holds them, without those that are too long for it."""
     texts = {PREFIX + name: str(value) for name, value in tags.items()}
     return {name: text for name, text in texts.items() if len(text) <= LONGEST}
 
@@ -271,7 +271,7 @@ def _sha256(path: Path) -> str:
 
 
 def _every(search: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:
-    """Yield what a search of MLflow's finds, page after page."""
+    """Yield the results of a search in MLflow, page after page."""
     token: str | None = ""
     while token is not None:
         page = search(*args, **options, max_results=1000, page_token=token or None)
@@ -293,7 +293,7 @@ def _refuse_network(storage: Path) -> None:
 
 
 def _check_database(uri: str) -> None:
-    """Raise `UserError` for a SQLite file that cannot be read, which MLflow would try for minutes."""
+    """Raise `UserError` for an unreadable SQLite file. MLflow would try it for minutes."""
     path = Path(uri.removeprefix("sqlite:///"))
     if is_local(uri) and os.path.lexists(path):
         try:
@@ -304,13 +304,13 @@ def _check_database(uri: str) -> None:
 
 
 def _make(path: Path) -> None:
-    """Make a database in which readers and the writer do not wait for one another, and a write takes half the time."""
+    """Make a database whose readers and writer do not wait for one another. This also halves the time of a write."""
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("pragma journal_mode = wal")
 
 
 def _count(path: Path) -> None:
-    """Let SQLite count its rows: else MLflow's search for runs that is sorted by a metric is quadratic in them."""
+    """Let SQLite count its rows. Else MLflow's search for runs, sorted by a metric, takes quadratic time."""
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as database:
         database.executescript("pragma analysis_limit = 400; analyze")
 

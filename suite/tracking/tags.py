@@ -1,4 +1,4 @@
-"""What recorded runs are called: tags, params and pages. A tag `x` of these is `suite.x` in the store; docs/table.md has them all."""
+"""The tags, params and pages of recorded runs. A tag `x` here is `suite.x` in the store; docs/table.md has them all."""
 
 import contextlib
 import importlib.metadata
@@ -16,11 +16,11 @@ from trials.run.spec import TrialSpec
 
 PREFIX = "suite."
 PACKAGES = {"version": "suite-fl", "torch_version": "torch", "numba_version": "numba"}
-"""What numbers depend on besides the spec, by tag; numba need not be there."""
+"""Packages on whose versions numbers depend, by tag; numba is optional."""
 
 
 class RunKind(StrEnum):
-    """What a recorded run is."""
+    """The kind of a recorded run."""
 
     SWEEP = "sweep"
     SEARCH = "search"

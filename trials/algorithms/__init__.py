@@ -74,10 +74,10 @@ canonical = ALGORITHMS.located
 
 
 def label(name: str) -> str:
-    """Return the short name of an algorithm: of a third party's its class."""
+    """Return the short name of an algorithm; a third party's is its class name."""
     return name.rpartition(":")[2]
 
 
 def is_named(name: str, asked: str) -> bool:
-    """Return whether a person who asks for a name, perhaps the short one, means the recorded one."""
+    """Return whether an asked name, perhaps a short one, means the recorded name."""
     return asked in (name, label(name))

@@ -33,8 +33,8 @@ class FedUmf(FedAvg):
     alpha: float = real(1.0, low=0.05, high=1.0, at_least=0, at_most=1)
 
     def init(self, fed: Federation) -> State:
-        """Return the base's state, and of the round before what was sent, the real hyperparameters (a decay changes the rate) and
-        who was selected (n,), answering or not.
+        """Return the base's state, and from the round before: what was sent, the real hyperparameters (a decay changes the
+        rate), and who was selected (n,), answering or not.
         """
         state = super().init(fed)
         return {

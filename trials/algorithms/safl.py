@@ -11,7 +11,7 @@ from trials.engine.federation import Federation
 @dataclass(frozen=True)
 class SAFL(FedAvg):
     """Client k starts from v = u z_bar + (1 - u) z_k; per weight u = epsilon with probability
-    exp(-t / L), else 1, where t is when z_bar and z_k were made; then z_bar <- sum_S eta_k z_k.
+    exp(-t / L), else 1, where t is the time of z_bar and of z_k; then z_bar <- sum_S eta_k z_k.
 
     z_k are the client's own last trained weights, at first its initial ones. epsilon = 1 with a
     common start is FedAvg.
@@ -20,13 +20,13 @@ class SAFL(FedAvg):
     Keeps: d (its own weights).
     Down: K d (none in round 1).
     Up: K d.
-    Reading: mixing happens once a round, with one coin a weight. t counts rounds (`clock=rounds`, with
+    Reading: mixing happens once a round, each weight with its own draw. t counts rounds (`clock=rounds`, with
         which L = 80 suits the figures), or the client's local steps (`steps`), as the box of
         Algorithm 1 does: then one L suits all batch sizes. Round 1 has no
         server model yet, so all start from z_k: own initial weights as in the paper (`init=own`), or
         common ones, and then round 1 is FedAvg's. z_bar is ranked; `devices`, sum_k eta_k z_k over
-        all devices as they were trained last, is scored beside it. The defaults are what lost least over
-        families of recorded trials (docs/search.md), nearly FedAvg; the paper's 0.3 and 80 are published.
+        all devices as they were trained last, is scored beside it. The defaults, nearly FedAvg, lost least over
+        families of recorded trials (docs/search.md); the paper's 0.3 and 80 are `published`.
     """
 
     paper = "SAFL"

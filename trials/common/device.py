@@ -1,4 +1,4 @@
-"""The device that a trial computes on, CPU or GPU, and the memory that it may take there."""
+"""The device of a trial, CPU or GPU, and the memory that it may take there."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def computes(device: torch.device, dtype: str) -> None:
 
 @cache
 def keep_freed() -> None:
-    """Let this process keep what tensors free: glibc gives large blocks back, which costs a recurrent network a quarter."""
+    """Keep the memory that tensors free. By default glibc returns large blocks, which costs recurrent networks a quarter."""
     if (tune := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         tune(-3, 2**25)  # M_MMAP_THRESHOLD of malloc.h
         tune(-1, KEPT)  # M_TRIM_THRESHOLD
@@ -79,8 +79,8 @@ def take_part(share: float) -> None:
 
 
 def budgets(device: torch.device, held: float = 0.0) -> tuple[float, float]:
-    """Return the bytes for clients that are computed at once, and for their tables. On a GPU they share what this process may
-    take besides what is `held`. What is free plays no part: no bit may depend on what else runs.
+    """Return the bytes for clients that are computed at once, and for their tables. On a GPU they share this process's
+    part without what is `held`. Free memory plays no part: no bit may depend on what else runs.
     """
     if device.type != "cuda":
         return 2.0**31, inf

@@ -9,7 +9,7 @@ class UserError(ValueError):
 
 
 USUAL = {"learning_rate": "lr", "eta": "lr", "fraction": "participation", "noniid": "dirichlet"}
-"""Usual names of things that have another one here, too unlike to be found by spelling."""
+"""Usual names that have a different name here, too different to be found by spelling."""
 LONGEST = 200  # characters of a value that a message shows
 CUTOFF = 0.6  # how alike names must be for one to be meant: `nope` is not `pers`
 

@@ -5,7 +5,7 @@ from typing import Any
 
 
 class Lazy:
-    """A stand-in for a module, which is imported when an attribute is asked for; attributes are kept."""
+    """A stand-in for a module. The first use of an attribute imports the module; attributes are kept."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name

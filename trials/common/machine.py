@@ -28,9 +28,7 @@ def machine_memory() -> int:
 
 
 def _limits(name: str) -> Iterator[str]:
-    """Yield the content of a file in this process's control group and in those around it, of which a container may lack
-    some.
-    """
+    """Yield the content of a file in this process's control group and those around it. A container may lack some."""
     group = GROUPS
     with suppress(OSError):
         group /= OWN.read_text().strip().rpartition("::/")[2]

@@ -1,5 +1,5 @@
-"""Other people's code, which a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold
-the SHA-256 of its file, and what it raises is shown with its own frames alone.
+"""Third-party code that a name brings in: `FILE.py:Name`, `FILE.py:Name(ARGUMENTS)`, `module:function`. Records hold the
+SHA-256 of its file. Its exceptions are shown with its own frames only.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def one_command() -> Iterator[None]:
 
 
 def named(text: str) -> bool:
-    """Return whether a name brings in code of others."""
+    """Return whether a name brings in third-party code."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -68,7 +68,7 @@ def file_of(text: str) -> Path | None:
 
 
 def _sha256(text: str, content: bytes | None = None) -> str:
-    """Return the hash of a content, by default of what the name's file has now; of a part of Python, of its name."""
+    """Return the hash of a content, by default that of the name's file now. A part of Python has the hash of its name."""
     if content is None:
         file = file_of(text)
         content = _place(text).encode() if file is None else file.read_bytes()
@@ -126,7 +126,7 @@ def _run(path: str, content: bytes) -> None:
 
 
 def function(text: str, what: str) -> Any:
-    """Return what a name stands for, which can be called; raise `UserError` where nothing is that."""
+    """Return the callable that a name stands for. Raises `UserError` where there is none."""
     place, _, name = text.rpartition(":")
     module = imported(text, what)
     value = getattr(module, name, None)
@@ -162,7 +162,7 @@ def module_name(path: str) -> str:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Turn what would end the process or its loop (`SystemExit`, `StopIteration`) into a `RuntimeError`. Ctrl-C stays."""
+    """Turn exceptions that would end the process or its loop (`SystemExit`, `StopIteration`) into `RuntimeError`s, except Ctrl-C's."""
     try:
         yield
     except BaseException as end:
@@ -173,7 +173,7 @@ def contained() -> Iterator[None]:
 
 
 def tried(what: str, function: Callable[[], T]) -> T:
-    """Return what other people's function returns; raise `UserError`, which begins with `what`, for whatever it raises."""
+    """Return what a third party's function returns. Any exception becomes a `UserError` that begins with `what`."""
     try:
         with contained():
             return function()
@@ -187,7 +187,7 @@ def tried(what: str, function: Callable[[], T]) -> T:
 
 
 def hook(owner: object, name: str, kind: Any, *arguments: Any) -> Any:
-    """Return what a method of other people's class returns; raise `UserError`, naming its file, unless that is a `kind`."""
+    """Return what a method of a third party's class returns. Raises `UserError`, naming its file, unless it is a `kind`."""
     with contained():
         answer = getattr(owner, name)(*arguments)
     if not isinstance(answer, kind):
@@ -212,7 +212,7 @@ def failure(error: BaseException) -> str | None:
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return the frames of a traceback that are in files which a name brought in."""
+    """Return a traceback's frames in files that a name brought in."""
     frames = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__")).startswith(_PREFIX):
@@ -221,7 +221,7 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _text(error: BaseException) -> str:
-    """Return the text of an exception, which is code of others too."""
+    """Return an exception's text. A third party's `__str__` may itself raise."""
     try:
         return str(error)
     except Exception:

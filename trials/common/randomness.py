@@ -35,5 +35,5 @@ def uniform(stream: str, *words: Any) -> npt.NDArray[np.float64]:
 
 
 def generator(stream: str, *words: int) -> np.random.Generator:
-    """Return a NumPy generator for draws that are not one number each (a partition, a data set)."""
+    """Return a NumPy generator for draws of more than single numbers (a partition, a data set)."""
     return np.random.default_rng(int(bits(stream, *words)[0]))

@@ -26,10 +26,10 @@ def _points(group: str, path: tuple[str, ...]) -> EntryPoints:
 
 
 class Registry(dict[str, type[T]]):
-    """The classes of one kind by name, as in `ALGORITHMS.resolve("fedavg")`. As a dict it has the project's own entries alone.
+    """The classes of one kind by name, as in `ALGORITHMS.resolve("fedavg")`. The dict holds the project's own classes only.
 
-    A class of others derives from `base`, and defines the methods that it `needs`; `check(cls, where)` raises `UserError`
-    where it breaks another rule of the kind.
+    A third party's class must derive from `base` and define the methods `needs`. `check(cls, where)` raises `UserError`
+    when it breaks another rule.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Registry(dict[str, type[T]]):
         return plugins.imported(f"{resolved(path, f'{self.kind} file')}:", self.kind)
 
     def _installed(self, point: EntryPoint) -> type[T] | UserError:
-        """Return the class of an entry point, or why it is none."""
+        """Return the class of an entry point, or the error that says why there is none."""
         package = point.dist.name if point.dist else "a package"
         where = f"{self.kind} {point.name} of {package} ({point.value})"
         try:

@@ -1,6 +1,6 @@
 """torch as this package imports it: `from trials.common.tensors import Tensor, torch`.
 
-Importing torch takes two seconds, so who computes first loads it. `Tensor` is for annotations alone.
+Importing torch takes two seconds, so the first computation loads it. `Tensor` is for annotations alone.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Numbers for a device that nobody waits for: copied from the host, or drawn there."""
+"""Numbers for a device, copied from the host or drawn there, without waiting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT_ONCE = 2**22  # random numbers that a GPU hashes at a time, in a few hundred 
 def to_device(
     host: npt.NDArray[Any] | Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Return what the host holds, in `dtype`, on a device; what is there already stays."""
+    """Return an array or tensor in `dtype` on a device; one that is there already stays."""
     if isinstance(host, np.ndarray):
         host = torch.from_numpy(np.ascontiguousarray(host))
     tensor = host if dtype is None else host.to(dtype)
@@ -29,7 +29,7 @@ def to_device(
 
 
 def distinct(ids: Tensor, device: torch.device) -> tuple[npt.NDArray[Any], Any, Any]:
-    """Return each of `ids` (k,) once, where it first stands, and the way back; these index rows on the device."""
+    """Return the distinct `ids`, the first place of each, and the indices that restore `ids` (k,); both on the device."""
     array = ids.numpy()
     if (array[1:] > array[:-1]).all():
         return array, slice(None), slice(None)

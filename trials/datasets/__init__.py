@@ -79,8 +79,8 @@ def canonical(text: str) -> str:
 
 
 def family(text: str) -> str:
-    """Return the family that a data set belongs to, by its name alone: variants of one generator or of the same samples
-    are no independent answers to which method is better. What is not of this project is a family of its own.
+    """Return the family of a data set, by its name. Variants of one generator or of the same samples are one family,
+    since they are not independent. A third party's data set is a family of its own.
     """
     head = text.split("(")[0].strip()
     return _OWN[head].family or head if head in _OWN else text

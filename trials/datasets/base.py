@@ -24,7 +24,7 @@ class Dataset:
     """N samples: `x` (N, *shape) float32, `y` (N,) int64 below `classes`, `test` (N,) bool.
 
     Tokens are whole numbers in float32, which is exact below 2^24. A regression has one output (`classes` = 1) and float32
-    `y`. `client` (N,) names each sample's owner, if it has any. `note` says how samples were made of what a person has.
+    `y`. `client` (N,) names each sample's owner, if it has any. `note` says how samples were made from a user's data.
     """
 
     x: Array
@@ -35,7 +35,7 @@ class Dataset:
     task: Task = CLASSIFICATION
     note: str = ""
     partitions: dict[str, tuple[Array, ...]] = field(default_factory=dict, init=False, repr=False)
-    """Ids of partitions that are kept, by `TrialSpec.data_key`. They go wherever the samples go, so that a
+    """The ids of kept partitions, by `TrialSpec.data_key`. They go wherever the samples go, so that a
     sweep's are computed once (`trials.run.trial.partition_data`)."""
 
     @property
@@ -48,9 +48,9 @@ class Dataset:
 class Published:
     """A published file, or a folder of files that end in one of `suffixes`, known by its content however it is packed.
 
-    `path` below the data root is a file, as it is or with .gz behind its name, or a folder or a tar archive of it, which
-    may have its name at the `url`, too. `md5` is that of a file's content, of a folder that of lines `NAME MD5` in order;
-    "" where none is published: what is in such a file is checked as it is loaded.
+    `path` below the data root is a file, perhaps with .gz at its end, or a folder, or a tar archive of it, which may have
+    its name at the `url`, too. `md5` is that of a file's content; for a folder, that of lines `NAME MD5` in order; ""
+    where none is published: such files are checked when loaded.
     """
 
     path: str
@@ -59,13 +59,13 @@ class Published:
     suffixes: tuple[str, ...] = ()
 
     def places(self, root: Path) -> list[Path]:
-        """Return where it may lie below the data root; what is downloaded is put into the last place."""
+        """Return its possible places below the data root; a download goes to the last one."""
         place = root / self.path
         packed = [place.with_name(place.name + end) for end in (".gz", ".tar.xz", ".tar.gz")]
         return [place, *packed, *([place.with_name(Path(self.url).name)] if self.url else [])]
 
     def find(self, root: Path) -> Path | None:
-        """Return where it lies below the data root; None where it does not."""
+        """Return its place below the data root, or None."""
         return next((place for place in self.places(root) if place.exists()), None)
 
     def read(self, root: Path) -> bytes:
@@ -137,12 +137,12 @@ class DatasetFamily(ABC):
     """What listings say of it: by default the first line of its description."""
     task: ClassVar[Task] = CLASSIFICATION
     kind: ClassVar[str] = ""
-    """Data sets of one kind resemble each other: what was tuned on one is tried on another. "": no others."""
+    """Data sets of one kind are similar: what was tuned on one is tried on another. "": no kind."""
     family: ClassVar[str] = ""
     """Data sets of one family are variants of the same samples or of one generator; its name if none."""
     published: ClassVar[tuple[Published, ...]] = ()
     source: ClassVar[str] = ""
-    """Where a person gets those that are not downloaded, and under which licence."""
+    """Where to get files that are not downloaded, and their licence."""
 
     def __init_subclass__(cls) -> None:
         cls.summary = vars(cls).get("summary") or (cls.__doc__ or "").partition("\n")[0].strip(".")
@@ -180,7 +180,7 @@ class DatasetFamily(ABC):
         return folder
 
     def refusal(self, root: Path, problem: str) -> UserError:
-        """Return the error for a problem of its files, with which of them to put where."""
+        """Return the error for a problem of its files; it says which files to put where."""
         lines = [f"{root / file.path} from {file.url or self.source}" for file in self.published]
         head = "These files are needed, as they are or packed (.gz, .tar.gz, .tar.xz); --data-root or SUITE_DATA name another folder:"
         return UserError("\n".join([f"{type(self).__name__}: {problem}", head, *lines]))

@@ -20,13 +20,13 @@ from trials.heterogeneity.modifiers import LogNormalAbsolute, PowerLaw
 from trials.heterogeneity.partitions import Labels, assign_counts
 
 Scale = tuple[Sequence[float], Sequence[float]]
-"""What is taken from pixels / 255, and what the rest is divided by, per channel."""
+"""The mean subtracted from pixels / 255, and the deviation that divides the rest, per channel."""
 UNIT: Scale = ((0.0,), (1.0,))
 
 
 def standardised(images: Dataset, scale: Scale | None = None) -> Dataset:
-    """Return (pixels / 255 - mean) / deviation of images in 0..255, both per channel, where no scale is given those of
-    the training images: exact, from their histogram. A channel in which all are equal is only shifted.
+    """Return (pixels / 255 - mean) / deviation of images in 0..255, per channel. Without a scale, mean and deviation are
+    those of the training images: exact, from their histogram. A constant channel is only shifted.
     """
     if scale is None:
         moments = []
@@ -172,7 +172,7 @@ class FashionMNIST01(FashionMNIST):
 class MNISTPowerLaw(MNIST):
     """FedProx's MNIST: 70,000 images on 1,000 devices of 2 digits each (natural).
 
-    Training and test images are pooled; a tenth of each device's is test. Device u has the digits (u + j) mod 10,
+    Training and test images are pooled; a tenth of each device's images is test. Device u has the digits (u + j) mod 10,
     j < `labels` (FOLB Fig. 6: 1, 2, 5, 10), with the sizes of `labels(c)+sizes(powerlaw)`. A pixel p of 0..255 becomes
     (p - mean) / (deviation + 0.001), mean and deviation of that pixel over all images, as in the authors' code.
     """

@@ -22,7 +22,7 @@ from trials.datasets.tables import indicators, scaled
 
 pd: Any = Lazy("pandas")
 Born = tuple[Array, Array, Array, Array | None]
-"""Samples as they are published: x (N, ...), labels and owners (N,), and which are test, where that is published."""
+"""Published samples: x (N, ...), labels and owners (N,), and which are test, if that is published."""
 
 
 class NaturalData(DatasetFamily):
@@ -34,7 +34,7 @@ class NaturalData(DatasetFamily):
     features: ClassVar[bool] = False
     """Whether x are features (N, p), to be standardised by the training samples."""
     samples: ClassVar[int] = 0
-    """How many there must be, where no checksum is published; 0 where people draw their own."""
+    """The required number of samples, where no checksum is published; 0 where users draw their own."""
 
     @abstractmethod
     def born(self, folder: Path) -> Born:
@@ -297,9 +297,9 @@ class ShakespeareText(NaturalData):
 
 
 def roles(lines: Sequence[str]) -> dict[str, str]:
-    """Return what each role of each play says, by LEAF's rules: names without regard to case, more than two lines, blanks
-    in a row are one. A speech begins with a line `  Name. Text`, and goes on with lines that are indented by four; in The
-    Comedy of Errors, where nothing is indented, with all lines until a stage direction (`<`) or an act.
+    """Return the text of each role of each play, by LEAF's rules: case of names is ignored, roles have more than two lines,
+    blanks in a row are one. A speech begins with a line `  Name. Text`; lines indented by four continue it. In The Comedy
+    of Errors, without indents, all lines do until a stage direction (`<`) or an act.
     """
     author, last_line, speaker = "by William Shakespeare", 124196, r"([a-zA-Z][a-zA-Z ]*)\. (.*)"
     works = [number for number, line in enumerate(lines) if author in line][1:]  # but the sonnets
@@ -356,7 +356,7 @@ class Leaf(NaturalData):
 
     @abstractmethod
     def convert(self, x: list[Any], y: list[Any]) -> tuple[Array, Array]:
-        """Return one user's samples (n, ...) and labels (n,); raises `ValueError` for others than LEAF's."""
+        """Return one user's samples (n, ...) and labels (n,). Raises `ValueError` for a file that is not LEAF's."""
 
     def born(self, folder: Path) -> Born:
         clients: dict[str, int] = {}

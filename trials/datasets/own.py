@@ -1,4 +1,4 @@
-"""A person's own data: arrays or tables in a file, what a Python function returns, and what a program holds."""
+"""A user's own data: arrays or tables in a file, a Python function's result, or objects of a program."""
 
 import hashlib
 import warnings
@@ -29,7 +29,7 @@ NUMBERED = "labels are numbered, as numpy.unique(y, return_inverse=True)[1] does
 
 @dataclass(frozen=True)
 class Own(DatasetFamily):
-    """Data that are named by where they are, `SCHEME:PATH?OPTIONS`."""
+    """Data named by their place, `SCHEME:PATH?OPTIONS`."""
 
     scheme: ClassVar[str]
     path: str
@@ -65,7 +65,7 @@ class Own(DatasetFamily):
 
     @abstractmethod
     def content(self, seed: int, clients: int | None, root: str | None) -> Any:
-        """Return what is there, as `dataset_of` takes it."""
+        """Return the content of the place, as `dataset_of` takes it."""
 
     def load(self, seed: int, clients: int | None, root: str | None) -> Dataset:
         """Return the data; raises `UserError` saying what does not fit, or what the code or a library raised."""
@@ -232,8 +232,8 @@ def _compared(dataset: Dataset) -> Dataset:
 
 
 def pair_arrays(train: Any, test: Any) -> dict[str, Any]:
-    """Return x_train, y_train, x_test and y_test of two parts whose samples are pairs (x, y); each is asked for once, in
-    order. Raises `UserError` where they are none.
+    """Return x_train, y_train, x_test and y_test of two parts whose samples are pairs (x, y). Each sample is read once, in
+    order. Raises `UserError` where they are not pairs.
     """
     arrays: dict[str, Any] = {}
     for part, samples in (("train", train), ("test", test)):
@@ -293,7 +293,7 @@ def from_arrays(content: Mapping[str, Any], task: str | None) -> Dataset:
 
 
 def broken_rules(dataset: Dataset) -> list[str]:
-    """Return in words what a data set breaks of what `Dataset` promises; [] where all holds."""
+    """Return in words which promises of `Dataset` a data set breaks; [] if none."""
     x, y, test, client = dataset.x, dataset.y, dataset.test, dataset.client
     arrays = {"x": x, "y": y, "test": test, "client": np.empty(0) if client is None else client}
     if others := [key for key, value in arrays.items() if not isinstance(value, np.ndarray)]:

@@ -1,5 +1,5 @@
-"""A person's tables: a row is a sample, a column its target, the others its features. What a column holds decides what
-becomes of it, and each decision is told; where a guess could change a score, the person is asked.
+"""A person's tables: a row is a sample, a column its target, the others its features. A column's content decides how it
+is used, and each decision is reported. Where a guess could change a score, an error asks the user.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def encoded(table: pd.DataFrame, options: Options, seed: int) -> Dataset:
 
 
 def _named_columns(table: pd.DataFrame, options: Options) -> dict[str, str]:
-    """Return the columns that are no features by what they are for; raises `UserError` for names that do not fit."""
+    """Return the columns that are not features, by their purpose. Raises `UserError` for names that do not fit."""
     if options.target is None:
         raise UserError("a table needs the column to predict: target=COLUMN")
     named = {"target": options.target, "client": options.client, "test": options.test}
@@ -224,8 +224,8 @@ def _features(
 
 
 def _number_problem(column: str, x: Array, test: Array) -> str:
-    """Return why numbers may be no feature, "" where they are one. Where rows are sorted by label, as files often are,
-    the number of a row tells it.
+    """Return why numbers may not be a feature, "" if they are one. If rows are sorted by label, as files often are, a
+    row's number reveals it.
     """
     if (np.abs(x) > LARGEST).any() or np.isnan(x[~test]).all():
         return "holds an infinite number, or none in the training rows"
@@ -248,7 +248,7 @@ def _number_problem(column: str, x: Array, test: Array) -> str:
 
 
 def _word_problem(text: Array, categorical: bool) -> str:
-    """Return why the words of the training rows may be no feature, "" where they are one."""
+    """Return why the words of the training rows may not be a feature, "" if they are one."""
     levels = np.unique(text)
     # As words, each number of a spreadsheet's "1,234" would be an indicator that no other row has.
     like = next(filter(NUMBER_LIKE.fullmatch, levels), None)
@@ -261,8 +261,8 @@ def _word_problem(text: Array, categorical: bool) -> str:
 
 
 def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
-    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else. Raises
-    `UserError` for names or labels, which are to be `exact`, where float64 may make one of two.
+    """Return the numbers (N,) float64 of a column, NaN where one is absent; None where it holds anything else. Names and
+    labels are `exact`: raises `UserError` where float64 could merge two of them.
     """
     kinds = ("integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty")
     if pd.api.types.infer_dtype(column, skipna=True) not in kinds:
@@ -274,8 +274,8 @@ def _numbers(column: pd.Series[Any], exact: bool = False) -> Array | None:
 
 
 def _words(column: pd.Series[Any], options: Options) -> Array:
-    """Return the words (N,) of a column, "" where one is absent; raises `UserError` for values that are none, and for
-    those that differ by how they are written alone, unless the column is to be kept as it is.
+    """Return the words (N,) of a column, "" where one is absent. Raises `UserError` for values that are not words, and for
+    words that differ only in spelling, unless the column is kept as it is.
     """
     title, kind = str(column.name), pd.api.types.infer_dtype(column, skipna=True)
     if (clients := _numbers(column, exact=True)) is not None:  # by their numbers
@@ -299,8 +299,8 @@ def _words(column: pd.Series[Any], options: Options) -> Array:
 
 
 def scaled(x: Array, test: Array) -> Array:
-    """Return each feature (N, p) minus its training mean, divided by its training deviation; float32. An absent one,
-    NaN, is the training mean; one that is constant in training, up to rounding, is only shifted.
+    """Return each feature (N, p) minus its training mean, divided by its training deviation; float32. NaN, an absent value,
+    becomes the mean. A feature that is constant in training, up to rounding, is only shifted.
     """
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline

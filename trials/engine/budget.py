@@ -1,4 +1,4 @@
-"""What a trial takes of its device's memory, worked out from shapes, and so how many clients are computed at once."""
+"""The memory that a trial takes on its device, by shapes; this decides how many clients are computed at once."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def selected(settings: Settings, clients: int) -> int:
 
 
 def widest(data: FederatedData, settings: Settings) -> int:
-    """Return the samples in the largest minibatch, which no client has more of than samples."""
+    """Return the number of samples in the largest minibatch. A client's minibatch has at most all its samples."""
     size, most = settings.batch_size, int(data.sizes.max())
     return most if size == "full" else min(size, most)
 
 
 def client_bytes(model: Model, data: FederatedData, settings: Settings, like: torch.Tensor) -> int:
-    """Return the memory of one of k clients in a batched step, with weights like these."""
+    """Return the bytes of one client in a batched step; `like` has the dtype and device of weights."""
     moments = 0 if settings.optimizer == "sgd" else MOMENTS * model.d * like.element_size()
     return model.bytes_a_client(widest(data, settings), like) + moments
 
 
 def plan_bytes(data: FederatedData, settings: Settings, level: Heterogeneity) -> float:
-    """Return the bytes at least that planning the minibatches of a round's clients takes."""
+    """Return the least bytes for planning the minibatches of a round's clients."""
     per_epoch, ids = steps_per_epoch(data.sizes, settings.batch_size), np.arange(data.clients)
     steps = level.local_steps(asked_steps(settings, per_epoch), per_epoch, ids, 1, 0)
     longest = max(steps.max(), (settings.fine_tune or 0) * per_epoch.max())

@@ -21,8 +21,8 @@ Array = npt.NDArray[Any]
 
 
 def follow(training: Any, memory: Any, x: Samples, y: Tensor, slope: float) -> dict[str, Tensor]:
-    """Return what `Solver.follow` does of a `LocalTraining`, from mark to mark of all rows, where outputs are z = W x + b;
-    of a squared error `slope` is the c of its slope c (z - y), else it is 0.
+    """Return what `Solver.follow` returns, computed from mark to mark of all rows, for outputs z = W x + b. `slope` is
+    the c in a squared error's slope c (z - y), 0 for other losses.
     """
     plan, marks = training.plan, training.marks
     w = training.start.clone(memory_format=torch.contiguous_format)
@@ -66,7 +66,7 @@ def _sgd(
     shift: Array,
     momentum: float,
 ) -> None:
-    """Take steps `first` (k,) to `last`, exclusive, on weights (k, C p + C) in place; what is missing is (0, 0)."""
+    """Take steps `first` (k,) to `last`, exclusive, on weights (k, C p + C) in place. Missing arrays are (0, 0)."""
     p, kind = x.shape[1], weights.dtype.type
     outputs = weights.shape[1] // (p + 1)
     size = outputs * p
@@ -137,7 +137,7 @@ def _sgd(
 
 @cache
 def _ready(kind: np.dtype[Any], labels: np.dtype[Any]) -> Any:
-    """Return the loop, compiled for weights and labels of these types, or loaded from where numba keeps it."""
+    """Return the loop, compiled for weights and labels of these types, or loaded from numba's cache."""
     with suppress(RuntimeError):  # no folder can be written to
         _sgd.enable_caching()
     w, none, ids = np.zeros((0, 2), kind), np.zeros(0, np.int64), np.zeros((0, 0, 0), np.int64)

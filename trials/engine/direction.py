@@ -1,4 +1,4 @@
-"""What a local step follows, as algorithms write it and as a compiled loop wants it."""
+"""The direction of a local step, as algorithms write it and as the compiled loop needs it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Affine:
 
 
 def affine(direction: Direction, rows: dict[str, Tensor]) -> Affine | None:
-    """Return a direction's form, found by letting it compute with symbols; None when it has another one."""
+    """Return a direction as an `Affine`, found by calling it with symbols; None when it is not affine."""
     try:
         form = direction(Affine(pull=1.0), Affine(scale=1.0), **rows)
     except (TypeError, AttributeError):

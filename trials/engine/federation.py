@@ -96,8 +96,8 @@ class Federation:
     """What an algorithm sees of the world in a round, and all it can do in it.
 
     Clients are ids (k,), int64 on the CPU, and may repeat where they are selected with replacement; weights are rows
-    (k, d) on the device. Each service counts what it does; a repeated client works and sends once. All that is drawn is
-    a function of (seed, round).
+    (k, d) on the device. Each service counts what it does; a repeated client works and sends once. Every draw is a
+    function of (seed, round).
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Federation:
         self.execution = training.execution(model, settings, device)
         self.chunk, self.tables = self._divided(memory, members)
         self.kept: dict[str, ClientRows] = {}
-        """What the optimizer keeps of clients between rounds: its moments and, last, their `taken` (n, 1)."""
+        """The optimizer's state of clients between rounds: its moments, then the steps `taken` (n, 1)."""
         if settings.keep_moments and (vectors := self._rule(0.0).optimizer.vectors):
             self.kept = {f"optimizer's moment {i}": self.client_rows() for i in range(vectors)}
             steps = self.client_rows(lambda ids: self._zeros(ids)[:, :1].double())
@@ -134,7 +134,7 @@ class Federation:
         if any(modifier.timed for modifier in heterogeneity.modifiers):
             self.counters[CLOCK] = 0.0
         self.halved: dict[str, int] | None = None
-        """From which `round` on another `chunk` of clients is computed at once."""
+        """The `round` from which another `chunk` of clients is computed at once."""
         self.took: float | None = None
         """The simulated seconds of a round whose server does not wait for all; else it waits for the slowest client."""
         self.round, self._steps_done = 0, np.zeros(self.n)
@@ -169,7 +169,7 @@ class Federation:
 
     @property
     def half(self) -> int:
-        """Return half of the clients that are computed at once; 0 where they cannot be, or were halved."""
+        """Return half the number of clients computed at once; 0 where it cannot be halved, or was before."""
         together = self.execution == "batched" and not self.halved
         return min(self.chunk or self.n, self.count) // 2 if together else 0
 
@@ -194,13 +194,14 @@ class Federation:
 
     @property
     def train_loss(self) -> float | None:
-        """Return the mean loss of this round's last training, or of its full gradients if NaN; None without any."""
+        """Return the mean loss of this round's last training; if NaN, that of its full gradients; None without either."""
         return None if self._loss is None else float(self._loss)
 
     # Who
 
     def select(self, stream: str = "select") -> Tensor:
-        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm; of another `stream` others.
+        """Return the ids (K,) of this round's clients, ascending, the same for every algorithm. Another `stream` gives
+        others.
 
         Of n uniform numbers, one a client: the K = participation n smallest (without replacement), or those below
         `participation`, at least one (independent). With replacement: K draws, ids may repeat. Under `+dropout(rate)`
@@ -214,7 +215,7 @@ class Federation:
         return self._answering(np.sort(np.argpartition(u, max(1, k) - 1)[: max(1, k)]))
 
     def draw(self, p: Tensor, stream: str = "select") -> Tensor:
-        """Return K draws with probabilities as p (n,), equal ones where all are 0: ascending ids (K,). See `select`."""
+        """Return the ascending ids (K,) of K draws with probabilities p (n,), equal ones if all p are 0. See `select`."""
         share = p.double().cpu().numpy()
         cumulative = np.cumsum(share if share.any() else np.ones_like(share))
         u = randomness.uniform(stream, self.seed, self.round, np.arange(self.count))
@@ -275,11 +276,11 @@ class Federation:
         return u.clamp(max=below_one)
 
     def tensor(self, array: Array | Tensor) -> Tensor:
-        """Return what the host holds, in the run's dtype, on its device."""
+        """Return an array of the host in the run's dtype, on its device."""
         return to_device(array, self.device, self.dtype)
 
     def index(self, ids: Tensor) -> Tensor:
-        """Return ids (k,) on the device, to take rows of a tensor there: without them it waits for the copy."""
+        """Return ids (k,) on the device. To take rows there by ids of the host would wait for a copy."""
         return to_device(ids, self.device)
 
     # What is sent
@@ -329,9 +330,9 @@ class Federation:
     ) -> Tensor:
         """Return the weights (k, d) of clients `ids` after local steps from `start` (k, d), by the study's optimizer.
 
-        Each step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g, all (a, d) for the clients still
-        at work, `rows` (k, ...) cut to them. `lr` is a number, or (k,), or (k, epochs); all else is the study's settings.
-        `at_round` computes what clients did in an earlier round, which was counted then (`deferred`).
+        Each step of SGD is w <- w - lr direction(w, g, **rows) with the minibatch gradient g. All are (a, d) for the a
+        clients still at work; `rows` (k, ...) are cut to these. `lr` is a number, or (k,), or (k, epochs); all else is the
+        study's settings. `at_round` computes the training of an earlier round, which was counted then (`deferred`).
         """
         loss, at = self._loss, self.round if at_round is None else at_round
         w, _ = self._train(ids, start, lr, direction, rows, at)

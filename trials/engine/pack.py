@@ -1,9 +1,9 @@
 """Packs: runs in one process whose local training, gradients and evaluations are computed together.
 
-Each run keeps a simulation of its own, in a greenlet. Where it would compute, it asks the pack, and the next run goes
-on until it asks too. When all have asked, what is alike is computed in one call, its rows one run's after the other's.
-A row's bits do not depend on the rows beside it: that is tried for each model (`Model.exact`), and what is not so, or
-is not computed in rows at all, is computed for each run by itself.
+Each run keeps a simulation of its own, in a greenlet. Where it would compute, it asks the pack, and the next run goes on
+until it asks, too. When all have asked, the pack joins similar calls into one, one run's rows after the other's. A row's
+bits must not depend on the rows beside it. This is tried for each model (`Model.exact`). Where it fails, or a call has no
+rows, each run computes by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEPT = 16  # how many plans and initial weights a pack keeps for those that ask 
 
 @dataclass(frozen=True)
 class Call:
-    """What a run asks its solver for: a method's answer on arguments with a row a client, and `shared` ones."""
+    """A run's call of a solver's method: arguments with a row per client, and `shared` ones."""
 
     solver: Solver
     method: Method
@@ -34,7 +34,7 @@ class Call:
 
     @property
     def kind(self) -> Hashable:
-        """Return what calls have in common that can be joined: all but the number of rows, and of steps in them."""
+        """Return the key of calls that can be joined: all but their numbers of rows and steps."""
         solver, model = self.solver, self.solver.model
         data = solver.x, solver.x.dtype, model.network, model.loss, model.mixed
         structure, shared = map(_structure, self.rows), map(_content, self.shared)
@@ -42,7 +42,7 @@ class Call:
 
 
 class Pack:
-    """Runs that go on side by side: `run` their works, whose solvers are made by `solver`, and whose plans are shared."""
+    """Runs that go on side by side: `run` takes their works, `solver` makes their solvers, and they share plans."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Any] = {}
@@ -52,7 +52,7 @@ class Pack:
         return PackedSolver(self, *arguments)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what `make` gives for a key, from the last few that were made."""
+        """Return what `make` returns for a key; the last few results are kept."""
         if key not in self._made:
             if len(self._made) == KEPT:
                 self._made.pop(next(iter(self._made)))
@@ -60,7 +60,7 @@ class Pack:
         return self._made[key]
 
     def run(self, works: Sequence[Callable[[], None]]) -> None:
-        """Run all works. One that raises ends them all, so works catch what is their own."""
+        """Run all works. An exception in one ends them all, so each work catches its own."""
         waiting: dict[greenlet, Call] = {}
         turns: dict[greenlet, tuple[Answer, ...]] = {greenlet(work): () for work in works}
         while turns:
@@ -93,7 +93,7 @@ class PackedSolver(Solver):
 
 
 def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
-    """Return the members that are answered now, by what can be joined: first light calls, so that trainings meet."""
+    """Return the members to answer now, grouped by calls that can be joined. Light calls come first, so that trainings meet."""
     light = {member: c for member, c in waiting.items() if c.method is not Solver.follow}
     groups: dict[Hashable, list[greenlet]] = defaultdict(list)
     for member, call in (light or waiting).items():
@@ -102,7 +102,7 @@ def _alike(waiting: dict[greenlet, Call]) -> list[list[greenlet]]:
 
 
 def _answers(calls: list[Call]) -> Sequence[tuple[Answer, ...]]:
-    """Return the answers of calls that are alike, computed as one; () to whom computes its own, as where that fails."""
+    """Return the answers of similar calls, computed as one. () tells a run to compute by itself, as when that fails."""
     if len(calls) == 1:
         return [()]
     first = calls[0]

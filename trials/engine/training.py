@@ -38,7 +38,7 @@ class BatchPlan:
 
     `samples` (k, J, B) indexes the data set; `weight` (k, J, B) is each sample's share in its loss, 0 for padding, which
     comes last; row i has `steps[i]` <= J steps. `draws` (k,) name the random numbers of each row's training, `clients`
-    (k,) those that the rows are of.
+    (k,) are the rows' clients.
     """
 
     samples: Array
@@ -173,7 +173,7 @@ class Memory:
 
     @classmethod
     def empty(cls, optimizer: Optimizer, start: Tensor) -> Memory:
-        """Return that of clients that begin at `start` (k, d)."""
+        """Return the memory of clients that begin at `start` (k, d)."""
         k, d = start.shape
         taken = start.new_zeros(k, 1, dtype=torch.float64)
         return cls(start.new_zeros(k, optimizer.vectors, d), taken)
@@ -235,7 +235,7 @@ class LocalTraining:
     def along(
         cls, form: Affine, start: Tensor, plan: BatchPlan, marks: Array, rule: Rule
     ) -> LocalTraining:
-        """Return the steps along a form from `start` (k, d), with the weight decay in them."""
+        """Return the local training along an affine form from `start` (k, d), weight decay included."""
         scale, pull, shift = column(form.scale, start)[:, None], None, None
         if isinstance(form.pull, torch.Tensor) or form.pull or rule.weight_decay:
             pull = column(form.pull, start)[:, None] + rule.weight_decay * scale
@@ -256,7 +256,7 @@ Method = Callable[..., Answer]
 
 
 def executions(model: Model, settings: Settings, device: torch.device) -> list[str]:
-    """Return the ways there are to compute a run, the one first that is fastest by what was measured."""
+    """Return the possible executions of a run; the fastest, as measured, comes first."""
     ways, plain = ["sequential"], model.architecture.linear and not model.mixed
     if not model.network.why_alone:
         minibatch = math.inf if settings.batch_size == "full" else settings.batch_size
@@ -269,7 +269,7 @@ def executions(model: Model, settings: Settings, device: torch.device) -> list[s
 
 
 def execution(model: Model, settings: Settings, device: torch.device) -> str:
-    """Return how a run is computed, as asked where that is possible; raise `UserError` for `compiled` where not."""
+    """Return the execution of a run: the one asked for, if possible. Raises `UserError` where `compiled` is not."""
     ways = executions(model, settings, device)
     if settings.execution == "compiled" and ways[0] != "compiled":
         rule = "execution is compiled, which is for SGD of linear models without two_sided on a CPU with numba"
@@ -293,7 +293,7 @@ class Solver:
         self.chunk = 1 if self.sequential else chunk
 
     def once(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what `make` gives, plans or initial weights; runs of a pack share it, and nobody changes it."""
+        """Return what `make` returns, plans or initial weights. Runs of a pack share it, so nobody may change it."""
         return make(*arguments)
 
     def call(self, method: Method, *rows: Any, width: int, shared: tuple[Any, ...] = ()) -> Answer:
@@ -301,7 +301,7 @@ class Solver:
         return method(self, *rows, *shared)
 
     def joins(self, width: int, slopes: bool = True) -> bool:
-        """Return whether rows of several runs may be computed in one call, since that changes no bit."""
+        """Return whether computing rows of several runs in one call changes no bit, and so is allowed."""
         like = self.y.new_empty(0, dtype=self.x.dtype)
         return self.execution == "batched" and self.model.exact(width, like, slopes)
 

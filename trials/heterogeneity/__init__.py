@@ -48,7 +48,7 @@ MODIFIERS: Registry[Modifier] = Registry(
 """In the order in which they are spelled and applied; those from elsewhere follow by their names."""
 
 TIMES = np.ndarray | np.number | float | int
-"""What a modifier gives of devices' seconds."""
+"""The type of devices' seconds that a modifier returns."""
 
 
 @dataclass(frozen=True)

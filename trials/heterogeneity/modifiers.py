@@ -91,7 +91,7 @@ class LogNormal:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """FedProx's power-law sizes under labels(c): its MNIST has c = 2, FOLB Fig. 6 others.
+    """FedProx's power-law sizes under labels(c): its MNIST has c = 2, FOLB Fig. 6 other values.
 
     Each holder of a label gets 5 samples of it; the others are shared by a_k / sum a, a_k ~ LogNormal(0, 2) for each
     holding, rounded down.
@@ -195,7 +195,7 @@ class System(Modifier):
     def local_steps(
         self, asked: Array, per_epoch: Array, ids: Array, round_index: int, seed: int
     ) -> Array:
-        """Return what is drawn, whatever the study asks for."""
+        """Return the drawn steps, whatever the study asks for."""
         low, high = self.steps or self.epochs or (1, 1)
         u = randomness.uniform("steps", seed, round_index, ids)
         drawn = low + (u * (high - low + 1)).astype(np.int64)

@@ -319,6 +319,6 @@ def assign_counts(y: Array, counts: Array, rng: Rng) -> list[Array]:
 
 
 def by_client(holder: Array, ids: Array, clients: int) -> list[Array]:
-    """Return the `ids` (N,) of each client, in their order, where `holder` (N,) says whose they are."""
+    """Return each client's `ids`, in their order. `holder` (N,) names the client of each of the N ids."""
     ends = np.cumsum(np.bincount(holder, minlength=clients))
     return np.split(ids[np.argsort(holder, kind="stable")], ends[:-1])

@@ -47,8 +47,8 @@ class Architecture:
         raise NotImplementedError
 
     def fitted(self, shape: tuple[int, ...], classes: int, frozen: bool) -> Network:
-        """Return the network for samples of a shape, which is called with weights and holds none; `frozen` keeps
-        BatchNorm's statistics as they were made.
+        """Return the network for samples of a shape. It is called with weights and holds none. `frozen` keeps BatchNorm's
+        statistics as they were made.
         """
         return _skeleton(self, shape, classes)
 
@@ -68,9 +68,9 @@ def _skeleton(architecture: Architecture, shape: tuple[int, ...], classes: int) 
 class Model:
     """A network fitted to a data set's shape: its layout, initial weights, losses, gradients.
 
-    `d` is the number of weights, `layout` says where each parameter lies in the flat vector. `mixed` computes layers in
-    bfloat16, from weights and to gradients in float32. `statistics` are BatchNorm's in this run, where it keeps any;
-    `one_by_one` says that a sample's outputs depend on that sample alone, not on its batch.
+    `d` is the number of weights. `layout` gives each parameter's place in the flat vector. `mixed` computes layers in
+    bfloat16; weights and gradients stay float32. `statistics` are BatchNorm's running ones, or None. `one_by_one` is
+    true when a sample's outputs do not depend on the rest of its batch.
     """
 
     def __init__(
@@ -180,8 +180,8 @@ class Model:
     def _closed_form(
         self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the same of softmax(W x + b): dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db =
-        sum_b dz. One client takes the general way, and so checks this one.
+        """Return `gradient_parts` of softmax(W x + b): dF/dz = weight (softmax(z) - onehot(y)), dF/dW = dz' x, dF/db =
+        sum_b dz. A single client takes the general way, which so checks this one.
         """
         (matrix, bias), x, label = self.views(w).values(), x.flatten(2), y.unsqueeze(-1)
         with self._precision(w):

@@ -9,19 +9,19 @@ from typing import Any
 from trials.common.tensors import Tensor, nn, torch
 
 STEP, GRADIENT, EVALUATION = "step", "gradient", "evaluation"
-"""What a network is called for: a training step, a gradient over all of a client's data, an evaluation. The
+"""The purposes of a call: a training step, a gradient over all of a client's data, an evaluation. The
 first draws random numbers, such as dropout's; in the first two BatchNorm normalises by the batch."""
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 Values = dict[str, Tensor]  # tensors by their names in a module
 
 
 class Network:
-    """A module for samples of one shape: `network(tensors, x, purpose)` gives outputs (b, C), or of k clients
-    (k, b, C), from tensors by the module's names.
+    """A module for samples of one shape. `network(tensors, x, purpose)` returns outputs (b, C), or (k, b, C) of k
+    clients; `tensors` has the module's names.
 
-    `make` gives the module anew under a seed, where its own initial weights are those of a run. `trained` are its
-    parameters that need a gradient, `tracked` BatchNorm's running statistics, none where they are `frozen`. Who fits it
-    says `why_alone` clients are computed one after the other, and whether a step `draws` random numbers.
+    `make(seed)` returns a new module, for models that set their own initial weights. `trained` are the parameters with a
+    gradient, `tracked` BatchNorm's running statistics (none if `frozen`). Whoever builds it sets `draws` (a step draws
+    random numbers) and `why_alone`, the reason why clients are computed one after the other ("": they are not).
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class Network:
 
 
 def _by_batch(norm: Any, args: tuple[Tensor, ...]) -> None:
-    """Choose what BatchNorm normalises by: the batch, or, as a single value a channel does, its running statistics."""
+    """Choose what BatchNorm normalises by: the batch, or its running statistics where a channel has a single value."""
     norm.training = norm.by_batch and args[0].numel() > args[0].shape[1]
 
 
 @contextmanager
 def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[None]:
-    """Draw PyTorch's random numbers from a seed; afterwards they go on as before. None: change nothing."""
+    """Draw PyTorch's random numbers from a seed, then restore their state. None: change nothing."""
     if seed is None:
         yield
         return
@@ -111,10 +111,10 @@ def seeded(seed: int | None, device: torch.device | None = None) -> Iterator[Non
 
 
 class RunningStatistics:
-    """What BatchNorm normalises by in evaluation, the `server`'s, and in a round those of the clients that train.
+    """BatchNorm's running statistics: the `server`'s, used in evaluation, and in a round those of the training clients.
 
-    A client's begin each round at the server's, and each of its forward passes in training moves them: s <- (1 - a) s
-    + a s_batch, with BatchNorm's momentum a. At the end the server's are their mean by FedAvg's weights.
+    A client's begin each round at the server's. Each forward pass in training moves them: s <- (1 - a) s + a s_batch,
+    with BatchNorm's momentum a. At the end the server takes their mean, by FedAvg's weights.
     """
 
     def __init__(self, initial: Values) -> None:
@@ -127,19 +127,19 @@ class RunningStatistics:
         self._clients, self._at_work = {}, None
 
     def work(self, client: int, like: Tensor) -> None:
-        """Say that the next forward passes are this client's, with weights like these."""
+        """Use this client's statistics in the next forward passes; `like` gives their dtype and device."""
         if client not in self._clients:
             self._clients[client] = {name: v.to(like, copy=True) for name, v in self.server.items()}
         self._at_work = self._clients[client]
 
     def training(self, like: Tensor) -> Values:
-        """Return what a forward pass in training moves, in place: the client's at work, or else nobody's."""
+        """Return the statistics that a forward pass in training changes in place: those of the client at work, or nobody's."""
         if self._at_work is None:
             return {name: value.to(like, copy=True) for name, value in self.server.items()}
         return self._at_work
 
     def evaluating(self, like: Tensor) -> Values:
-        """Return the server's, as a forward pass takes them."""
+        """Return the server's statistics, as a forward pass takes them."""
         return {name: value.to(like) for name, value in self.server.items()}
 
     def end(self, weights: Callable[[Tensor], Tensor]) -> None:

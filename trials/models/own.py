@@ -1,8 +1,8 @@
-"""Networks of others: any `torch.nn.Module`, computed from a client's flat weights.
+"""Third parties' networks: any `torch.nn.Module`, computed from a client's flat weights.
 
 `my.py:make` names a function `make(shape, classes)` that returns the module. Its parameters are trained, by their names;
-all else is constant, but for BatchNorm's running statistics (`RunningStatistics`). How it is computed is tried when it
-is fitted to a shape: where clients at once do not have the numbers of each alone, they are computed one by one.
+all else is constant, but for BatchNorm's running statistics (`RunningStatistics`). Fitting it to a shape tries how to
+compute it: if clients at once do not give the numbers of each alone, they are computed one by one.
 """
 
 from __future__ import annotations
@@ -155,13 +155,13 @@ def slopes(outputs: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _by_sample(network: Network, x: Tensor, purpose: str) -> bool:
-    """Return whether a sample's outputs are its own, whatever the batch."""
+    """Return whether a sample's outputs do not depend on the rest of its batch."""
     whole, part = numbers(network, x, purpose)[0], numbers(network, x[:2], purpose)[0]
     return close(part, whole[:2])
 
 
 def _why_alone(network: Network, x: Tensor) -> str:
-    """Return why clients are computed one by one; "" where two at once have the numbers of each alone."""
+    """Return why clients are computed one by one; "" if two at once give the numbers of each alone."""
     if network.draws:
         return "it draws random numbers in training, such as dropout's"
     if not _by_sample(network, x, GRADIENT):
@@ -179,8 +179,8 @@ def _why_alone(network: Network, x: Tensor) -> str:
 
 
 def check_module(network: Network, x: Tensor, where: str = "") -> None:
-    """Raise `UserError` where a module of others is no function of weights, samples and PyTorch's random numbers, or
-    where it is computed otherwise than PyTorch does: outputs and gradients, in training and evaluation mode.
+    """Raise `UserError` where a module is not a function of weights, samples and PyTorch's random numbers, or where
+    outputs or gradients, in training or evaluation mode, differ from PyTorch's.
     """
 
     def demand(right: bool, problem: str) -> None:

@@ -1,6 +1,6 @@
 """The models of the papers: builders of networks. ReLU everywhere but at the outputs, which are linear.
 
-The first line of a class is what `suite list models` says of it. Dropout is left out: a gradient here is a function of
+`suite list models` shows the first line of a class. Dropout is left out: a gradient here is a function of
 weights and samples alone, so that k clients at once equal one after the other.
 """
 
@@ -149,8 +149,8 @@ class FedDCCNN(Architecture):
 class VGGLight(Architecture):
     """light VGGNet of SAFL: five 3x3 convolutions; images, (1, 13, frames)
 
-    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C, which is a fully
-    connected layer. 518,538 weights for one input channel and 10 classes, 519,690 for three (1.76 M are printed).
+    Table II: conv 3x3x64, four times (conv 3x3x128, max-pool), global average, 1x1 convolution to C (a fully connected
+    layer). 518,538 weights for one input channel and 10 classes, 519,690 for three (the paper: 1.76 M).
     Readings: padding 1, "same" pooling (an odd side keeps its last row, so that 13 speech coefficients survive four
     poolings), ReLU, no normalisation.
     """

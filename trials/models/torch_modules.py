@@ -1,4 +1,4 @@
-"""Classes that derive from torch's, apart because torch takes two seconds to import."""
+"""Classes that derive from torch's, in a file of their own because torch takes two seconds to import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIDES = (None, 64, 224, 299)  # of images, the data's own first: the smallest th
 
 
 class BatchedLinear(torch.autograd.Function):
-    """x w' + b of k clients, whose gradient in w is laid out as w is, which saves copying it."""
+    """x w' + b of k clients. Its gradient in w has the memory layout of w, which saves a copy."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ class StackedLSTM(nn.Module):
         self.out = nn.Linear(units, classes)
 
     def check(self, ids: Any) -> None:
-        """Raise `UserError` unless all token ids, an array, are those of the vocabulary."""
+        """Raise `UserError` unless all token ids (an array) are in the vocabulary."""
         size, low, high = self.embedding.num_embeddings, int(ids.min()), int(ids.max())
         if low < 0 or high >= size:
             raise UserError(f"token ids must be 0..{size - 1}, but there are {low} to {high}")

@@ -31,7 +31,7 @@ class Checkpoint:
     """The state of one trial; at most one file, and for the moment of a write a second one.
 
     A file is a CRC-32 (4 bytes, big-endian) and what `torch.save` makes of the state, read with `weights_only`. It is `due`
-    `seconds` after the start or the last write, for at most a twentieth of the time.
+    `seconds` after the start or the last write, and writing takes at most a twentieth of the time.
     """
 
     def __init__(self, place: str, seconds: float = 60.0) -> None:
@@ -93,7 +93,7 @@ class Checkpoint:
 
 
 class CheckpointFolder:
-    """A folder of checkpoints by path or URI, perhaps with files of others; `UserError` where pyarrow knows none."""
+    """A folder of checkpoints by path or URI, perhaps with other files. Raises `UserError` where pyarrow cannot open it."""
 
     def __init__(self, place: str) -> None:
         try:
@@ -103,7 +103,7 @@ class CheckpointFolder:
         self.place = place
 
     def make(self) -> None:
-        """Make the folder; raise `UserError` where no file can be written in it, which is tried."""
+        """Make the folder and write a test file in it. Raises `UserError` where this fails."""
         probe = str(PurePosixPath(self._path, ".suite-sweep"))
         try:
             self._system.create_dir(self._path, recursive=True)

@@ -50,7 +50,7 @@ def index_of(trial_id: str) -> int:
 
 
 CHARACTERS = 4000
-"""Of an exception's text that are kept: it is journaled, recorded and shown each time that a trial dies."""
+"""Characters kept of an exception's text, which is journaled, recorded and shown each time that a trial dies."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -65,8 +65,8 @@ def reason(error: str) -> str:
 
 
 def shortened(error: str) -> str:
-    """Return the two ends of a text that is longer than `CHARACTERS`, and how much is cut between them; what JSON cannot
-    hold of it, half of a surrogate pair, is replaced.
+    """Return a text cut to `CHARACTERS`: its two ends, and between them how much is cut. Half surrogate pairs, which JSON
+    cannot hold, are replaced.
     """
     error = error.encode(errors="replace").decode()
     half, cut = CHARACTERS // 2, len(error) - CHARACTERS
@@ -76,7 +76,7 @@ def shortened(error: str) -> str:
 
 
 def lost(metric: str, status: Status, not_finite: Collection[str]) -> bool:
-    """Return whether a run counts as untrained where runs are compared by a metric: it diverged, or has no finite mean."""
+    """Return whether comparisons by a metric count a run as untrained: it diverged, or the metric has no finite mean."""
     return status == Status.DIVERGED or metric in not_finite
 
 
@@ -84,17 +84,17 @@ FACTS = (
     *("fingerprint", "execution", "chunk", "halved", "device", "model_note", "data_note"),
     *("own_models", "test_samples"),
 )
-"""What a step says of a whole run."""
+"""The fields of a step's report that describe the whole run."""
 
 
 @dataclass
 class TrialResult:
     """How a trial stands or ended, and its whole history; also the part of it that a step reports.
 
-    `history` has one flat dict an evaluation, `intermediates` maps rounds to validation scores where it reported. `chunk`
-    says how many clients were computed at once (None: all), `halved` from which `round` on another `chunk`, the notes how a
-    module of others was computed, how samples were made of a table, and what of them reaches nobody. `own_models`: what is
-    scored are models that clients keep.
+    `history` has one flat dict per evaluation. `intermediates` maps reported rounds to validation scores. `chunk` clients
+    were computed at once (None: all); `halved` has the `round` from which another `chunk` was. Notes say how a third
+    party's module was computed, how a table became samples, and which samples reach nobody. `own_models`: the scored
+    models are the clients'.
     """
 
     status: Status = Status.FAILED
@@ -124,7 +124,7 @@ class TrialResult:
 
     @property
     def not_finite(self) -> list[str]:
-        """Return the metrics that were not finite in one of the last `LAST` evaluations, of which scores are means."""
+        """Return the metrics that were not finite in one of the last `LAST` evaluations. Scores are means over these."""
         names: set[str] = set()
         for entry in self.history[-LAST:]:
             if entry["round"] > 0:
@@ -137,7 +137,7 @@ class TrialResult:
         return next(filter(math.isfinite, values), None)
 
     def lost(self, metric: str) -> bool:
-        """Return whether it counts as the untrained model where runs are compared by a metric."""
+        """Return whether comparisons by a metric count it as the untrained model."""
         return lost(metric, self.status, self.not_finite)
 
     def score(self, metric: str) -> float:
@@ -150,7 +150,7 @@ class TrialResult:
         return value if math.isfinite(value) else None
 
     def add(self, news: "TrialResult") -> None:
-        """Take over what a step reported; a history from round 0 on replaces all before it, since the trial began again."""
+        """Add a step's report. A history that begins at round 0 replaces the old one, since the trial began again."""
         if news.history and news.history[0]["round"] == 0:
             self.history.clear()
             self.intermediates.clear()

@@ -34,7 +34,7 @@ CARD, SERVER, CLIENTS = "model.json", "model.pt", "clients.pt"
 
 
 class ModelCard(BaseModel):
-    """What a saved model is; `scores` are the ranked model's at its end, `code` its SHA-256, if of others."""
+    """The description of a saved model. `scores` are the ranked model's at its end; `code` is the SHA-256 of third-party code."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -115,8 +115,8 @@ def _state_dict(model: Model, w: Tensor | None) -> Values | None:
 
 
 def read(folder: Path, model: str | None = None) -> SavedModel:
-    """Return the models in a folder; raise `UserError` where none can be read. A model of third-party code is read only
-    if the caller names that code, `model`, and it is what made the folder's model.
+    """Return the models in a folder. Raises `UserError` where none can be read. If the model is third-party code, the
+    caller must name this code as `model`, and it must be unchanged.
     """
     what, path = f"saved model {folder}", folder / CARD
     try:
@@ -138,7 +138,7 @@ def read(folder: Path, model: str | None = None) -> SavedModel:
 
 
 def _loaded(card: ModelCard, path: Path) -> Values | None:
-    """Return the state dict in a file, None where there is none; raise `UserError` where it is not of the card's model."""
+    """Return the state dict in a file, None without a file; raise `UserError` where it does not fit the card's model."""
     if not path.exists():
         return None
     model, rows = card.model(), int(path.name == CLIENTS)

@@ -61,7 +61,7 @@ class Simulation:
         return self.diverged or self.fed.round >= self.fed.settings.rounds
 
     def evaluations(self) -> Iterator[dict[str, float]]:
-        """Yield the evaluations from here on, each after the rounds up to it: the loop of every run."""
+        """Run the remaining rounds, and yield each evaluation: the loop of every run."""
         while not self.finished:
             yield self.advance()
 
@@ -91,7 +91,7 @@ class Simulation:
         return self.fed.settings.rate(self.algorithm.lr, round_index)
 
     def _evaluation(self) -> dict[str, float]:
-        """Return the scores of the models that the algorithm names; the ranked one's have no prefix."""
+        """Return the scores of the models that the algorithm names; those of the ranked model have no prefix."""
         started, fed = time.perf_counter(), self.fed
         (_, ranked), *others = self.scored().items()
         entry = {"round": fed.round, **_on_parts(fed, ranked), **self._over_clients(ranked)}
@@ -118,7 +118,7 @@ class Simulation:
         return {**entry, **fed.counters}
 
     def scored(self) -> Scored:
-        """Return what is evaluated, the ranked model first; raise `UserError` for what is no model of d weights."""
+        """Return what is evaluated, the ranked model first; raise `UserError` for anything but models of d weights."""
         models: Scored = hook(self.algorithm, "scored", dict, self.state, self.fed)
         for name, model in models.items():
             several, d = isinstance(model, Devices), self.fed.d
@@ -139,9 +139,9 @@ class Simulation:
         return models
 
     def _over_clients(self, ranked: Tensor | Devices) -> dict[str, float]:
-        """Return scores over the clients: the mean with the ranked model, or with the clients' own where those are
-        ranked or judged. At evaluations that a score counts also the spread, and the mean over clients without a part
-        in training; at the start and the end also the scores after fine-tuning.
+        """Return mean scores over the clients, of the ranked model, or of the clients' own models where these are ranked
+        or judged. The evaluations that scores average also have the spread, and the mean over clients that training never
+        sees. The first and last also have the scores after fine-tuning.
         """
         fed, data, judged = self.fed, self.fed.data, self.fed.settings.metric == "personal"
         ended, gap = fed.round == 0 or self.finished, fed.settings.evaluation_gap
@@ -246,7 +246,7 @@ def _on_parts(fed: Federation, model: Tensor | Devices, prefix: str = "") -> dic
 
 
 def _labelwise(fed: Federation, model: Tensor | Devices, ids: Array) -> dict[str, float]:
-    """Return what `metric` asks for besides means over samples; of several devices' models the weighted mean."""
+    """Return the study's `metric` if it is no mean over samples, else {}; of several devices' models the weighted mean."""
     name = fed.data.dataset.task.by(fed.settings.metric).metric
     if name not in LABELWISE:
         return {}
@@ -277,7 +277,7 @@ def _each_scored(
     tests: ClientTests,
     tuned: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> Array:
-    """Return what each client scores on what it would meet with its own of `models` (n, d), or one (d,), `tuned` before."""
+    """Return each client's score on its own test samples, with its row of `models` (n, d) or one model (d,), first `tuned` if given."""
     metric, each = fed.data.dataset.task.metric, np.zeros(len(tests.clients))
     if models.dim() == 1 and tuned is None:
         return tests.shares @ np.array([_scores(fed, models, ids)[metric] for ids in tests.groups])

@@ -20,7 +20,7 @@ SPELLING = {
     "model": models.canonical,
     "heterogeneity": lambda level: heterogeneity.parse(level).name,
 }
-"""The canonical spelling of each part of a scenario; raises `UserError` for what is none."""
+"""Functions that return the canonical spelling of a part of a scenario; they raise `UserError` for unknown names."""
 
 
 class Scenario(NamedTuple):
@@ -37,7 +37,7 @@ class Scenario(NamedTuple):
 
     @classmethod
     def canonical(cls, dataset: str, model: str, heterogeneity: str) -> Self:
-        """Return it with the canonical spelling of each part; raise `UserError` for the first that is none."""
+        """Return it with the canonical spelling of each part; raise `UserError` for the first unknown one."""
         names = dataset, model, heterogeneity
         return cls(*(spell(name) for spell, name in zip(SPELLING.values(), names, strict=True)))
 
@@ -48,7 +48,7 @@ class Scenario(NamedTuple):
 
     @property
     def model_code(self) -> list[str]:
-        """Return the model's name where it brings in code of others; torchvision's is a dependency's."""
+        """Return the model's name where it loads third-party code. torchvision is a dependency and does not count."""
         others = plugins.named(self.model) and not self.model.startswith(TORCHVISION)
         return [self.model] if others else []
 
@@ -75,7 +75,7 @@ class TrialSpec(BaseModel):
 
     @property
     def task(self) -> Task:
-        """Return what it is judged by."""
+        """Return the task, with the metric that it is judged by."""
         return datasets.parse(self.dataset).task.by(self.settings.metric)
 
     @property

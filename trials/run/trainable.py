@@ -20,17 +20,17 @@ from trials.run.spec import PACK, TrialConfig, TrialSpec, unpacked
 from trials.run.trial import RunningPack, load_dataset, partition_data
 
 REPORTS = "reports"
-"""Where the result of a step has the `TrialResult` of each trial, the part of it that is new, by id."""
+"""The key, in a step's result, of the new part of each trial's `TrialResult`, by id."""
 STATE = "state.pt"  # the file in the folder of one of Tune's checkpoints
 KEPT = 16  # partitions that an actor keeps. A partition is indices; its samples are shared
 
 
 class FederatedTrial(tune.Trainable):
-    """A pack of one or more trials of a sweep, or one trial in a search of a script's own (`suite.trainable`).
+    """A pack of one or more trials of a sweep, or one trial in a search by a user's script (`suite.trainable`).
 
-    In a sweep Tune's `config` is `trials.run.spec.packed`, and no exception raises: it would cost the actor. In a script's
-    search `asked` makes the `TrialConfig` of Tune's `config`, and a step returns the next evaluation, flat, with `status`
-    and `val_score`, the mean of the last three validation scores; of a run that diverged the worst of its task.
+    In a sweep Tune's `config` is `trials.run.spec.packed`, and no exception leaves a step: it would cost the actor. In a
+    script's search `asked` makes the `TrialConfig` of Tune's `config`. A step returns the next evaluation, flat, with
+    `status` and `val_score`: the mean of the last three validation scores, or the task's worst if the run diverged.
     """
 
     @classmethod
@@ -49,7 +49,7 @@ class FederatedTrial(tune.Trainable):
         asked: Callable[[Mapping[str, Any]], TrialConfig] | None = None,
         data_root: str | None = None,
     ) -> None:
-        """Take over what all trials of the actor share, and the first of them. `datasets` are by `TrialSpec.dataset_key`,
+        """Set what all trials of the actor share, and the first of them. `datasets` are by `TrialSpec.dataset_key`,
         perhaps in Ray's object store, `sources` what is in third parties' files by their paths.
         """
         import_module("torch")  # two seconds of the actor's start, not of its first trial

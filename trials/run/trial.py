@@ -45,8 +45,8 @@ def load_dataset(spec: TrialSpec, root: str | None) -> Dataset:
 
 
 def partition_data(spec: TrialSpec, dataset: Dataset, keep: bool = False) -> FederatedData:
-    """Return the data partitioned as the spec says, by the ids that the data set keeps of it if any; `keep` these, too. Raise
-    `UserError` where no sample is left to validate on.
+    """Return the data partitioned as the spec says. If the data set keeps ids of this partition, they are used; `keep`
+    keeps new ones. Raises `UserError` where no sample is left to validate on.
     """
     level, kept = heterogeneity.parse(spec.heterogeneity), dataset.partitions.get(spec.data_key)
     if kept is None:
@@ -86,7 +86,7 @@ def fit_model(spec: TrialSpec, dataset: Dataset, device: str = "cpu") -> Model:
 def simulate(
     spec: TrialSpec, data: FederatedData, device: str = "cpu", threads: int = 1, **more: Any
 ) -> Simulation:
-    """Return a simulation at round 0. On one thread no bit depends on the load; `more` is `Federation`'s."""
+    """Return a simulation at round 0. On one thread no bit depends on the load; `more` goes to `Federation`."""
     torch.set_num_threads(threads)
     model, at = fit_model(spec, data.dataset, device), usable(device)
     level, s = heterogeneity.parse(spec.heterogeneity), spec.settings
@@ -102,7 +102,7 @@ def run(
     memory: float | None = None,
     halved: dict[str, int] | None = None,
 ) -> tuple[Simulation, FederatedData]:
-    """Run to the end, without Ray; `halved` is as recorded. `UserError` of the device."""
+    """Run to the end, without Ray; `halved` is as recorded. Raises `UserError` where the device cannot."""
     usable(device)
     try:
         data = partition_data(spec, load_dataset(spec, root))
@@ -139,7 +139,7 @@ def result_of(simulation: Simulation, reported: int = 0) -> TrialResult:
 
 
 class RunningTrial:
-    """The trial of a config, alone or in a pack: from its start, or a checkpoint, to one report after the other."""
+    """A trial of a config, alone or in a pack, which begins anew or at a checkpoint, and reports step by step."""
 
     def __init__(
         self, config: TrialConfig, partitioned: Partitioned, pack: Pack | None = None
@@ -154,7 +154,7 @@ class RunningTrial:
 
     @property
     def simulation(self) -> Simulation:
-        """Return the simulation, which is begun, or gone on with from the checkpoint, when it is first asked for."""
+        """Return the simulation. The first call begins it, or continues it from the checkpoint."""
         if self._simulation is None:
             config = self.config
             data, how = self._partitioned(config.trial), (config.device, config.threads)
@@ -175,8 +175,8 @@ class RunningTrial:
             return TrialResult(Status.FAILED, error=shortened(traceback.format_exc()))
 
     def advance(self, due: Callable[[], bool]) -> TrialResult:
-        """Run up to the next of the config's stops, or until a report is `due`; where memory does not hold that many clients,
-        from the last checkpoint on with half of them. Return what was not reported yet.
+        """Run to the config's next stop, or until a report is `due`. If memory is too small, go on from the last
+        checkpoint with half as many clients at once. Return what was not reported yet.
         """
         try:
             return self._rounds(due)

@@ -30,13 +30,13 @@ from trials.run.outcome import Status, TrialKind, TrialResult
 from trials.scoring.metrics import TASKS
 
 START, CURVE = b'{"event":"begin",', b'{"event":"curve",'
-"""The first bytes of a sweep's journal, and of no file of anyone else; and those of a line with a trial's curve."""
+"""The first bytes of a sweep's journal, which no other file has, and of a line with a trial's curve."""
 OUTCOME = re.compile(rb'\{"event":"(?:curve|end)","trial_id":"([^"]+)"')
-"""The beginning of a line that has a part of how a trial ended, with the trial's id."""
+"""The beginning of a line about the end of a trial, with the trial's id."""
 LOCK = "journal.lock"
 """The file beside a journal that its writer has locked."""
 TRIES, PAUSE = 200, 0.002
-"""How often, and after how many seconds again, a writer tries to lock a journal: watchers lock it for a moment."""
+"""How often, and at which interval in seconds, a writer tries to lock a journal: watchers lock it for a moment."""
 
 
 class _Event(BaseModel):
@@ -44,8 +44,8 @@ class _Event(BaseModel):
 
 
 class Begun(_Event):
-    """A session begins. `lag` trials of an entry may be in flight; `id` tells the sweep from others of its name, `code` is the SHA-256
-    of others' code by name.
+    """A process begins or resumes the sweep. `lag` trials of an entry may be in flight. `id` differs between sweeps of one
+    name. `code` is the SHA-256 of third parties' code, by name.
     """
 
     event: Literal["begin"] = "begin"
@@ -70,7 +70,7 @@ class Requested(_Event):
 
 
 class Evaluated(_Event):
-    """All evaluations of a trial, whose end is the next line. Most readers skip it."""
+    """All evaluations of a trial; the next line is its end. Most readers skip it."""
 
     event: Literal["curve"] = "curve"
     trial_id: str
@@ -78,7 +78,7 @@ class Evaluated(_Event):
 
 
 class Ended(_Event):
-    """A trial is over; of its history the outcome has the last evaluation."""
+    """A trial is over. Its outcome has only the last evaluation of the history."""
 
     event: Literal["end"] = "end"
     trial_id: str
@@ -135,7 +135,7 @@ def ended(trial_id: str, outcome: TrialResult, **more: Any) -> list[Event]:
 
 @dataclass
 class SweepState:
-    """A sweep as far as its journal was read: what it is resumed from, and its terminal, `suite status` and pages are drawn from.
+    """A sweep's state as read from its journal. A resume starts from it; terminal, `suite status` and pages show it.
 
     Of how a trial `ended` it has what the search goes by; `outcomes` reads the rest. `requests` has each trial's last one,
     in the order in which trials were first asked for, `recorded` its run in MLflow, `finals` the runs that repeat the best
@@ -167,10 +167,10 @@ class SweepState:
     offset: int = 0
     _searched: Counter[str] = field(default_factory=Counter)
     _curve: list[dict[str, int | float]] | None = None
-    """What the line before has, where it is a curve; [] where nothing here is made of it."""
+    """The curve in the line before, None where there is none; [] where it is not used."""
 
     def read(self, path: Path) -> Self:
-        """Take in the whole lines that a journal has beyond those that were read. Raises `UserError` for the first that cannot be there."""
+        """Read the whole lines of a journal that were not read yet. Raises `UserError` for the first that cannot be there."""
         for number, raw in _lines(path, self.lines, self.offset):
             if raw.startswith(CURVE):
                 self._curve = []  # parsing curves would take most of the time
@@ -219,7 +219,7 @@ class SweepState:
         self._curve = event.history if isinstance(event, Evaluated) else None
 
     def report(self, request: TrialRequest, outcome: TrialResult) -> None:
-        """Take in what a trial has said that runs; nothing yet where it begins."""
+        """Take the report of a running trial, which is empty when it only begins."""
         assert self.begun is not None
         metric = self.begun.entries[request.entry_id]["metric"]
         self.running[request.trial_id] = outcome.last_round, outcome.last(f"val_{metric}")
@@ -266,13 +266,13 @@ class SweepState:
 
     @property
     def current_finals(self) -> set[str]:
-        """Return the final runs of what is best now, as far as they were asked for."""
+        """Return the final runs, requested so far, of the configurations that are best now."""
         return {request.trial_id for group in self.finals.values() for request in group}
 
 
 class Journal:
-    """An append-only file of JSON lines, which one process has until it is closed, and the `state` that they add up to. One thread at a
-    time has its `lock`.
+    """An append-only file of JSON lines, and the `state` that they add up to. One process owns it until it is closed. One
+    thread at a time has its `lock`.
     """
 
     def __init__(self, path: Path, state: SweepState) -> None:
@@ -294,8 +294,8 @@ class Journal:
         self._file.truncate(state.read(path).offset)
 
     def write(self, *events: Event) -> None:
-        """Append events, and add them to the state once they have reached the disk. Raises `HaltedError` when the disk does not
-        take them, and ever after: what is torn stays last.
+        """Append events, and add them to the state once they have reached the disk. Raises `HaltedError` when the disk
+        does not take them, and from then on always, so that a torn line stays last.
         """
         text = "".join(f"{event.model_dump_json()}\n" for event in events).encode()
         with self.lock:
@@ -351,7 +351,7 @@ def check_first(journal: Path) -> dict[str, Any]:
 
 
 def broken(path: Path, number: int, error: ValueError) -> UserError:
-    """Return the error that names a line which a sweep did not write there."""
+    """Return an error that names a line which no sweep wrote there."""
     fault = str(error)
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
@@ -361,7 +361,7 @@ def broken(path: Path, number: int, error: ValueError) -> UserError:
 
 
 def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, TrialResult]]:
-    """Yield these trials of a journal and how they ended, with all that they reported."""
+    """Yield these trials of a journal with their ends and all their reports."""
     history: list[dict[str, int | float]] = []
     for number, raw in _lines(path) if trial_ids else ():
         start = OUTCOME.match(raw)  # the rest of a line is parsed where it is wanted alone
@@ -379,7 +379,7 @@ def outcomes(path: Path, trial_ids: Collection[str]) -> Iterator[tuple[str, Tria
 
 
 def _lines(path: Path, before: int = 0, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each whole line from an offset on, which has so many before it."""
+    """Yield number and bytes of each whole line from an offset on, given the number of lines before it."""
     with path.open("rb") as file:
         file.seek(offset)
         for number, raw in enumerate(file, before + 1):

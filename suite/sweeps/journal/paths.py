@@ -1,5 +1,5 @@
-"""Where a sweep keeps its files, and what it removes of them: from its own folder files by their names, and the folder once nothing is
-left in it. One that holds anything, and no sweep's journal, is someone else's and is refused.
+"""Where a sweep keeps its files, and which it removes: known names in its own folder, then the folder if it is empty. A
+folder with files but no sweep's journal is someone else's and is refused.
 """
 
 from contextlib import suppress
@@ -14,11 +14,11 @@ from trials.common.errors import UserError
 from trials.run.checkpoint import CheckpointFolder
 
 JOURNAL, STATUS = "journal.jsonl", "status.json"
-"""The file that a resumed sweep is rebuilt from, and what a sweep says of itself, each second and when it has ended."""
+"""The file that a resumed sweep is rebuilt from, and the file of its status, written each second and at the end."""
 
 
 def check_name(name: str, given: str) -> None:
-    """Raise `UserError`, which begins with what was `given`, where a name cannot be that of one folder."""
+    """Raise `UserError` where a name is not one of a single folder. The message begins with what was `given`."""
     fits = name.isprintable() and len(name.encode()) <= 255  # as common file systems have it
     if not fits or name != name.strip() or name in ("", ".", "..") or set(name) & set("/\\"):
         bounds = "without / and \\, control characters and space around it, and at most 255 bytes"
@@ -60,7 +60,7 @@ class SweepPaths:
         return f"{Path(self.checkpoints).resolve()}/{own}"
 
     def check(self, resume: bool) -> None:
-        """Raise `UserError` where there is a sweep and not to `resume`, others' files, or no place for checkpoints."""
+        """Raise `UserError` where a sweep exists that is not to `resume`, or others' files, or no place for checkpoints."""
         if self.begun and not resume:
             ways = "continue it with --resume, or choose another --name"
             raise UserError(f"sweep {self.name!r} exists in {self.storage}: {ways}")
@@ -75,7 +75,7 @@ class SweepPaths:
         CheckpointFolder(self.checkpoint_folder(""))
 
     def forget(self, sweep_id: str) -> None:
-        """Leave no folder of a sweep that did nothing."""
+        """Remove the folder of a sweep that did nothing."""
         CheckpointFolder(self.checkpoint_folder(sweep_id)).clear(())
         for name in (JOURNAL, LOCK, STATUS, TABLE):
             (self.folder / name).unlink(missing_ok=True)
